@@ -1,0 +1,64 @@
+"""How a run ended (a fact) and what to think of it (a judgement). The two never merge."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Ending(StrEnum):
+    """A fact about a run that is over."""
+
+    FINISHED = "finished"  # the trainer exited with 0 by itself
+    CRASHED = "crashed"  # it exited with another code, or by a signal that was not ours
+    FIRST_STEP_TIMEOUT = "first_step_timeout"  # no training-metric event within the first-step limit
+    MAX_TIME = "max_time"  # cut at the time in all
+    STALLED = "stalled"  # no new event within --stall-timeout
+    STOPPED = "stopped"  # somebody asked: `stop`, kill-session, SIGTERM
+    LAUNCH_FAILED = "launch_failed"  # the trainer's first instruction was never reached
+    LOST = "lost"  # the Runner died without an exit record; never a success
+
+    @property
+    def wording(self) -> str:
+        """The ending as a person would say it."""
+        return _WORDING[self]
+
+
+_WORDING = {
+    Ending.FINISHED: "finished by itself",
+    Ending.CRASHED: "crashed",
+    Ending.FIRST_STEP_TIMEOUT: "no first step in time",
+    Ending.MAX_TIME: "cut at its time limit",
+    Ending.STALLED: "stalled",
+    Ending.STOPPED: "stopped on request",
+    Ending.LAUNCH_FAILED: "could not be launched",
+    Ending.LOST: "lost: its Runner died without an exit record",
+}
+
+
+class Verdict(StrEnum):
+    """A judgement about a hypothesis; the ledger's `status` column holds nothing else."""
+
+    KEEP = "keep"
+    DISCARD = "discard"
+    CRASH = "crash"
+
+
+def lone_verdict(ending: Ending, *, measured: bool) -> Verdict:
+    """The verdict of a run that is its own campaign.
+
+    It is kept if its metric was read and it ended in a way that was meant: by itself, at
+    `exp_max_time` (such runs are meant to be cut), or on request.
+    """
+    judged = ending in (Ending.FINISHED, Ending.MAX_TIME, Ending.STOPPED)
+    return Verdict.KEEP if judged and measured else Verdict.CRASH
+
+
+def exit_code(ending: Ending, *, measured: bool) -> int:
+    """Exit code of a blocking `run`: 0 measured, 10 crashed, 11 no first step, 12 max time, 13 no metric."""
+    if ending is Ending.FIRST_STEP_TIMEOUT:
+        return 11
+    if ending is Ending.MAX_TIME:
+        return 12
+    if ending is not Ending.FINISHED:
+        return 10
+    return 0 if measured else 13

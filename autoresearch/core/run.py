@@ -1,0 +1,70 @@
+"""RunSpec: everything that was decided about one run before it started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from autoresearch.core.limits import Limits
+from autoresearch.core.objective import Objective
+from autoresearch.core.signal import SignalPattern
+from autoresearch.core.trainer import Source
+
+
+class RunState(StrEnum):
+    """What a run directory says about its run right now."""
+
+    STARTING = "starting"  # spec written, the Runner has not reported yet
+    RUNNING = "running"
+    STOPPING = "stopping"  # a stop request is there, the Runner is still alive
+    ENDED = "ended"  # there is an exit record
+    DEAD = "dead"  # neither an exit record nor a living Runner: to be recorded as `lost`
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """Written once as `spec.json`, before anything is started; never changed afterwards.
+
+    All paths are absolute. `environment` is for the record only: secrets in it are masked; the real
+    one goes through a file that the Runner reads and removes.
+    """
+
+    run: str  # run id, e.g. "sort-lr-7k2m9x"
+    slug: str
+    purpose: str
+    campaign: str
+    experiment: str  # directory name under the campaign; unique there
+    index: int  # the attempted idea, from 1
+    replicate: int
+    blueprint: str
+    blueprint_sha: str
+    recipe: str  # "" if there is none
+    trainer: str
+    command: str  # the launch command, for `bash -c`
+    cwd: str
+    interpreter: str  # exp_venv_exe as resolved
+    limits: Limits
+    session: str
+    run_dir: str
+    result_dir: str
+    ledger: str
+    created: float  # wall clock, seconds
+    launcher: str = "tmux"
+    objective: Objective | None = None
+    branch: str = ""
+    commit: str = ""
+    parent_commit: str = ""
+    parent_branch: str = ""
+    fix_of: str = ""
+    seed: int | None = None
+    driven_by: str = ""  # the coding agent that typed the command, if one did
+    sources: tuple[Source, ...] = ()
+    source_offsets: tuple[int, ...] = ()  # bytes that each source held before the run: not ours
+    signals: tuple[SignalPattern, ...] = ()
+    prepare: tuple[str, ...] = ()
+    cleanup: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    gpus: tuple[str, ...] = ()  # UUIDs
+    keep_children: bool = False
+    left_out: tuple[str, ...] = ()  # what the snapshot did not take, and why
+    notes: str = ""

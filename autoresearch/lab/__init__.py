@@ -1,0 +1,1 @@
+"""What is done: run, watch, measure, judge, collect. Takes what it touches as arguments."""

@@ -1,0 +1,1 @@
+"""The places a run can be started in: one file per place."""

@@ -1,0 +1,1 @@
+"""The only truth about runs: run directory, ledger, events, finish flag."""

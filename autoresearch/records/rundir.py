@@ -1,0 +1,170 @@
+"""The run directory: one place that knows every file name in it, and how to write them safely.
+
+    spec.json      what was decided (written once by the CLI)
+    environment    the trainer's environment, NUL separated, mode 0600; the Runner reads and removes it
+    lock           flock'd by the Runner while it lives; its mtime is the heartbeat
+    runner.json    who runs: pid, start time, boot id, host, the trainer's pid
+    session.json   where it was started: launcher, session, socket, attach line
+    run.log        stdout and stderr of prepare commands, trainer and cleanup commands
+    events.jsonl   one object a line, appended by the Runner and by interventions
+    inbox.jsonl    signals from elsewhere, appended by the CLI, read by the Runner
+    stop           a stop request: {"how": "now"|"drain", "reason": ...}
+    exit.json      the exit record; written last by the Runner, by renaming the reserved exit.rec
+    collected.json what the collector made of it; its presence means that row and flag are written
+    collect.lock   flock'd while collecting
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.run import RunState
+
+STARTING_S = 20.0  # a Runner that has not taken its lock after this long never will
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """Every path of one run is a property of this object."""
+
+    path: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.path / "spec.json"
+
+    @property
+    def environment(self) -> Path:
+        return self.path / "environment"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def runner(self) -> Path:
+        return self.path / "runner.json"
+
+    @property
+    def session(self) -> Path:
+        return self.path / "session.json"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "run.log"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def inbox(self) -> Path:
+        return self.path / "inbox.jsonl"
+
+    @property
+    def stop(self) -> Path:
+        return self.path / "stop"
+
+    @property
+    def exit_record(self) -> Path:
+        return self.path / "exit.json"
+
+    @property
+    def collected(self) -> Path:
+        return self.path / "collected.json"
+
+    @property
+    def collect_lock(self) -> Path:
+        return self.path / "collect.lock"
+
+    def state(self, *, now: float | None = None) -> RunState:
+        """What the files say; the kernel's lock says whether the Runner lives."""
+        if self.exit_record.exists():
+            return RunState.ENDED
+        if is_locked(self.lock):
+            return RunState.STOPPING if self.stop.exists() else RunState.RUNNING
+        if self.exit_record.exists():  # it ended between the two looks
+            return RunState.ENDED
+        age = (time.time() if now is None else now) - self._born()
+        return RunState.STARTING if not self.runner.exists() and age < STARTING_S else RunState.DEAD
+
+    def _born(self) -> float:
+        try:
+            return self.spec.stat().st_mtime
+        except OSError:
+            return 0.0
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some living process holds the flock of this file."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
+    """Hold the flock of a file; yields False where it is held elsewhere and blocking is off."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX if blocking else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(fd)
+
+
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Write to a temporary name beside `path`, fsync, rename; nobody ever sees half a file."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    except BaseException:
+        os.close(fd)
+        temporary.unlink(missing_ok=True)
+        raise
+    os.close(fd)
+    temporary.replace(path)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """os.write until everything is out; a full disk raises OSError, never passes silently."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """One JSON object, atomically; NaN is an error, not a word of JSON."""
+    write_atomically(path, json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1).encode() + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a file; None where the file is missing or (still) not whole."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,1 @@
+"""git: snapshots and branches, made without touching the user's checkout."""

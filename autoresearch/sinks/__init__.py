@@ -1,0 +1,1 @@
+"""Readers of metrics: JSONL, validation files, console logs."""
