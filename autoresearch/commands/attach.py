@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import Annotated
 
@@ -31,7 +30,6 @@ def attach(
         payload = {"run": spec.run, "session": info.session, "attach": info.attach, "next": []}
         output.emit("attach", payload, as_json=as_json, lines=[info.attach])
         return 0
-    words = shlex.split(info.attach)
-    env = {k: v for k, v in os.environ.items() if k not in ("TMUX", "TMUX_PANE")}
+    words = parts.launcher(info.socket).attach_argv(info, os.environ)
     sys.stdout.flush()
-    os.execvpe(words[0], words, env)
+    os.execvp(words[0], words)

@@ -7,13 +7,16 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from autoresearch.core.finding import Severity
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, free_name
+from autoresearch.launchers import gpus
+from autoresearch.launchers.tmux import install_line
 from autoresearch.records import finish_flag, journal, ledger, spec_file
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
@@ -37,6 +40,7 @@ class Launched:
 
 def launch(plan: Plan, parts: Parts) -> Launched:
     """Start the run; from the first claim on, whatever happens ends in records (see `lab.adopt`)."""
+    _check_place(plan, parts)
     spec = _claim(plan, parts)
     rundir = RunDir(Path(spec.run_dir))
     with locked(rundir.launching):
@@ -55,6 +59,18 @@ def launch(plan: Plan, parts: Parts) -> Launched:
         failpoint("launch.session_started")
         _await_report(rundir, spec)
     return Launched(spec, attach)
+
+
+def _check_place(plan: Plan, parts: Parts) -> None:
+    """Refuse before anything is written, where nothing could be started."""
+    launcher = parts.launcher(plan.settings.text("tmux_socket"))
+    for finding in launcher.preflight():
+        if finding.severity is Severity.ERROR:
+            raise EnvironmentUnusable(
+                finding.message, code=finding.code, hint=finding.hint, fix=install_line() if finding.code == "no_tmux" else ""
+            )
+    if shutil.which("bash") is None:
+        raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
 
 
 def _claim(plan: Plan, parts: Parts) -> RunSpec:
@@ -191,7 +207,7 @@ def _extra(plan: Plan, spec: RunSpec) -> dict[str, object]:
     return {
         "journal": str(Path(spec.result_dir) / journal.NAME),
         "collector": [python, "-m", "autoresearch", "collect", spec.run_dir],
-        "leases": list(plan.leases),
+        "leases": [str(p) for p in gpus.make_leases(spec.gpus, plan.environment)],
         "first_step": plan.resolved.blueprint.notes.first_step,
     }
 
@@ -201,8 +217,6 @@ def _environment_bytes(plan: Plan) -> bytes:
 
 
 def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> str:
-    if shutil.which("bash") is None:
-        raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`")
     launcher = parts.launcher(plan.settings.text("tmux_socket"))
     _close_previous(spec, parts)
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
@@ -210,7 +224,7 @@ def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> s
     if parts.environ.get("AUTORESEARCH_FAILPOINT"):
         marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
     info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
-    write_json(rundir.session, info.record())
+    write_json(rundir.session, asdict(info))
     return info.attach
 
 

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from autoresearch.core.finding import Finding
 from autoresearch.launchers.tmux import SessionInfo
 from autoresearch.records.index import Index
 
 
 class Launcher(Protocol):
     """A place where a Runner can be started."""
+
+    def preflight(self) -> list[Finding]:
+        """What would keep `start` from working here."""
 
     def start(
         self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
@@ -25,6 +29,9 @@ class Launcher(Protocol):
 
     def close(self, info: SessionInfo) -> None:
         """Close a session; closing one that is gone is fine."""
+
+    def attach_argv(self, info: SessionInfo, environ: Mapping[str, str]) -> list[str]:
+        """The program to become for looking at a session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus
-from autoresearch.launchers.surroundings import driven_by
+from autoresearch.launchers.sandbox import driven_by
 from autoresearch.records.secrets import mask_environment
 from autoresearch.repository import branches
-from autoresearch.repository import git as repository
-from autoresearch.repository.git import Checkout
+from autoresearch.repository import checkout as repository
+from autoresearch.repository.checkout import Checkout
 from autoresearch.trainers import registry
 
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is read as something else
@@ -48,7 +48,6 @@ class Plan:
     checkout: Checkout | None
     no_git: str  # why there is no branch; "" if there is one
     environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
-    leases: tuple[str, ...]
     findings: tuple[Finding, ...]
     settings: Settings
 
@@ -71,7 +70,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     if bad:
         raise BlueprintError(bad[0].message, hint=bad[0].hint)
     checkout = repository.find(resolved.codebase)
-    uuids = gpus.select(wishes.gpus or settings.text("gpus"), gpus.list_gpus())
+    uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
     environment = _environment(parts.environ, resolved, uuids)
     spec = _spec(resolved, trainer, checkout, settings, parts, wishes)
     spec = replace(
@@ -86,7 +85,6 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         checkout=checkout,
         no_git="" if checkout else repository.why_not(resolved.codebase),
         environment=environment,
-        leases=tuple(str(gpus.lease_path(u)) for u in uuids),
         findings=(*resolved.findings, *lint),
         settings=settings,
     )
@@ -196,6 +194,15 @@ def _objective(trainer: Trainer, resolved: Resolved) -> Objective | None:
 _DIRECTIONS = {"max": "maximize", "min": "minimize", "up": "maximize", "down": "minimize", "higher": "maximize", "lower": "minimize"}
 
 
+def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
+    """UUIDs to lease; a number picks free ones, and the lease itself decides in the Runner."""
+    if wanted in ("", "none"):
+        return ()
+    found = gpus.visible(gpus.find(), parts.environ)
+    busy = {g.uuid for g in found if gpus.is_leased(g.uuid, parts.environ) or not g.idle}
+    return gpus.select(wanted, found, taken=busy)
+
+
 def _sources(trainer: Trainer, resolved: Resolved) -> tuple[Source, ...]:
     return trainer.sources(resolved.recipe_data)
 
@@ -218,8 +225,7 @@ def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[st
     env = {k: v for k, v in environ.items() if not k.startswith("AUTORESEARCH_RUN_")}
     env.update(resolved.blueprint.notes.env)
     if uuids:
-        env["CUDA_VISIBLE_DEVICES"] = gpus.visible_devices(uuids)
-        env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        env.update(gpus.variables(uuids))
     return env
 
 

@@ -41,7 +41,7 @@ def spec_of(rundir: RunDir) -> RunSpec:
 def session_info(rundir: RunDir) -> SessionInfo | None:
     """Where the session of a run was started; None if it never was."""
     record = read_json(rundir.session)
-    return SessionInfo.from_record(record) if record else None
+    return SessionInfo.read(record) if record else None
 
 
 def close_session(rundir: RunDir, parts: Parts) -> bool:
