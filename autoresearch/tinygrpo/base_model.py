@@ -35,7 +35,7 @@ def make_base_model(task: Task, prompts: Ints, recipe: Recipe, rng: np.random.Ge
 
 
 def noisy_answers(task: Task, prompts: Ints, noise: float, rng: np.random.Generator) -> Ints:
-    """Right answers in which each token is replaced by a random one with probability `noise`, ended properly."""
+    """Right answers with each token replaced by a random one with probability `noise`, and END after END."""
     answers = task.demonstrations(prompts, rng)
     replaced = rng.random(answers.shape) < noise
     answers = np.where(replaced, rng.integers(0, task.sizes.answer_alphabet, answers.shape), answers)

@@ -17,8 +17,8 @@ class OutOfMemoryError(RuntimeError):
 OutOfMemoryError.__module__ = "torch"
 
 OOM_MESSAGE = (
-    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.13 GiB is "
-    "free. (simulated by tinygrpo, `fault: oom`; there is no GPU)"
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which "
+    "1.13 GiB is free. (simulated by tinygrpo, `fault: oom`; there is no GPU)"
 )
 
 

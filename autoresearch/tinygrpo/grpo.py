@@ -76,10 +76,11 @@ def group_advantages(rewards: Floats, by_std: bool) -> Floats:
     The deviation is the sample's (G - 1 in the denominator), plus 1e-6. A group of equal rewards has
     advantage 0.
     """
-    centred = rewards - rewards.mean(axis=1, keepdims=True)
+    centred: Floats = rewards - rewards.mean(axis=1, keepdims=True)
     if not by_std:
         return centred
-    return centred / (rewards.std(axis=1, ddof=1, keepdims=True) + STD_EPSILON)
+    normalised: Floats = centred / (rewards.std(axis=1, ddof=1, keepdims=True) + STD_EPSILON)
+    return normalised
 
 
 def token_weights(mask: Bools, loss_agg: str) -> npt.NDArray[np.float64]:
@@ -88,9 +89,9 @@ def token_weights(mask: Bools, loss_agg: str) -> npt.NDArray[np.float64]:
     `token-mean`: every token counts the same, so a long answer counts more. `seq-mean-token-mean`: every
     answer counts the same.
     """
-    if loss_agg == "token-mean":
-        return mask / mask.sum()
-    return mask / (mask.sum(axis=1, keepdims=True) * len(mask))
+    tokens = mask.sum() if loss_agg == "token-mean" else mask.sum(axis=1, keepdims=True) * len(mask)
+    weights: npt.NDArray[np.float64] = mask / tokens
+    return weights
 
 
 def token_logp(logits: Floats, answers: Ints, temperature: float) -> Floats:

@@ -66,9 +66,21 @@ def _shapes(sizes: Sizes, hidden: int) -> list[tuple[int, ...]]:
     ]
 
 
+def _smoother(alphabet: int) -> Floats:
+    """(A, A) weights that mix the embeddings of nearby numbers, so that what is learnt for 7 helps for 8.
+
+    A Gaussian of width 3 with a peak on the diagonal; rows have norm 1, which keeps the embeddings' scale.
+    """
+    numbers = np.arange(alphabet)
+    near = np.exp(-((numbers[:, None] - numbers) ** 2) / (2 * 3.0**2))
+    near /= np.sqrt((near**2).sum(axis=1, keepdims=True))
+    mixed = near + 0.5 * np.eye(alphabet)
+    return np.asarray(mixed / np.sqrt((mixed**2).sum(axis=1, keepdims=True)))
+
+
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """What the backward pass needs from the forward pass: tokens, and both hidden layers (L * N, H), slot by slot."""
+    """What the backward pass needs of the forward pass: tokens and both hidden layers, (L * N, H) each."""
 
     prompts: Ints
     answers: Ints
@@ -88,10 +100,11 @@ class Policy:
     def at_random(
         cls, sizes: Sizes, hidden: int, rng: np.random.Generator, dtype: npt.DTypeLike = np.float32
     ) -> Policy:
-        """A fresh policy: near-uniform over tokens, hidden layers of unit scale."""
+        """A fresh policy, near-uniform over tokens, in which near numbers have similar embeddings."""
         weights = Weights.over(np.zeros(Weights.count(sizes, hidden), dtype), sizes, hidden)
         embedding_scale = (sizes.prompt_slots + sizes.answer_slots) ** -0.5
-        weights.prompt[:] = rng.normal(0, embedding_scale, weights.prompt.shape)
+        raw = rng.normal(0, embedding_scale, weights.prompt.shape)
+        weights.prompt[:] = _smoother(sizes.prompt_alphabet) @ raw
         weights.answer[:] = rng.normal(0, embedding_scale, weights.answer.shape)
         weights.position[:] = rng.normal(0, embedding_scale, weights.position.shape)
         weights.w2[:] = rng.normal(0, hidden**-0.5, weights.w2.shape)
@@ -106,7 +119,7 @@ class Policy:
     def forward(self, prompts: Ints, answers: Ints) -> tuple[Floats, Activations]:
         """Logits (N, L, V) of every answer token given the prompt and the tokens before it."""
         weights = self.weights
-        # Slot by slot: numpy's cumsum over a middle axis, and its matmul of 3-D arrays, are several times slower.
+        # Slot by slot: numpy's cumsum over a middle axis and matmul of 3-D arrays are several times slower.
         x = np.empty((self.sizes.answer_slots, len(prompts), self.hidden), weights.flat.dtype)
         x[0] = self._prompt_sum(prompts)
         for slot in range(self.sizes.answer_slots - 1):
@@ -155,7 +168,8 @@ class Policy:
     def _prompt_sum(self, prompts: Ints) -> Floats:
         """(N, H): the summed embeddings of each prompt."""
         slots = np.arange(self.sizes.prompt_slots)
-        return self.weights.prompt[slots, prompts].sum(axis=1)
+        summed: Floats = self.weights.prompt[slots, prompts].sum(axis=1)
+        return summed
 
     def _embedding_gradients(self, gradient: Weights, seen: Activations, dx: Floats) -> None:
         """Gradients of the three embeddings from dx (L, N, H): sums over the places where each was added."""

@@ -104,9 +104,9 @@ class Recipe:
     )
 
     hidden: int = _key(96, "width of both hidden layers", at_least=1, at_most=4096)
-    sft_steps: int = _key(400, "supervised steps that make the base model", at_least=0)
+    sft_steps: int = _key(800, "supervised steps that make the base model", at_least=0)
     sft_noise: float = _key(0.3, "share of wrong tokens in the supervised answers", at_least=0, at_most=1)
-    train_prompts: int = _key(2000, "distinct training prompts", at_least=1)
+    train_prompts: int = _key(1500, "distinct training prompts", at_least=1)
 
     test_freq: int = _key(25, "validate every so many steps; 0: only after the last", at_least=0)
     val_before_train: bool = _key(True, "validate the base model first")
@@ -135,7 +135,7 @@ class Recipe:
         samples = self.batch_size * self.group_size
         if self.mini_batches > samples:
             raise RecipeError(
-                f"'mini_batches' is {self.mini_batches}, but batch_size x group_size gives only {samples} answers."
+                f"'mini_batches' is {self.mini_batches}, but batch_size x group_size is only {samples}."
             )
         if self.fault == "slow" and self.step_sleep == 0:
             raise RecipeError("'fault: slow' needs 'step_sleep' above 0.")

@@ -1,4 +1,4 @@
-"""Reads a recipe from YAML and from `key=value` words, and says exactly what is wrong with one that cannot be used."""
+"""Reads a recipe from YAML and `key=value` words, and says exactly what is wrong with a bad one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def metric_line(step: int, metrics: Metrics) -> str:
 
 
 def jsonl_line(step: int, metrics: Metrics) -> str:
-    """verl's file logger: `{"step": 3, "data": {"actor/kl_loss": 0.00042}}`; JSON has no NaN, so null stands for it."""
+    """verl's file logger: `{"step": 3, "data": {"actor/kl_loss": 0.00042}}`, null for NaN and infinity."""
     data = {key: value if math.isfinite(value) else None for key, value in metrics.items()}
     return json.dumps({"step": step, "data": data})
 

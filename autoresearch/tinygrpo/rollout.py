@@ -1,4 +1,4 @@
-"""One batch of experience: sample a group of answers per prompt, verify them, turn rewards into advantages."""
+"""One batch of experience: sample a group of answers per prompt, verify them, make advantages of rewards."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoresearch.tinygrpo.arrays import Bools, Floats, Ints
+from autoresearch.tinygrpo.arrays import Bools, Floats
 from autoresearch.tinygrpo.grpo import Batch, group_advantages, token_logp
-from autoresearch.tinygrpo.policy import Policy
+from autoresearch.tinygrpo.learner import Learner
 from autoresearch.tinygrpo.recipe import Recipe
-from autoresearch.tinygrpo.tasks import Grades, Task, answer_mask
+from autoresearch.tinygrpo.tasks import Grades, answer_mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,16 @@ def rewards_of(grades: Grades, format_reward: float) -> Floats:
     return np.where(grades.correct, 1.0, np.where(grades.well_formed, format_reward, 0.0))
 
 
-def roll_out(
-    task: Task, policy: Policy, reference: Policy, prompts: Ints, recipe: Recipe, rng: np.random.Generator
-) -> Rollout:
-    """Sample `group_size` answers to each of the prompts (B, P) and grade them."""
+def roll_out(learner: Learner, recipe: Recipe) -> Rollout:
+    """Draw `batch_size` training prompts, sample `group_size` answers to each, grade them."""
+    task, train = learner.task, learner.split.train
+    prompts = train[learner.rng.integers(0, len(train), recipe.batch_size)]
     repeated = np.repeat(prompts, recipe.group_size, axis=0)
-    answers = policy.sample(repeated, recipe.temperature, rng)
+    answers = learner.policy.sample(repeated, recipe.temperature, learner.rng)
     grades = task.grade(repeated, answers)
     rewards = rewards_of(grades, recipe.format_reward).reshape(len(prompts), recipe.group_size)
-    old_logits, _ = policy.forward(repeated, answers)
-    ref_logits, _ = reference.forward(repeated, answers)
+    old_logits, _ = learner.policy.forward(repeated, answers)
+    ref_logits, _ = learner.reference.forward(repeated, answers)
     batch = Batch(
         prompts=repeated,
         answers=answers,
@@ -48,11 +48,14 @@ def roll_out(
     return Rollout(batch, rewards, grades.correct.reshape(rewards.shape))
 
 
-def rollout_metrics(rollout: Rollout) -> dict[str, float]:
-    """verl's names for what the answers were like. Score and reward are equal: the KL is in the loss."""
+def rollout_metrics(rollout: Rollout, end: int) -> dict[str, float]:
+    """verl's names for what the answers were like; `end` is the task's END token.
+
+    Score and reward are equal, because the KL is in the loss and not in the reward.
+    """
     rewards, batch = rollout.rewards, rollout.batch
     lengths = batch.mask.sum(axis=1)
-    unfinished = (batch.answers[:, -1] != batch.answers.max(initial=0)) & batch.mask[:, -1]
+    unfinished = batch.mask[:, -1] & (batch.answers[:, -1] != end)
     metrics = {}
     for name in ("score", "rewards"):
         metrics[f"critic/{name}/mean"] = float(rewards.mean())

@@ -79,10 +79,10 @@ def answer_mask(answers: Ints, end: int) -> Bools:
 def split_prompts(task: Task, train: int, validation: int, rng: np.random.Generator) -> Split:
     """Distinct prompts, dealt to training and validation. Raises RecipeError if the task has too few."""
     wanted = train + validation
-    distinct = np.unique(task.prompts(10 * wanted + 1000, rng), axis=0)
+    distinct = np.unique(task.prompts(20 * wanted, rng), axis=0)
     if len(distinct) < wanted:
         raise RecipeError(
-            f"'train_prompts' + 'val_tasks' is {wanted}, but {task.name} has only about {len(distinct)} prompts."
+            f"'train_prompts' + 'val_tasks' is {wanted}, but {task.name} has only {len(distinct)} prompts."
         )
     dealt = rng.permutation(distinct)[:wanted]
     return Split(train=dealt[validation:], validation=dealt[:validation])
@@ -111,33 +111,35 @@ class Sort:
     def grade(self, prompts: Ints, answers: Ints) -> Grades:
         """Right only if equal to the sorted digits, END in its place."""
         gold = self.demonstrations(prompts, np.random.default_rng(0))
-        closed = answers[:, -1] == self.sizes.end
         same_digits = (np.sort(answers, axis=1) == gold).all(axis=1)
-        return Grades((answers == gold).all(axis=1), closed & same_digits)
+        return Grades((answers == gold).all(axis=1), same_digits)
+
+
+MODULUS = 31
 
 
 @dataclass(frozen=True, slots=True)
 class ModAdd:
-    """(a + b + c) mod 23, written as one token, then END. A small net memorises it and never generalises.
+    """(a + b + c) mod 31, written as one token, then END. A small net memorises it and never generalises.
 
     Well-formed: any residue, then END.
     """
 
     name: str = "modadd"
-    sizes: Sizes = Sizes(prompt_slots=3, prompt_alphabet=23, answer_slots=2, answer_alphabet=24)
+    sizes: Sizes = Sizes(prompt_slots=3, prompt_alphabet=MODULUS, answer_slots=2, answer_alphabet=MODULUS + 1)
 
     def prompts(self, count: int, rng: np.random.Generator) -> Ints:
         """Three residues, uniform."""
-        return rng.integers(0, 23, (count, 3))
+        return rng.integers(0, MODULUS, (count, 3))
 
     def demonstrations(self, prompts: Ints, rng: np.random.Generator) -> Ints:
         """The only right answer."""
-        return np.stack([prompts.sum(axis=1) % 23, np.full(len(prompts), self.sizes.end)], axis=1)
+        return np.stack([prompts.sum(axis=1) % MODULUS, np.full(len(prompts), self.sizes.end)], axis=1)
 
     def grade(self, prompts: Ints, answers: Ints) -> Grades:
         """Right if the residue is the sum's."""
-        well_formed = (answers[:, 0] < 23) & (answers[:, 1] == self.sizes.end)
-        return Grades(well_formed & (answers[:, 0] == prompts.sum(axis=1) % 23), well_formed)
+        well_formed = (answers[:, 0] < MODULUS) & (answers[:, 1] == self.sizes.end)
+        return Grades(well_formed & (answers[:, 0] == prompts.sum(axis=1) % MODULUS), well_formed)
 
 
 TARGETS = range(1, 41)
@@ -166,8 +168,8 @@ class Countdown:
     def demonstrations(self, prompts: Ints, rng: np.random.Generator) -> Ints:
         """One right expression per prompt, uniform over the right ones."""
         reached = _values_of_all(prompts[:, :3]) == prompts[:, 3:]
-        chosen = (reached * rng.random(reached.shape)).argmax(axis=1)
-        return EXPRESSIONS[chosen]
+        chosen: Ints = EXPRESSIONS[(reached * rng.random(reached.shape)).argmax(axis=1)]
+        return chosen
 
     def grade(self, prompts: Ints, answers: Ints) -> Grades:
         """Right if the expression is well-formed and its value is the target."""
@@ -181,7 +183,8 @@ def _well_formed(answers: Ints) -> Bools:
     right_kind = np.where(np.arange(6) % 2 == 0, answers < PLUS, answers >= PLUS) | ~body
     closed = body.sum(axis=1) % 2 == 1  # an odd number of tokens ends with a number and leaves room for END
     used_once = np.stack([(answers == number).sum(axis=1) <= 1 for number in range(3)]).all(axis=0)
-    return right_kind.all(axis=1) & closed & used_once
+    well_formed: Bools = right_kind.all(axis=1) & closed & used_once
+    return well_formed
 
 
 def _values(numbers: Ints, answers: Ints) -> Ints:

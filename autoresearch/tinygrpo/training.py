@@ -6,47 +6,25 @@ import hashlib
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from autoresearch.tinygrpo import faults
-from autoresearch.tinygrpo.adam import Adam
-from autoresearch.tinygrpo.base_model import make_base_model
 from autoresearch.tinygrpo.grpo import Batch, Loss, grpo_loss
-from autoresearch.tinygrpo.policy import Policy
+from autoresearch.tinygrpo.learner import Learner, make_learner
 from autoresearch.tinygrpo.recipe import Recipe
 from autoresearch.tinygrpo.report import Report
 from autoresearch.tinygrpo.rollout import roll_out, rollout_metrics
-from autoresearch.tinygrpo.tasks import Split, Task, split_prompts, task_named
 from autoresearch.tinygrpo.validation import Metrics, validate
 
 
-@dataclass(frozen=True, slots=True)
-class Learner:
-    """All that training changes (policy, adam, rng) and all that it needs."""
-
-    task: Task
-    split: Split
-    policy: Policy
-    reference: Policy
-    adam: Adam
-    rng: np.random.Generator
-
-
-def make_learner(recipe: Recipe) -> Learner:
-    """Data and base model from `data_seed`, everything after them from `seed`."""
-    task = task_named(recipe.task)
-    streams = [np.random.default_rng([recipe.data_seed, stream]) for stream in (1, 2)]
-    split = split_prompts(task, recipe.train_prompts, recipe.val_tasks, streams[0])
-    reference = make_base_model(task, split.train, recipe, streams[1])
-    policy = reference.copy()
-    adam = Adam.for_weights(policy.weights.flat)
-    return Learner(task, split, policy, reference, adam, np.random.default_rng([recipe.seed, 4]))
-
-
 def train(recipe: Recipe, report: Report) -> None:
-    """Run the recipe. Raises what the fault raises, and FloatingPointError after a line that is not finite."""
+    """Run the recipe to its end.
+
+    Raises RecipeError for a recipe that the task cannot serve, FloatingPointError after a line that is not
+    finite (`on_nan`), and what the fault raises.
+    """
     report.config()
     faults.strike(recipe, 0)
     learner = make_learner(recipe)
@@ -64,26 +42,22 @@ def train(recipe: Recipe, report: Report) -> None:
         if over_time:
             stopped_by = "total_time"
             break
-    report.final(
-        {
-            "experiment_name": recipe.experiment_name,
-            "task": recipe.task,
-            "seed": recipe.seed,
-            "stopped_by": stopped_by,
-            **last,
-            "train_seconds": round(time.monotonic() - started, 2),
-            "weights_sha256": hashlib.sha256(learner.policy.weights.flat.tobytes()).hexdigest(),
-        }
-    )
+    seconds = round(time.monotonic() - started, 2)
+    report.final({"stopped_by": stopped_by, **last, "train_seconds": seconds, **_identity(learner, recipe)})
+
+
+def _identity(learner: Learner, recipe: Recipe) -> dict[str, object]:
+    """What was trained; equal hashes are equal weights, bit by bit."""
+    weights = hashlib.sha256(learner.policy.weights.flat.tobytes()).hexdigest()
+    named = {"experiment_name": recipe.experiment_name, "task": recipe.task, "seed": recipe.seed}
+    return {**named, "weights_sha256": weights}
 
 
 def train_step(learner: Learner, recipe: Recipe, step: int) -> Metrics:
     """Sample, learn, and say how it went. Times are in seconds, throughput in tokens per second."""
     began = time.perf_counter()
     faults.strike(recipe, step)
-    train, rng = learner.split.train, learner.rng
-    prompts = train[rng.integers(0, len(train), recipe.batch_size)]
-    rollout = roll_out(learner.task, learner.policy, learner.reference, prompts, recipe, rng)
+    rollout = roll_out(learner, recipe)
     sampled = time.perf_counter()
     batch = _poisoned(rollout.batch) if faults.poisons(recipe, step) else rollout.batch
     lr = recipe.lr * min(1.0, step / max(1, recipe.lr_warmup_steps))
@@ -93,13 +67,13 @@ def train_step(learner: Learner, recipe: Recipe, step: int) -> Metrics:
     seconds = time.perf_counter() - began
     return {
         **_actor_metrics(updates, recipe, lr),
-        **rollout_metrics(rollout),
+        **rollout_metrics(rollout, learner.task.sizes.end),
         "timing_s/gen": sampled - began,
         "timing_s/update_actor": updated - sampled,
         "timing_s/step": seconds,
         "perf/throughput": float(batch.mask.sum()) / seconds,
         "training/global_step": step,
-        "training/epoch": step * recipe.batch_size / len(train),
+        "training/epoch": step * recipe.batch_size / recipe.train_prompts,
     }
 
 
@@ -152,6 +126,6 @@ def _validate_now(learner: Learner, recipe: Recipe, report: Report, step: int) -
         pass
 
     told = report.validation_progress if step == 0 else silent
-    metrics = validate(learner.task, learner.policy, learner.split.validation, recipe, step, told)
+    metrics = validate(learner, recipe, step, told)
     report.validation(step, metrics)
     return metrics

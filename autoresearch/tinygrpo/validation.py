@@ -8,11 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from autoresearch.tinygrpo.arrays import Bools, Floats, Ints
-from autoresearch.tinygrpo.policy import Policy
+from autoresearch.tinygrpo.arrays import Bools, Floats
+from autoresearch.tinygrpo.learner import Learner
 from autoresearch.tinygrpo.recipe import Recipe
 from autoresearch.tinygrpo.rollout import rewards_of
-from autoresearch.tinygrpo.tasks import Task
 
 Metrics = dict[str, float]
 Progress = Callable[[int, int], None]
@@ -34,17 +33,18 @@ def pass_at_k(correct: int, n: int, k: int) -> float:
     return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
 
 
-def validate(task: Task, policy: Policy, prompts: Ints, recipe: Recipe, step: int, told: Progress) -> Metrics:
-    """The validation metrics of a policy; `told(done, total)` is called after every 64 tasks.
+def validate(learner: Learner, recipe: Recipe, step: int, told: Progress) -> Metrics:
+    """The validation metrics of the policy; `told(done, total)` is called after every 64 tasks.
 
     The random draws are the same in every validation of a `data_seed`, so that two policies are compared on
     the same luck.
     """
     rng = np.random.default_rng([recipe.data_seed, 3])
+    prompts = learner.split.validation
     rewards, correct = [], []
     for start in range(0, len(prompts), CHUNK):
         chunk = np.repeat(prompts[start : start + CHUNK], recipe.val_pass_n, axis=0)
-        grades = task.grade(chunk, policy.sample(chunk, recipe.val_temperature, rng))
+        grades = learner.task.grade(chunk, learner.policy.sample(chunk, recipe.val_temperature, rng))
         correct.append(grades.correct)
         rewards.append(rewards_of(grades, recipe.format_reward))
         time.sleep(recipe.val_sleep)
