@@ -212,7 +212,11 @@ def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: st
     wanted = naming.branch_name(campaign, slug)
     if prefix:
         wanted = f"{prefix}/{campaign}/{slug}"
-    return branches.free_name(checkout, wanted)
+    candidate, n = wanted, 1
+    while branches.branch_commit(checkout, candidate):
+        n += 1
+        candidate = f"{wanted}-{n}"
+    return candidate
 
 
 def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[str, ...]) -> dict[str, str]:
