@@ -124,9 +124,7 @@ def _entry(spec: RunSpec) -> Entry:
 def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
     """The records of an earlier run are moved aside, then the experiment log is the first thing made."""
     result_dir = Path(spec.result_dir)
-    aside = journal.set_aside(result_dir, own_outputs(spec))
-    journal.create(result_dir, spec)
-    for path in aside:
+    for path in journal.begin(result_dir, spec, own_outputs(spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
     for finding in plan.findings:
         journal.append(result_dir, str(finding))
