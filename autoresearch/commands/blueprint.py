@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields as dataclass_fields
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from autoresearch.commands import output
-from autoresearch.core.blueprint_fields import BlueprintFields
-from autoresearch.core.durations import parse_duration
+from autoresearch.core.blueprint_fields import BlueprintFields, fields_from
 from autoresearch.core.finding import Severity
-from autoresearch.errors import BlueprintError, ConflictError, UsageError
+from autoresearch.errors import BlueprintError, ConflictError
 
 QUESTIONS = (
     ("purpose", "Why is it run, and how does it differ from others?"),
@@ -23,7 +20,6 @@ QUESTIONS = (
     ("yaml_path", "Which recipe does it read (empty: none)?"),
     ("result_dir", "Where do results go (empty: ./auto_agent/exp_results/<slug>/)?"),
 )
-DURATIONS = {"max_time": "max_time_s", "first_step": "first_step_s"}
 
 
 def new(
@@ -46,6 +42,8 @@ def new(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Render a blueprint from flags, a YAML file, or answers on a terminal."""
+    from autoresearch.lab.yaml_files import load_mapping
+
     given = {
         "title": title,
         "purpose": purpose,
@@ -54,14 +52,14 @@ def new(
         "yaml_path": recipe,
         "launch_command": command,
         "result_dir": result_dir,
-        "max_time": max_time,
-        "first_step": first_step,
+        "max_time_s": max_time,
+        "first_step_s": first_step,
         "trainer": trainer,
         "metric": metric,
         "direction": direction,
         "remarks": note,
     }
-    values = {**(_from_yaml(source) if source else {}), **{k: v for k, v in given.items() if v}}
+    values = {**(load_mapping(Path(source)) if source else {}), **{k: v for k, v in given.items() if v}}
     if not values.get("launch_command") and not output.agent_or_pipe():
         values = _ask(values)
     target = Path(path)
@@ -145,29 +143,9 @@ def _ask(values: dict[str, Any]) -> dict[str, Any]:
     return answers
 
 
-def _from_yaml(source: str) -> dict[str, Any]:
-    from autoresearch.lab.yaml_files import load_mapping
-
-    values = load_mapping(Path(source))
-    known = {f.name for f in dataclass_fields(BlueprintFields)} | set(DURATIONS)
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise UsageError(f"{source}: unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}")
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-
-
 def _fields(path: Path, values: dict[str, Any]) -> BlueprintFields:
-    """The typed fields; durations are read here, a missing purpose or command is one sentence."""
-    for key, flag in (("purpose", "--purpose"), ("launch_command", "--command")):
-        if not values.get(key):
-            raise UsageError(f"a blueprint needs {flag}", hint="or --from FILE.yaml; see `autoresearch blueprint schema`")
-    plain = {k: v for k, v in values.items() if k not in DURATIONS}
-    plain.setdefault("title", path.stem.replace("_", " ").replace("-", " "))
-    fields = BlueprintFields(**plain)
-    for key, name in DURATIONS.items():
-        if values.get(key):
-            fields = replace(fields, **{name: parse_duration(str(values[key]))})
-    return fields
+    title = path.stem.replace("_", " ").replace("-", " ")
+    return fields_from({"title": title, **values})
 
 
 def _write(path: Path, fields: BlueprintFields, *, force: bool) -> None:
