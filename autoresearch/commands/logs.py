@@ -56,7 +56,7 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
 
     from autoresearch.records.secrets import mask_text
     from autoresearch.runner.runner import LogFollower
-    from autoresearch.trainers.lines import logical_lines
+    from autoresearch.core.lines import logical_lines
 
     try:
         wanted = re.compile(pattern)

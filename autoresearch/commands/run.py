@@ -21,8 +21,6 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan
 from autoresearch.records.rundir import RunDir
 
-Duration = Annotated[str, typer.Option(metavar="DURATION", show_default=False)]
-
 
 def run(
     blueprint: Annotated[str, typer.Argument(metavar="BLUEPRINT", show_default=False)] = "",
@@ -30,10 +28,10 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Never ask (run never does; kept for scripts).")] = False,
-    first_step_timeout: Annotated[Duration, typer.Option(help="Limit to the first step; strict.")] = "",
-    max_time: Annotated[Duration, typer.Option(help="Limit in all.")] = "",
-    stall_timeout: Annotated[Duration, typer.Option(help="End it when no event came for so long.")] = "",
-    grace: Annotated[Duration, typer.Option(help="Between TERM and KILL.")] = "",
+    first_step_timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit to the first step; strict.")] = "",
+    max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
+    stall_timeout: Annotated[str, typer.Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
+    grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
     trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
     fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",

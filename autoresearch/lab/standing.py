@@ -68,7 +68,7 @@ def boot_id() -> str:
 def last_readings(log: Path, spec: RunSpec) -> tuple[Reading | None, Reading | None]:
     """The last training step and the last validation in the tail of a log."""
     from autoresearch.trainers import registry
-    from autoresearch.trainers.lines import logical_lines
+    from autoresearch.core.lines import logical_lines
 
     trainer = registry.by_name(spec.trainer)
     step: Reading | None = None
@@ -101,7 +101,7 @@ def tail(path: Path, limit: int) -> bytes:
 def tail_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log as they may be shown to anybody: no escapes, no secrets, bounded."""
     from autoresearch.records.secrets import mask_text
-    from autoresearch.trainers.lines import logical_lines
+    from autoresearch.core.lines import logical_lines
 
     lines = list(logical_lines(tail(path, TAIL_BYTES)))[-count:]
     return [mask_text(line)[:500] for line in lines]
