@@ -16,10 +16,10 @@ _FIRST = re.compile(
     r"|first[_-]?step|\bstep (?:1|one)\b|\bkl\b|kl[_ ]loss|首步|首个|首次|第一步|第一个|第1步|第 1 步"
 )
 _TOTAL = re.compile(
-    r"\bmax(?:imum|imal)?\b|max[_ ]?time|\btotal\b|\bin all\b|\boverall\b|\baltogether\b|\bwhole\b|\bentire\b"
+    r"\bmax(?:imum)?\b|max[_ ]?time|\btotal\b|\bin all\b|\boverall\b|\baltogether\b|\bwhole\b|\bentire\b"
     r"|\bforce\w*|\bforcib\w+|\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\bbudget\b|\brun[- ]?time\b"
     r"|\bwall\b|\bdeadline\b|\bat most\b|\b(?:no|not) (?:more|longer) than\b|\bexceed\w*|\ball\b|\bends?\b"
-    r"|整体|总|最大|最长|最多|不超过|上限|强制|终止|一共|共计|运行时间|全部|每个实验"
+    r"|整体|总|最大|最长|最多|不超过|上限|强制|终止|一共|共计|运行时间|全部"
 )
 _NOISE = re.compile(
     r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般"
@@ -62,7 +62,9 @@ def times(found: Sequence[Item], name: str, line: int) -> tuple[Times, list[Find
     total = _one("total", values, texts, name, findings) or _unlabelled(values, texts, name, findings)
     first = _one("first", values, texts, name, findings)
     if total and first and first.seconds > total.seconds:
-        message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
+        message = (
+            f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
+        )
         findings.append(warning(name, first.line, "limits_crossed", message))
     if not total and not first:
         findings += _wordless(found, name, line)
@@ -112,11 +114,15 @@ def _wordless(found: Sequence[Item], name: str, line: int) -> list[Finding]:
     """Values without any duration: `time: 24` lacks a unit, `as long as it takes` is none."""
     for item in found:
         text = item.text
-        if item.role not in (Role.VALUE, Role.CONTENT) and not (item.role is Role.PLAIN and re.search(r"\d", text)):
+        if item.role not in (Role.VALUE, Role.CONTENT) and not (
+            item.role is Role.PLAIN and re.search(r"\d", text)
+        ):
             continue
         if text and not _DEFAULTED.search(text) and "${" not in text:
             message = f"[exp_max_time] holds no duration: {text.splitlines()[0][:60]!r}"
-            return [error(name, item.line or line, "no_duration", message, "write it like 24 hours or 90 min")]
+            return [
+                error(name, item.line or line, "no_duration", message, "write it like 24 hours or 90 min")
+            ]
     return []
 
 
@@ -153,7 +159,13 @@ def _in_line(text: str, no: int, carried: str) -> Iterator[_Said]:
         for n, part in enumerate(found):
             start = found[n - 1].end if n else 0
             end = found[n + 1].start if n + 1 < len(found) else len(clause)
-            around = clause[start:end] if len(found) == 1 else clause[start : part.start] if before else clause[part.end : end]
+            around = (
+                clause[start:end]
+                if len(found) == 1
+                else clause[start : part.start]
+                if before
+                else clause[part.end : end]
+            )
             kind = _kind(around) or ("noise" if _NOISE.search(around) else context)
             if kind != "first" and _ASIDE.search(clause[start : part.start]):
                 kind = "noise"
