@@ -21,13 +21,13 @@ def doctor(
     from autoresearch.lab import settings as project
     from autoresearch.launchers import sandbox, surroundings
     from autoresearch.launchers.tmux import TmuxLauncher
-    from autoresearch.records.index import state_home
+    from autoresearch.records.index import state_directory
     from autoresearch.repository import checkout as repository
 
     here = Path(directory).absolute()
     settings = project.load(here, environ=os.environ)
     repo = repository.find(here)
-    around = surroundings.look([here, state_home()], git_directory=repo.git_dir if repo else None)
+    around = surroundings.look([here, state_directory(os.environ)], git_directory=repo.git_dir if repo else None)
     found = surroundings.findings(around, TmuxLauncher(settings.text("tmux_socket")))
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"

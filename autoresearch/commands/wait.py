@@ -11,7 +11,6 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.durations import parse_duration
 from autoresearch.core.run import RunState
 from autoresearch.errors import UsageError
-from autoresearch.records.events import last_seq
 from autoresearch.records.rundir import RunDir
 
 
@@ -27,6 +26,7 @@ def wait(
     from autoresearch.lab import sessions
     from autoresearch.lab.adopt import adopt
     from autoresearch.lab.watch import wait_for_news
+    from autoresearch.records.events import read as read_events
 
     try:
         limit = parse_duration(seconds)
@@ -35,7 +35,7 @@ def wait(
     parts = real_parts()
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
-    start = last_seq(rundir.events) if since < 0 else since
+    start = read_events(rundir.events)[1] if since < 0 else since
     if rundir.state() not in (RunState.ENDED, RunState.DEAD):
         news, upto = wait_for_news(rundir, since=start, seconds=limit)
     else:

@@ -22,7 +22,7 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
 from autoresearch.repository import branches
-from autoresearch.repository.exclude import exclude
+from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.snapshot import Snapshot, snapshot
 
 RUNNER = Path(__file__).parents[1] / "runner" / "runner.py"
@@ -124,9 +124,7 @@ def _entry(spec: RunSpec) -> Entry:
 def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
     """The records of an earlier run are moved aside, then the experiment log is the first thing made."""
     result_dir = Path(spec.result_dir)
-    aside = journal.set_aside(result_dir, own_outputs(spec))
-    journal.create(result_dir, spec)
-    for path in aside:
+    for path in journal.begin(result_dir, spec, own_outputs(spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
     for finding in plan.findings:
         journal.append(result_dir, str(finding))
@@ -195,10 +193,12 @@ def _hide_records(plan: Plan, spec: RunSpec) -> None:
     """What we write inside the repository stays out of `git status`."""
     if plan.checkout is None:
         return
-    root = plan.checkout.root
     for path in (plan.campaign_dir.parent, Path(spec.result_dir)):
-        if root in path.parents:
-            exclude(plan.checkout, f"/{path.relative_to(root)}/")
+        if pattern := pattern_for(plan.checkout, path):
+            try:
+                exclude(plan.checkout, pattern)
+            except EnvironmentUnusable as error:
+                journal.append(Path(spec.result_dir), f"not hidden from git status: {error.message}")
 
 
 def _extra(plan: Plan, spec: RunSpec) -> dict[str, object]:

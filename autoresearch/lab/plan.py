@@ -155,10 +155,10 @@ def limits_of(resolved: Resolved, settings: Settings) -> Limits:
     from_flag = {n for n, v in settings.values.items() if v.source.startswith("flag")}
     base = Limits(
         first_step_s=blueprint.first_step_s
-        if blueprint.first_step_given
+        if blueprint.first_step_explicit
         else settings.seconds("first_step_timeout") or Limits().first_step_s,
         max_s=blueprint.max_time_s
-        if blueprint.max_time_given
+        if blueprint.max_time_explicit
         else settings.seconds("max_time") or Limits().max_s,
         stall_s=settings.seconds("stall_timeout"),
         grace_s=_or(settings.seconds("grace"), Limits().grace_s),
@@ -204,7 +204,10 @@ def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
 
 
 def _sources(trainer: Trainer, resolved: Resolved) -> tuple[Source, ...]:
-    return trainer.sources(resolved.recipe_data)
+    """Declared files first, then those that the trainer is known to write."""
+    declared = resolved.blueprint.notes.source
+    known = trainer.sources(resolved.recipe_data)
+    return (*declared, *(s for s in known if s.path not in {d.path for d in declared}))
 
 
 def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: str) -> str:
@@ -212,7 +215,11 @@ def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: st
     wanted = naming.branch_name(campaign, slug)
     if prefix:
         wanted = f"{prefix}/{campaign}/{slug}"
-    return branches.free_name(checkout, wanted)
+    candidate, n = wanted, 1
+    while branches.branch_commit(checkout, candidate):
+        n += 1
+        candidate = f"{wanted}-{n}"
+    return candidate
 
 
 def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[str, ...]) -> dict[str, str]:

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from autoresearch.lab.inotify import Inotify
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
 from autoresearch.records.rundir import RunDir
-from autoresearch.runner.runner import Inotify
 
 POLL_S = 30.0  # where inotify works; it only catches what a network file system hides
 BLIND_POLL_S = 1.0  # where it does not

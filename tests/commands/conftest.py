@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -175,45 +175,28 @@ class Bench:
         found = []
         for process in psutil.process_iter():
             try:
-                environ = process.environ()
-                ours = environ.get("XDG_STATE_HOME") == self.env["XDG_STATE_HOME"]
+                ours = process.environ().get("AUTORESEARCH_TEST") == self.env["AUTORESEARCH_TEST"]
                 alive = process.status() != psutil.STATUS_ZOMBIE
             except (psutil.Error, OSError):
                 continue
-            if ours and alive and not process.name().startswith("tmux"):
+            if ours and alive and process.pid != os.getpid() and not process.name().startswith("tmux"):
                 found.append(process)
         return found
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path, tmux_socket: str) -> Bench:
     repo = tmp_path / "repo"
     repo.mkdir()
-    (tmp_path / "home").mkdir()
-    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "TERM", "LD_LIBRARY_PATH")}
     env = {
-        **keep,
-        "HOME": str(tmp_path / "home"),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-        "AUTORESEARCH_TMUX_SOCKET": str(tmp_path / "tmux.sock"),
+        **os.environ,
+        "AUTORESEARCH_TMUX_SOCKET": tmux_socket,
         "PYTHONPATH": str(REPO),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_CONFIG_NOSYSTEM": "1",
         "NO_COLOR": "1",
     }
-    one = Bench(tmp_path, repo, tmp_path / "tmux.sock", env)
+    one = Bench(tmp_path, repo, Path(tmux_socket), env)
     (repo / "trainer.py").write_text(textwrap.dedent(TRAINER))
-    one.git("init", "-q", "-b", "main")
-    one.git("-c", "user.name=T", "-c", "user.email=t@example.invalid", "add", "-A")
-    one.git("-c", "user.name=T", "-c", "user.email=t@example.invalid", "commit", "-qm", "start")
-    yield one
-    left = [p for p in one.carriers() if p.pid != os.getpid()]
-    server = one.tmux("display-message", "-p", "#{pid}").stdout.strip()
-    if server.isdigit():
-        psutil.Process(int(server)).kill()
-    for process in left:
-        try:
-            process.kill()
-        except psutil.Error:
-            continue
+    one.git("init", "-q")
+    one.git("add", "-A")
+    one.git("commit", "-qm", "start")
+    return one
