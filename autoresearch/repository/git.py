@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,6 +101,7 @@ class Git:
                 stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                process_group=0,  # filters and submodule commands of git end with it
             )
         except OSError as error:
             raise _cannot_start(self.cwd, arguments, error) from error
@@ -108,7 +110,7 @@ class Git:
                 yield Running(process, ("git", *arguments), feed, self.timeout_s)
             finally:
                 if process.poll() is None:
-                    process.kill()
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,6 @@ class Running:
         try:
             out, err = self.process.communicate(self.feed, self.timeout_s)
         except subprocess.TimeoutExpired as error:
-            self.process.kill()
-            self.process.communicate()
             raise GitFailed(self.command, -9, f"no answer within {self.timeout_s:.0f} s") from error
         return self.process.returncode, out, err.decode("utf-8", "backslashreplace")
 
