@@ -155,10 +155,10 @@ def limits_of(resolved: Resolved, settings: Settings) -> Limits:
     from_flag = {n for n, v in settings.values.items() if v.source.startswith("flag")}
     base = Limits(
         first_step_s=blueprint.first_step_s
-        if blueprint.first_step_explicit
+        if blueprint.first_step_given
         else settings.seconds("first_step_timeout") or Limits().first_step_s,
         max_s=blueprint.max_time_s
-        if blueprint.max_time_explicit
+        if blueprint.max_time_given
         else settings.seconds("max_time") or Limits().max_s,
         stall_s=settings.seconds("stall_timeout"),
         grace_s=_or(settings.seconds("grace"), Limits().grace_s),
