@@ -16,7 +16,7 @@ import pytest
 def settled(bench: Any, payload: dict[str, Any], ending: str) -> dict[str, Any]:
     """Assert the invariant after a fault and give back the flag."""
     result_dir, ledger = Path(payload["result_dir"]), Path(payload["ledger"])
-    assert [p.cmdline() for p in bench.carriers()] == []
+    bench.until(lambda: not bench.carriers())
     with ledger.open() as file:
         found = [r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == payload["run"]]
     assert len(found) == 1

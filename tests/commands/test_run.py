@@ -88,7 +88,7 @@ def test_every_ending_is_told_apart(
     assert flag(payload["result_dir"])["ending"] == ending
     (row,) = rows(payload["ledger"])
     assert row["ending"] == ending and row["returncode"] == str(returncode)
-    assert bench.carriers() == []
+    bench.until(lambda: not bench.carriers())  # the Runner's own collector may just be finding nothing to do
 
 
 def test_a_crash_is_explained(bench: Any) -> None:
