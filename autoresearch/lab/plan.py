@@ -15,7 +15,7 @@ from autoresearch.core.limits import Limits
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Source, Trainer
-from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.errors import BlueprintError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
@@ -223,12 +223,6 @@ def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: st
 
 
 def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[str, ...]) -> dict[str, str]:
-    missing = [n for n in resolved.blueprint.notes.requires_env if not environ.get(n)]
-    if missing:
-        raise UsageError(
-            f"{resolved.path}: the environment variable {missing[0]} is required and not set",
-            hint=f"export {missing[0]}=... before this command",
-        )
     env = {k: v for k, v in environ.items() if not k.startswith("AUTORESEARCH_RUN_")}
     env.update(resolved.blueprint.notes.env)
     if uuids:

@@ -42,6 +42,8 @@ if mode in ("long", "tree", "stubborn"):
     for n in range(2, 6000):
         time.sleep(0.1)
         step(n)
+if mode == "hang":
+    time.sleep(600)
 if mode == "kill":
     os.kill(os.getpid(), 9)
 step(2)

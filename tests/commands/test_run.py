@@ -77,7 +77,7 @@ def test_the_branch_holds_exactly_the_code_that_ran(bench: Any) -> None:
         ("silent", ("--first-step-timeout", "1s", "--grace", "1s"), 11, "first_step_timeout", 143),
         ("tree", ("--max-time", "2s", "--grace", "1s"), 12, "max_time", 143),
         ("stubborn", ("--max-time", "2s", "--grace", "1s"), 12, "max_time", 137),
-        ("long", ("--stall-timeout", "20ms", "--grace", "1s"), 10, "stalled", 143),
+        ("hang", ("--stall-timeout", "1s", "--grace", "1s"), 10, "stalled", 143),
     ],
 )
 def test_every_ending_is_told_apart(
@@ -212,7 +212,7 @@ def test_prepare_and_cleanup_run_under_the_runner(bench: Any) -> None:
 def test_environment_is_passed_and_masked(bench: Any) -> None:
     notes = "- env: FLAVOUR=sweet\n- requires_env: MY_API_KEY\n"
     blueprint = bench.blueprint("ok", notes=notes, command="env && python trainer.py ok")
-    refused = bench.json("run", blueprint, check=2)
+    refused = bench.json("run", blueprint, check=3)
     assert "MY_API_KEY" in refused["error"]["message"]
     payload = bench.json("run", blueprint, MY_API_KEY="sk-very-secret-0123456789abcdef")
     log = Path(payload["log_path"]).read_text()
@@ -231,7 +231,7 @@ def test_environment_is_passed_and_masked(bench: Any) -> None:
 def test_names_are_never_interpreted(bench: Any, name: str) -> None:
     result_dir = bench.root / ("results " + name.replace("\n", " ")[:100])
     title = name.replace("\n", " ")
-    payload = bench.json("run", bench.blueprint("ok", title=title, result_dir=str(result_dir)))
+    payload = bench.json("run", bench.blueprint("ok", title=title, result_dir=f"`{result_dir}`"))
     assert payload["ending"] == "finished"
     assert payload["result_dir"] == str(result_dir)
     assert not list(bench.root.rglob("pwned"))
