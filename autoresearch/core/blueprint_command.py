@@ -71,10 +71,10 @@ def looks_like_command(text: str) -> bool:
 def command_in(items: Sequence[Item]) -> Value | Unclear | None:
     """The launch command; never a sentence about it, never one of several."""
     for role in (Role.VALUE, Role.CONTENT, Role.PLAIN):
-        found = [v for i in with_role(items, role) for v in _commands(i)]
+        found = _among(list(with_role(items, role)))
         found = [v for v in found if v.text.strip() and ("\n" in v.text or not means_nothing(v.text))]
         if role is Role.VALUE and len(found) == 1 and not looks_like_command(found[0].text):
-            below = [v for i in with_role(items, Role.PLAIN) if i.code for v in _commands(i)]
+            below = _among([i for i in with_role(items, Role.PLAIN) if i.code])
             found = below or found  # `- command: see below`, and a code block below
         bare = [v for v in found if not v.explained]
         found = bare if len(bare) == 1 else found  # one stands by itself, the others are quoted in prose
@@ -85,15 +85,21 @@ def command_in(items: Sequence[Item]) -> Value | Unclear | None:
             return Unclear(found[1].line, message, hint)
         if found:
             return found[0]
-    return next((v for i in described(items) for v in _commands(i)), None)
+    return next(iter(_among(described(items))), None)
+
+
+def _among(items: Sequence[Item]) -> list[Value]:
+    """The commands of these items; a block that says it is shell wins over one that says nothing."""
+    blocks = [b for i in items for b in i.code if any(n.text.strip() for n in b)]
+    for infos in _RUNNABLE:
+        if runnable := [b for b in blocks if b[0].info in infos]:
+            quoted = [v for i in items if not i.code for v in _commands(i) if not v.explained]
+            return [_code(block) for block in runnable] + quoted
+    return [v for i in items for v in _commands(i)]
 
 
 def _commands(item: Item) -> list[Value]:
-    """The commands that one item holds: its code, what its key gives, or what its prose quotes."""
-    blocks = [b for b in item.code if any(n.text.strip() for n in b)]
-    for infos in _RUNNABLE:  # a block that says it is shell wins over one that says nothing
-        if runnable := [b for b in blocks if b[0].info in infos]:
-            return [_code(block) for block in runnable]
+    """The commands that the words of one item hold: what its key gives, or what its prose quotes."""
     prose = [(no, text) for no, text in item.prose]
     whole = "\n".join(text for _, text in prose).strip()
     if not whole:

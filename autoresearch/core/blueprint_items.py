@@ -30,7 +30,8 @@ _CONTENT_WORDS = {"content", "contents", "内容"}
 _DEFAULT_WORDS = {"default", "默认", "默认值", "缺省"}
 _PATH_WORDS = {
     "dir", "directory", "path", "folder", "file", "value", "location", "codebase", "executable", "exe",
-    "python", "interpreter", "venv", "yaml", "recipe", "config", "root", "目录", "路径", "文件", "位置", "解释器",
+    "python", "interpreter", "venv", "yaml", "recipe", "config", "root",
+    "目录", "路径", "文件", "位置", "解释器",
     "值",
 }  # fmt: skip
 _VALUE_WORDS = {
