@@ -113,9 +113,10 @@ class TmuxLauncher:
         run directory to say.
         """
         _check(session, argv, cwd, environment)
-        require_tmux()
         command = new_session(session, argv, cwd, environment)
         answer = self._ask(*command)
+        if not answer.ok:
+            require_tmux()  # asked for only now: it costs as much as half a session
         if answer.absent:
             with self._server():
                 answer = self._ask(*command)
@@ -162,7 +163,6 @@ class TmuxLauncher:
 
         Raises EnvironmentUnusable where there is no usable tmux or the server does not answer.
         """
-        require_tmux()
         first: dict[str, Pane] = {}
         for pane in sorted(self._known_panes(), key=lambda p: int(p.pane_id[1:])):
             if naming.SESSION.match(pane.session):
@@ -187,10 +187,11 @@ class TmuxLauncher:
             message = f"there is a tmux session {session} already"
             hint = f"look at it: {attach_line(self.socket, session)}"
             raise ConflictError(message, code="session_exists", hint=hint)
-        if not answer.ok or not answer.lines:
+        announced = [pane for pane in Pane.read(answer.lines) if pane.session == session]
+        if not answer.ok or not announced:
             message = f"tmux could not start session {session}: {answer.error or 'it gave no reason'}"
             raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
-        info = self._info(Pane.read(answer.lines[0]))
+        info = self._info(announced[0])
         if not self._ask("has-session", "-t", info.session_id).ok:
             message = f"tmux said that session {session} was started, but it is gone"
             raise EnvironmentUnusable(message, code="session_lost", hint=sandbox.REMEDY)
@@ -199,6 +200,7 @@ class TmuxLauncher:
     def _known_panes(self, server_pids: Iterable[int] = ()) -> list[Pane]:
         panes = self._panes(server_pids)
         if panes is None:
+            require_tmux()
             message = "the tmux server cannot be reached"
             raise EnvironmentUnusable(message, code="tmux_unreachable", hint="see `autoresearch doctor`")
         return panes
@@ -216,7 +218,7 @@ class TmuxLauncher:
                 return None
         if not answer.ok:
             return [] if answer.absent or _NO_PANE.search(answer.error) else None
-        return [Pane.read(line) for line in answer.lines]
+        return Pane.read(answer.lines)
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[None]:

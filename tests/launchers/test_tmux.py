@@ -36,6 +36,7 @@ set -g status off
 set -g remain-on-exit off
 set -g history-limit 0
 set -g no-such-option on
+set-hook -g after-new-session "display-message -p welcome"
 """
 HUNTED = ("ray", "vllm", "sglang", "python")  # what `--autokill` looks for in command lines
 NASTY = (
@@ -479,14 +480,15 @@ def test_a_session_that_was_announced_but_is_gone_is_an_error(
 
 @pytest.mark.parametrize(
     ("says", "code"),
-    [(None, "no_tmux"), ("exit 1", "no_tmux"), ("echo tmux 2.7", "old_tmux"), ("echo tmux 3.1c", "old_tmux")],
+    [(None, "no_tmux"), ("exit 1", "no_tmux"), ("2.7", "old_tmux"), ("3.1c", "old_tmux")],
 )
 def test_no_tmux_or_an_old_one(
     says: str | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "bin"
     place.mkdir()
-    for name, script in (("apk", "exit 0"), ("tmux", says)):
+    old = f'[ "$1" = -V ] && echo tmux {says} && exit; echo "tmux: unknown option -- N" >&2; exit 1'
+    for name, script in (("apk", "exit 0"), ("tmux", old if code == "old_tmux" else says)):
         if script is not None:
             (place / name).write_text(f"#!/bin/sh\n{script}\n")
             (place / name).chmod(0o755)
