@@ -30,6 +30,7 @@ SETTINGS = (
     "core.safecrlf=false",  # its warning is fatal when "true"; nothing of the user's is rewritten
     "i18n.commitEncoding=UTF-8",
 )
+LIST = ("--literal-pathspecs", "ls-files", "-z")  # names are names, not patterns
 FLAGS = tuple(part for setting in SETTINGS for part in ("-c", setting))
 
 # What of GIT_* is the user's configuration or name. The rest says "another repository" (GIT_DIR,
@@ -147,7 +148,6 @@ def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     }
     environment |= {
         "GIT_OPTIONAL_LOCKS": "0",  # else even `git status` rewrites the user's index
-        "GIT_LITERAL_PATHSPECS": "1",  # file names are names, not patterns
         "GIT_TERMINAL_PROMPT": "0",
         "LC_ALL": "C",  # messages are matched
     }
@@ -169,7 +169,7 @@ def _hint(stderr: str) -> str:
     said = stderr.lower()
     if "dubious ownership" in said:
         return "the repository belongs to another user; add it to git's safe.directory if you trust it"
-    if "permission" in said or "read-only file system" in said:
+    if any(sign in said for sign in ("permission", "read-only file system", "unable to create directory")):
         return "the repository cannot be written; the run can go on without a branch"
     if "no space left" in said or "quota" in said or "file too large" in said:
         return "the disk is full; free some space"

@@ -15,7 +15,7 @@ from pathlib import Path
 from autoresearch.errors import UsageError
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.checkout import Checkout
-from autoresearch.repository.git import Git, GitFailed
+from autoresearch.repository.git import LIST, Git, GitFailed
 from autoresearch.repository.piles import LeftOut, Pin, Survey, own_screen
 from autoresearch.repository.private_index import private_index
 from autoresearch.repository.survey import MAX_BYTES, look
@@ -98,7 +98,7 @@ def _missing(git: Git, found: Survey, extra: Mapping[str, bytes]) -> dict[bytes,
     tracked = same.difference(found.take)
     if tracked:
         names = map(os.fsdecode, tracked)
-        tracked.intersection_update(git.run("ls-files", "-z", "--", *names).split(b"\0"))
+        tracked.intersection_update(git.run(*LIST, "--", *names).split(b"\0"))
     covered = (tracked | same.intersection(found.take)).difference(pin.path for pin in found.pins)
     return {path: content for path, content in missing.items() if path not in covered}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from autoresearch.repository import screen
 from autoresearch.repository.checkout import Checkout
-from autoresearch.repository.git import Git, text
+from autoresearch.repository.git import LIST, Git, text
 from autoresearch.repository.piles import NESTED, OWN, Piles, Pin, Screen, Survey, own_screen
 from autoresearch.repository.private_index import private_index
 from autoresearch.repository.untracked import expand, sort_untracked
@@ -84,7 +84,7 @@ def look(git: Git, own: Screen) -> Survey:
 
 def _status(git: Git) -> bytes:
     """The answer of `git status`, with nothing hidden from it."""
-    with git.start("ls-files", "-v", "-z") as flags:
+    with git.start(*LIST, "-v") as flags:
         answer = git.run(*STATUS)
         base = os.fsencode(git.cwd) + b"/"
         hidden = [path for _, path in _HIDDEN.findall(flags.stdout()) if os.path.lexists(base + path)]

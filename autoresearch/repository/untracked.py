@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from autoresearch.repository import screen
-from autoresearch.repository.git import text
+from autoresearch.repository.git import LIST, text
 from autoresearch.repository.piles import NESTED, OWN, Piles, Screen
 
 BUDGET_BYTES = 2**30  # in all; an unignored data set must not be copied into .git
@@ -32,7 +32,7 @@ def expand(piles: Piles, untracked: Sequence[bytes]) -> Iterator[bytes]:
     if not inside:
         return
     places = inside if sum(map(len, inside)) < 100_000 else []  # a command line is finite: then ask for all
-    listed = piles.git.run("ls-files", "-o", "--exclude-standard", "-z", "--", *places)
+    listed = piles.git.run(*LIST, "-o", "--exclude-standard", "--", *places)
     for path in filter(None, listed.split(b"\0")):
         bare = path.removesuffix(b"/")
         if bare not in above and _pruned(piles, bare.rpartition(b"/")[0], above):

@@ -1,4 +1,4 @@
-"""Real repositories in tmp_path, isolated from the user's configuration, and an independent reader of them."""
+"""Real repositories in tmp_path, isolated from the user's configuration, and a second reader of them."""
 
 from __future__ import annotations
 

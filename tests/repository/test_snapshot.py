@@ -89,7 +89,8 @@ def file_becomes_directory(repo: Repo) -> Expect:
 def file_becomes_repository(repo: Repo) -> Expect:
     (repo.root / "train.py").unlink()
     repo.git("init", "-q", "train.py")
-    repo.git("-C", "train.py", "-c", "user.name=T", "-c", "user.email=t@x", "commit", "-q", "--allow-empty", "-mx")
+    identity = ("-c", "user.name=T", "-c", "user.email=t@x")
+    repo.git("-C", "train.py", *identity, "commit", "-q", "--allow-empty", "-m", "x")
     return Expect(told={"train.py/": "repository of its own"}, dirty={"train.py"})
 
 
@@ -110,7 +111,7 @@ def directory_becomes_link(repo: Repo) -> Expect:
 
 
 def nasty_names(repo: Repo) -> Expect:
-    names = ["new\nline", 'quo"te', "-dash", "--", "tab\t", "ünïcödé", "$(x)", "a b", ":(glob)*", "*.py", "back\\s"]
+    names = ["new\nline", 'quo"te', "-d", "--", "t\tb", "ünïcödé", "$(x)", "a b", ":(glob)*", "*.py", "b\\s"]
     for name in names:
         repo.write(name)
         repo.write(f"dir {name}/{name}")
@@ -235,8 +236,8 @@ def split_index(repo: Repo) -> Expect:
 
 
 def configuration_that_hides(repo: Repo) -> Expect:
-    for key, value in (("status.showUntrackedFiles", "no"), ("status.renames", "copies"), ("core.quotePath", "true")):
-        repo.git("config", key, value)
+    repo.git("config", "status.showUntrackedFiles", "no")
+    repo.git("config", "status.renames", "copies")
     repo.git("config", "status.showStash", "true")
     repo.write("train.py", "stashed\n")
     repo.git("stash", "push", "-q")
@@ -289,12 +290,13 @@ def secret_in_conflict(repo: Repo) -> Expect:
 
 def environments(repo: Repo) -> Expect:
     without = set()
-    for place, mark in (("venv", "pyvenv.cfg"), ("envs/py311", "pyvenv.cfg"), ("conda", "conda-meta/history")):
+    marks = {"venv": "pyvenv.cfg", "envs/py311": "pyvenv.cfg", "conda": "conda-meta/history"}
+    for place, mark in marks.items():
         for path in (mark, "lib/python3/x.py", "bin/python"):
             repo.write(f"{place}/{path}")
             without.add(f"{place}/{path}")
     repo.write("envs/make.py")
-    told = {"venv/": "virtual environment", "envs/py311/": "virtual environment", "conda/": "virtual environment"}
+    told = dict.fromkeys((f"{place}/" for place in marks), "virtual environment")
     return Expect(without=without, told=told, dirty={"envs/make.py"})
 
 
@@ -307,7 +309,7 @@ def environment_beside_code(repo: Repo) -> Expect:
 
 
 def weights(repo: Repo) -> Expect:
-    left = {"checkpoints/last.bin", "saved_checkpoints/global_step_5/a.bin", "out/model.safetensors", "m.ckpt"}
+    left = {"checkpoints/last.bin", "saved_checkpoints/global_step_5/a.bin", "out/m.safetensors", "m.ckpt"}
     for path in left:
         repo.write(path)
     repo.write("checkpoints/__init__.py")
@@ -449,7 +451,9 @@ def test_a_subdirectory_stands_for_its_whole_repository(repo: Repo) -> None:
     assert repo.tree(made.commit) == repo.disk()
 
 
-def test_submodules_are_recorded_as_the_commit_they_stand_on(make_repo: Callable[[str], Repo], repo: Repo) -> None:
+def test_submodules_are_recorded_as_the_commit_they_stand_on(
+    make_repo: Callable[[str], Repo], repo: Repo
+) -> None:
     library = make_repo("library")
     library.write("x.py")
     first = library.commit()
@@ -521,9 +525,9 @@ def test_extra_files_are_in_the_tree_whatever_else_is_there(repo: Repo) -> None:
     repo.write("ignored/plan.md", "ignored\n")
     repo.write("train.py", "print('one')\n", mode=0o755)
     on_disk = {"plan.md": b"one\r\n", "ignored/plan.md": b"ignored\n", "train.py": b"print('one')\n"}
-    extra = on_disk | {"lib/a.py": b"other\n", ".autoresearch/outside ü.md": b"outside\n", "run.sh/x": b"below\n"}
+    extra = {"lib/a.py": b"other\n", ".autoresearch/outside ü.md": b"outside\n", "run.sh/x": b"below\n"}
     before = repo.private()
-    made = take(repo, extra=extra)
+    made = take(repo, extra=on_disk | extra)
     assert repo.private() == before
     tree = repo.tree(made.commit)
     assert tree["plan.md"] == (0o100755, b"one\n")  # git's way: it takes this file anyway
@@ -559,7 +563,9 @@ def test_without_identity_ours_fills_in_what_is_missing(configured: dict[str, st
     assert author == configured.get("user.name", author)
 
 
-def test_a_configured_identity_and_the_environments_are_kept(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identities_of_configuration_and_environment_are_kept(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert repo.git("log", "-1", "--format=%an <%ae>", take(repo).commit).strip() == "T <t@example.invalid>"
     monkeypatch.setenv("GIT_AUTHOR_NAME", "Somebody")
     assert repo.git("log", "-1", "--format=%an %cn", take(repo).commit).strip() == "Somebody T"
@@ -571,7 +577,8 @@ def test_any_message_is_kept(repo: Repo) -> None:
     assert checkout is not None
     message = "Ünïcödé 学习: $(x) `y`\n\n-F - \udcff\n# not a comment\n"
     made = snapshot(checkout, message=message + "nul\0")
-    assert repo.git("log", "-1", "--format=%B", made.commit).strip() == message.replace("\udcff", "\\udcff") + "nul"
+    kept = repo.git("log", "-1", "--format=%B", made.commit).strip()
+    assert kept == message.replace("\udcff", "\\udcff") + "nul"
 
 
 def test_a_survey_tells_the_same_and_writes_nothing(repo: Repo) -> None:
