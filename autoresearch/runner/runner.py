@@ -131,7 +131,6 @@ class LogFollower:
             yield from self._chunks(to_the_end=replaced)
             if not replaced:
                 return
-            self._start_again()
             self.close()
         if self._open():
             yield from self._chunks(to_the_end=False)
@@ -548,18 +547,19 @@ class Chronicle:
         line = {"t": round(t, 3), "s": round(s, 3), "event": event, "text": text, **fields}
         self._append(self._events, json.dumps(line).encode() + b"\n")
         stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
-        self._append(self._journal, f"- {stamp} +{s:.1f}s {' '.join(text.split())}\n".encode("utf-8", "replace"))
+        sentence = f"- {stamp} +{s:.1f}s {' '.join(text.split())}\n"
+        self._append(self._journal, sentence.encode("utf-8", "replace"))
 
     def _append(self, fd: int, line: bytes) -> None:
         if fd < 0:
             return
+        if fd in self._torn:  # the disk was full in the middle of a line: this one must not be glued to it
+            line = b"\n" + line
         try:
-            written = os.write(fd, b"\n" + line if fd in self._torn else line)
+            whole = os.write(fd, line) == len(line)
         except OSError:
             return
-        self._torn.discard(fd)
-        if written < len(line):  # the disk was full in the middle: the next line must not be glued to it
-            self._torn.add(fd)
+        (self._torn.discard if whole else self._torn.add)(fd)
 
     def reserve(self) -> None:
         """Real bytes on the disk for the exit record, while there are any. Raises OSError."""
@@ -829,7 +829,7 @@ class Tree:
         return False
 
     def resident_bytes(self) -> int:
-        """Sum of the resident sizes, by children files: all of /proc every 15 s in 200 Runners is too dear."""
+        """Sum of the resident sizes, by children files: all of /proc is too dear for 200 Runners."""
         page = os.sysconf("SC_PAGESIZE")
         pids = self._walk_children() if self._has_children_files else self.members()
         sizes = (read_file(f"/proc/{pid}/statm").split() for pid in pids)
