@@ -83,8 +83,11 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
         ["with", f"{spec.interpreter} ({plan.resolved.interpreter_source})"],
         ["trainer", spec.trainer],
         ["metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else "none"],
-        ["limits", f"first step {output.duration(spec.limits.first_step_s)}, in all "
-         f"{output.duration(spec.limits.max_s)}, stall {stall}, grace {output.duration(spec.limits.grace_s)}"],
+        [
+            "limits",
+            f"first step {output.duration(spec.limits.first_step_s)}, in all "
+            f"{output.duration(spec.limits.max_s)}, stall {stall}, grace {output.duration(spec.limits.grace_s)}",
+        ],
         ["result_dir", spec.result_dir],
         ["run_dir", spec.run_dir],
         ["ledger", spec.ledger],
@@ -103,8 +106,12 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
         "interpreter": spec.interpreter,
         "trainer": spec.trainer,
         "metric": spec.objective.metric if spec.objective else None,
-        "limits": {"first_step_s": spec.limits.first_step_s, "max_s": spec.limits.max_s,
-                   "stall_s": spec.limits.stall_s, "grace_s": spec.limits.grace_s},
+        "limits": {
+            "first_step_s": spec.limits.first_step_s,
+            "max_s": spec.limits.max_s,
+            "stall_s": spec.limits.stall_s,
+            "grace_s": spec.limits.grace_s,
+        },
         "result_dir": spec.result_dir,
         "run_dir": spec.run_dir,
         "ledger": spec.ledger,
@@ -172,7 +179,10 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
         return
     rows = [
         ["run", spec.run],
-        ["ended", f"{end.ending.wording}, return code {end.returncode}, after {output.duration(end.duration_s)}"],
+        [
+            "ended",
+            f"{end.ending.wording}, return code {end.returncode}, after {output.duration(end.duration_s)}",
+        ],
         ["verdict", outcome.verdict.value],
         ["first step", "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"],
     ]

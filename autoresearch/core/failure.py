@@ -119,9 +119,7 @@ def _block_end(lines: Sequence[str], head: int) -> int:
     last = at
     while at < len(lines):
         line = lines[at]
-        if line.startswith((" ", "\t")):
-            last = at + 1
-        elif _FINAL.match(line.strip()):
+        if line.startswith((" ", "\t")) or _FINAL.match(line.strip()):
             last = at + 1
         elif line.strip() == _HEAD or at > last:  # one line of a message of several may stand between
             break

@@ -110,9 +110,7 @@ def _spec(
     branch = ""
     if checkout:
         branch = fixed.branch if fixed else _free_branch(checkout, settings, campaign, slug)
-    sources = tuple(
-        replace(s, path=str((resolved.codebase / s.path).absolute())) for s in _sources(trainer, resolved)
-    )
+    sources = tuple(replace(s, path=str((resolved.codebase / s.path).absolute())) for s in _sources(trainer, resolved))
     return RunSpec(
         run=naming.run_id(slug, token),
         slug=slug,
@@ -157,9 +155,7 @@ def limits_of(resolved: Resolved, settings: Settings) -> Limits:
         first_step_s=blueprint.first_step_s
         if blueprint.first_step_given
         else settings.seconds("first_step_timeout") or Limits().first_step_s,
-        max_s=blueprint.max_time_s
-        if blueprint.max_time_given
-        else settings.seconds("max_time") or Limits().max_s,
+        max_s=blueprint.max_time_s if blueprint.max_time_given else settings.seconds("max_time") or Limits().max_s,
         stall_s=settings.seconds("stall_timeout"),
         grace_s=_or(settings.seconds("grace"), Limits().grace_s),
         first_step_cap_s=_or(settings.seconds("first_step_cap"), Limits().first_step_cap_s),
@@ -191,7 +187,14 @@ def _objective(trainer: Trainer, resolved: Resolved) -> Objective | None:
     return Objective(notes.metric, Direction.MINIMIZE if "loss" in notes.metric else Direction.MAXIMIZE)
 
 
-_DIRECTIONS = {"max": "maximize", "min": "minimize", "up": "maximize", "down": "minimize", "higher": "maximize", "lower": "minimize"}
+_DIRECTIONS = {
+    "max": "maximize",
+    "min": "minimize",
+    "up": "maximize",
+    "down": "minimize",
+    "higher": "maximize",
+    "lower": "minimize",
+}
 
 
 def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
@@ -233,7 +236,11 @@ def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[st
 def _recorded(env: Mapping[str, str], resolved: Resolved, uuids: tuple[str, ...]) -> dict[str, str]:
     """What the record holds: declared and required variables and the GPUs, secrets masked."""
     notes = resolved.blueprint.notes
-    names = [*notes.env, *notes.requires_env, *(["CUDA_VISIBLE_DEVICES"] if uuids or "CUDA_VISIBLE_DEVICES" in env else [])]
+    names = [
+        *notes.env,
+        *notes.requires_env,
+        *(["CUDA_VISIBLE_DEVICES"] if uuids or "CUDA_VISIBLE_DEVICES" in env else []),
+    ]
     return mask_environment({n: env[n] for n in names if n in env})
 
 

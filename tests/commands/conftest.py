@@ -18,7 +18,7 @@ import pytest
 
 REPO = Path(__file__).parents[2]
 
-TRAINER = '''
+TRAINER = """
 import os, signal, subprocess, sys, time
 mode = sys.argv[1] if len(sys.argv) > 1 else "ok"
 def step(n, extra=""):
@@ -52,7 +52,7 @@ if mode == "no_metric":
     pass
 if mode.startswith("rc"):
     sys.exit(int(mode[2:]))
-'''
+"""
 
 BLUEPRINT = """# {title}
 

@@ -18,7 +18,9 @@ def settled(bench: Any, payload: dict[str, Any], ending: str) -> dict[str, Any]:
     result_dir, ledger = Path(payload["result_dir"]), Path(payload["ledger"])
     bench.until(lambda: not bench.carriers())
     with ledger.open() as file:
-        found = [r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == payload["run"]]
+        found = [
+            r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == payload["run"]
+        ]
     assert len(found) == 1
     assert found[0]["ending"] == ending
     flag = json.loads((result_dir / "finish.flag").read_text())
@@ -110,7 +112,9 @@ def test_kill_9_of_the_runner(bench: Any) -> None:
 def test_kill_9_of_the_trainer(bench: Any) -> None:
     payload = living(bench)
     runner = json.loads((Path(payload["run_dir"]) / "runner.json").read_text())
-    trainer = [p for p in psutil.Process(runner["pid"]).children(recursive=True) if "trainer.py" in " ".join(p.cmdline())]
+    trainer = [
+        p for p in psutil.Process(runner["pid"]).children(recursive=True) if "trainer.py" in " ".join(p.cmdline())
+    ]
     trainer[-1].kill()
     flagged(bench, payload)
     settled(bench, payload, "crashed")
@@ -166,7 +170,11 @@ def test_a_ledger_with_a_torn_last_line(bench: Any) -> None:
     with open(first["ledger"], "ab") as file:
         file.write(b"2\tautoresearch/half a ro")
     second = bench.json("run", blueprint)
-    settled(bench, first | {"result_dir": str(next(Path(first["result_dir"]).rglob("earlier/*/finish.flag")).parent)}, "finished")
+    settled(
+        bench,
+        first | {"result_dir": str(next(Path(first["result_dir"]).rglob("earlier/*/finish.flag")).parent)},
+        "finished",
+    )
     settled(bench, second, "finished")
     assert (Path(first["ledger"]).parent / "results.tsv.torn").read_bytes().rstrip().endswith(b"half a ro")
 
