@@ -263,7 +263,8 @@ def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:
         return None
     rest = match["rest"].strip()
     colon = not rest.strip("*_` ") or rest.lstrip("*_` ")[0] in ":："
-    bold, number, bracket = match["bold"] or match["bold2"], match["number"], match["inside"]
+    bold = (match["bold"] + match["bold2"]).strip("`")
+    number, bracket = match["number"], match["inside"]
     marked = bool(bracket and (bold or number))
     loose = not hashed and (marked or (colon or rest[:1] in "(（") if bracket else colon)
     if not (heading or marked or loose):

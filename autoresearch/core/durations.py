@@ -29,7 +29,7 @@ _WORDS = rf"(?P<words>(?:(?:{'|'.join(_TENS)})(?:[- ](?:{_WORD}))?)|{_WORD})"
 _HALF = r"(?P<half>half(?: an?)?|an?(?= half\b))"
 _ENGLISH_UNIT = (
     r"(?P<unit>weeks?|wks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)"
-    r"(?:(?=\d)|(?![a-z0-9_]))(?P<tail> and a half)?"
+    r"(?:(?=\d+[hms])|(?![a-z0-9_]))(?P<tail> and a half)?"
 )
 _CJK_UNIT = (
     r"(?P<cjk_unit>周|星期|天|小时|小時|钟头|鐘頭|时(?![间长候刻])|分钟|分鐘|分(?![之数析])|秒钟|秒)"
