@@ -16,7 +16,7 @@ It reads RUN_DIR/spec.json and RUN_DIR/environment; the other files of the run d
     exit.json      the exit record, by renaming exit.rec, which was reserved before the start
 
 Exit status: the trainer's, 1 where that would read as a success and is none, 4 without a readable
-spec.json, 5 where the run has a Runner already or is over.
+spec.json, 5 where the run has a Runner already, is over, or was started by one that died.
 """
 
 from __future__ import annotations
@@ -1010,13 +1010,19 @@ class Gpus:
         self.before: int | None = None
         self.peak: int | None = None
         self.returned: bool | None = None
+        self.next_at = 0.0
+        self._gap = 0.2
         self._pid = 0
         self._reader = -1
 
     def ask(self) -> None:
-        """Start a question, unless one is open."""
+        """Start a question, unless one is open. Loading the driver's library costs, so peaks are asked for less
+        and less often, at last once a minute.
+        """
         if not self.uuids or self._reader >= 0:
             return
+        self._gap = min(60.0, 2.0 * self._gap)
+        self.next_at = clock() + self._gap
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -1039,10 +1045,13 @@ class Gpus:
         except BlockingIOError:
             return False
         self.used = int(said) if said else None
-        if self.used is not None and self.before is not None:
-            self.peak = max(self.peak or 0, self.used - self.before)
         self._close()
         return True
+
+    def note_peak(self) -> None:
+        """Take the latest answer as one of the run."""
+        if self.used is not None and self.before is not None:
+            self.peak = max(self.peak or 0, self.used - self.before)
 
     def abandon(self) -> None:
         """Give up on an open question."""
@@ -1193,6 +1202,8 @@ class Runner:
         while self.statuses[pid] is None and not self.decision:
             self.tick(self.next_limit())
             self.judge()
+            if self.gpus.hear():  # the end of the asking child woke us
+                self.gpus.note_peak()
 
     def prepare(self) -> None:
         """Run the prepare commands, one after another."""
@@ -1210,7 +1221,10 @@ class Runner:
     def run_command(self, command: str, deadline: float, *, watched: bool) -> int | None:
         """Run one prepare or cleanup command; its exit code, None if it was still running at the deadline."""
         write_all(self.log, b"$ " + command.encode("utf-8", "replace") + b"\n")
-        pid = spawn(command, str(self.spec.get("cwd") or ""), self.env, self.log)
+        cwd = str(self.spec.get("cwd") or "")
+        if not watched and not os.path.isdir(cwd):
+            cwd = self.dir  # cleaning up must not depend on what may have been the trouble
+        pid = spawn(command, cwd, self.env, self.log)
         self.statuses[pid] = None
         while self.statuses[pid] is None and clock() < deadline and not (watched and self.decision):
             self.tick(deadline)
@@ -1390,8 +1404,7 @@ class Runner:
     def sample(self) -> None:
         """Memory of the run now; more often at first, so that short runs have a number too."""
         self.peak_memory = max(self.peak_memory, self.tree.resident_bytes())
-        self.gpus.hear()
-        if self.sample_gap >= 1.0:
+        if clock() >= self.gpus.next_at:
             self.gpus.ask()
 
     def reap(self) -> None:
@@ -1805,6 +1818,8 @@ def main(argv: list[str]) -> int:
         return refuse(5, f"Another Runner holds {run_dir}.")
     if os.path.exists(os.path.join(run_dir, "exit.json")):
         return refuse(5, f"The run in {run_dir} is over: it has an exit record.")
+    if parse_object(read_file(os.path.join(run_dir, "runner.json"))).get("trainer_pid"):
+        return refuse(5, f"The run in {run_dir} was started before, by a Runner that died: it is lost.")
     return Runner(run_dir, spec, lock).run()
 
 

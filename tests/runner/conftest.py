@@ -86,7 +86,12 @@ class Live:
 
     def log(self) -> bytes:
         """What is in run.log."""
-        return (self.dir / "run.log").read_bytes()
+        path = self.dir / "run.log"
+        return path.read_bytes() if path.exists() else b""
+
+    def marked(self) -> list[int]:
+        """Living processes that carry this run's id."""
+        return [pid for pid in processes_with(f"{runner.RUN_ID}={self.run}\0", "environ") if not zombie(pid)]
 
     def ask_to_stop(self, **request: str) -> None:
         """Put a stop request there, as the CLI does."""
@@ -219,11 +224,11 @@ def until() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def living() -> Callable[[str, str], list[int]]:
-    """`processes_with`, without zombies, for test files."""
+def living() -> Callable[[str], list[int]]:
+    """Living processes with a word in their arguments, for test files."""
 
-    def find(token: str, where: str = "cmdline") -> list[int]:
-        return [pid for pid in processes_with(token, where) if not zombie(pid)]
+    def find(token: str) -> list[int]:
+        return [pid for pid in processes_with(token, "cmdline") if not zombie(pid)]
 
     return find
 
