@@ -32,10 +32,12 @@ from autoresearch.tinygrpo.training import train  # noqa: E402
 
 PLACE = Path("docs/tinygrpo")
 SEEDS = range(4)
-CURVES = {
-    "sort": ("task=sort",),
-    "countdown": ("task=countdown",),
-    "modadd": ("task=modadd", "train_prompts=400"),
+FULL = Path("blueprints/recipes/countdown-full.yaml")
+CURVES: dict[str, tuple[Path | None, tuple[str, ...]]] = {
+    "sort": (None, ("task=sort",)),
+    "countdown": (None, ()),
+    "countdown, full size": (FULL, ("val_print_to_markdown_file_path=",)),
+    "modadd": (None, ("task=modadd", "train_prompts=400")),
 }
 
 # One key at a time around the defaults, on countdown.
@@ -83,11 +85,11 @@ class LandscapePoint(NamedTuple):
     broke: bool
 
 
-def run(*overrides: str) -> tuple[list[dict[str, Any]], bool]:
+def run(*overrides: str, conf: Path | None = None) -> tuple[list[dict[str, Any]], bool]:
     """The JSONL records of one run, and whether it broke (then the records up to there)."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "metrics.jsonl"
-        recipe = read_recipe(None, [*overrides, f"metrics_jsonl_path={path}"])
+        recipe = read_recipe(conf, [*overrides, f"metrics_jsonl_path={path}"])
         broke = False
         try:
             with np.errstate(all="ignore"), open_report(recipe, io.StringIO()) as report:
@@ -98,8 +100,9 @@ def run(*overrides: str) -> tuple[list[dict[str, Any]], bool]:
 
 
 def curve(task: str, seed: int) -> Iterable[CurvePoint]:
-    """All validations of one default run, every 10 steps."""
-    records, _ = run(*CURVES[task], f"seed={seed}", "test_freq=10")
+    """All validations of one run, every 10 steps."""
+    conf, overrides = CURVES[task]
+    records, _ = run(*overrides, f"seed={seed}", "test_freq=10", conf=conf)
     rewards = {
         r["step"]: r["data"]["critic/rewards/mean"] for r in records if "critic/rewards/mean" in r["data"]
     }
@@ -189,7 +192,7 @@ def table() -> None:
 def draw_curves(plt: Any) -> None:
     """pass@1 and training reward against the step, one thin line per seed, one panel per task."""
     rows = read("curves.tsv")
-    figure, panels = plt.subplots(1, len(CURVES), figsize=(10, 3.2), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, len(CURVES), figsize=(11, 3.1), sharey=True, layout="constrained")
     columns = (("pass1", "tab:blue", "pass@1, validation"), ("pass8", "tab:cyan", "pass@8, validation"))
     for panel, task in zip(panels, CURVES, strict=True):
         for column, colour, label in (*columns, ("reward", "tab:orange", "mean reward, training")):
@@ -199,7 +202,7 @@ def draw_curves(plt: Any) -> None:
                 panel.plot(x, y, color=colour, linewidth=1, label=label if seed == 0 else None)
         panel.set(title=task, xlabel="step", ylim=(0, 1.02))
         panel.grid(alpha=0.3)
-    panels[1].legend(fontsize=8, loc="upper left")
+    panels[1].legend(fontsize=7, loc="upper left")
     figure.savefig(PLACE / "curves.png", dpi=90)
 
 
