@@ -56,10 +56,10 @@ OWNERS = {
 }
 HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib"})  # 50 to 400 ms
 
-IMPURE = frozenset(
-    ("asyncio", "fcntl", "glob", "http", "io", "logging", "mmap", "multiprocessing", "os", "random", "secrets",
-     "select", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid")
-)  # fmt: skip
+_FILES = {"fcntl", "glob", "io", "logging", "mmap", "os", "shutil", "sys", "tempfile"}
+_PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}
+_WORLD = {"http", "random", "secrets", "select", "socket", "time", "urllib", "uuid"}
+IMPURE = _FILES | _PROCESSES | _WORLD
 PURE_PATHS = {"PurePath", "PurePosixPath"}
 FORBIDDEN_WORDS = re.compile(
     r"(manager|handler|processor|helper|util|utilitie|engine|service)s?", re.IGNORECASE
