@@ -1016,8 +1016,9 @@ class Gpus:
         self._reader = -1
 
     def ask(self) -> None:
-        """Start a question, unless one is open. Loading the driver's library costs, so peaks are asked for less
-        and less often, at last once a minute.
+        """Start a question, unless one is open.
+
+        Loading the driver's library costs, so during the run `next_at` comes less and less often.
         """
         if not self.uuids or self._reader >= 0:
             return

@@ -59,7 +59,7 @@ def test_near_misses(line: bytes) -> None:
         (VERL, (b"step:",), 0),
         (r"\d+%\|", (b"%|",), None),
         (r"^.{3}Error", (b"Error",), 3),
-        (r"(?:CUDA out of memory|OOM when|Killed)", (b"CUDA out of memory", b"OOM when", b"Killed"), None),
+        (r"(?:CUDA out of memory|OOM|Killed)", (b"CUDA out of memory", b"OOM", b"Killed"), None),
         (r"(?P<kind>Traceback) \(most", (b"Traceback",), 0),
         (r"a+(?:bcd)+e?", (b"bcd",), None),
         (r"(?:abc)?def", (b"def",), None),
@@ -115,7 +115,7 @@ def test_progress_is_told_once_a_chunk_and_steps_always() -> None:
     assert (kinds.count("progress"), kinds.count("step")) == (1, 50)
 
 
-@pytest.mark.parametrize("pattern", ["✨ Global step (?P<step>\\d+)", "\xe2\x9c\xa8 Global step (?P<step>\\d+)"])
+@pytest.mark.parametrize("pattern", ["✨ Global step (?P<step>\\d+)", "\xe2\x9c\xa8 Global step"])
 def test_patterns_arrive_as_text_or_as_bytes_in_text(pattern: str) -> None:
     assert len(found([Pattern("step", pattern)], "INFO ✨ Global step 1: {}\n".encode())) == 1
 
