@@ -1,6 +1,7 @@
 """The run directory: one place that knows every file name in it, and how to write them safely.
 
-    spec.json      what was decided (written once by the CLI)
+    spec.json      what was decided; complete before anything is started, never changed afterwards
+    launching      flock'd by the CLI while it launches this run
     environment    the trainer's environment, NUL separated, mode 0600; the Runner reads and removes it
     lock           flock'd by the Runner while it lives; its mtime is the heartbeat
     runner.json    who runs: pid, start time, boot id, host, the trainer's pid
@@ -40,6 +41,10 @@ class RunDir:
     @property
     def spec(self) -> Path:
         return self.path / "spec.json"
+
+    @property
+    def launching(self) -> Path:
+        return self.path / "launching"
 
     @property
     def environment(self) -> Path:
@@ -91,6 +96,8 @@ class RunDir:
             return RunState.ENDED
         if is_locked(self.lock):
             return RunState.STOPPING if self.stop.exists() else RunState.RUNNING
+        if is_locked(self.launching):
+            return RunState.STARTING
         if self.exit_record.exists():  # it ended between the two looks
             return RunState.ENDED
         age = (time.time() if now is None else now) - self._born()

@@ -1,0 +1,155 @@
+"""The front door: which command lives where, one error boundary, the exit codes.
+
+    0 ok · 1 internal · 2 usage · 3 blueprint invalid · 4 not found · 5 conflict · 6 environment unusable
+    7 researcher failed · 10 run crashed · 11 no first step in time · 12 max time · 13 no metric
+    130 interrupted
+
+Only the command that was asked for is imported: `status` and `wait` are typed hundreds of times a night.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Entry = tuple[str, str]  # ("module:function", one line of help)
+
+COMMANDS: dict[str, Entry] = {
+    "run": ("run:run", "Run one blueprint: launched in tmux, watched, limited, measured, recorded."),
+    "wait": ("wait:wait", "Wait for a run; returns early on its end, first step, error or limit."),
+    "status": ("status:status", "What a run, or every living run, is doing right now."),
+    "events": ("events:events", "The events of a run, from a sequence number on."),
+    "logs": ("logs:logs", "The log of a run: the tail, a search, or followed live."),
+    "stop": ("stop:stop", "End a run now, or let it finish its current step (--drain)."),
+    "attach": ("attach:attach", "Attach this terminal to the tmux session of a run."),
+    "close": ("close:close", "Close the tmux session of a run that is over."),
+    "adopt": ("adopt:adopt", "Find every run again after a crash: report the living, record the dead."),
+    "note": ("note:note", "Add a line to the experiment log of a run."),
+    "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
+    "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
+    "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
+}
+
+GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
+    "blueprint": (
+        "Make, check and describe blueprints.",
+        {
+            "new": ("blueprint:new", "Render a blueprint from flags, a YAML file or answers."),
+            "check": ("blueprint:check", "Parse and lint one blueprint."),
+            "schema": ("blueprint:schema", "What a blueprint must hold, for programs."),
+        },
+    ),
+    "ledger": (
+        "Read the ledger of runs.",
+        {"show": ("ledger:show", "The rows of a ledger as a table, TSV, JSON or markdown.")},
+    ),
+    "config": (
+        "The defaults of this project.",
+        {"show": ("config:show", "Every setting, its value, and where the value comes from.")},
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command and exit with its code."""
+    sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def run(argv: list[str]) -> int:
+    """Run one command; every way of failing becomes one sentence and an exit code."""
+    from autoresearch.errors import AutoresearchError
+
+    if argv[:1] in (["--version"], ["-V"]):
+        from autoresearch import __version__
+
+        sys.stdout.write(f"autoresearch {__version__}\n")
+        return 0
+    try:
+        code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
+        sys.stdout.flush()
+    except AutoresearchError as error:
+        return _fail(argv, error)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader (`| head`) has seen enough
+        _silence_stdout()
+        return 0
+    except Exception as error:  # noqa: BLE001 - the front door: nothing else may catch everything
+        return _unexpected(argv, error)
+    return code if isinstance(code, int) else 0
+
+
+def _app(argv: Sequence[str]) -> Any:
+    """A typer app that holds the command that was asked for; all of them when help is asked for."""
+    import typer
+
+    app = _typer("Run RL experiments from blueprints while nobody watches.")
+    words = [a for a in argv if not a.startswith("-")]
+    wanted = words[0] if argv and words[:1] == list(argv[:1]) else ""
+    for name, entry in COMMANDS.items():
+        if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
+            app.command(name, help=entry[1], hidden=name == "collect")(_load(entry, real=name == wanted))
+    for name, (text, entries) in GROUPS.items():
+        if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
+            group = _typer(text)
+            for sub, entry in entries.items():
+                group.command(sub, help=entry[1])(_load(entry, real=name == wanted and sub in words[1:2]))
+            app.add_typer(group, name=name)
+    assert isinstance(app, typer.Typer)
+    return app
+
+
+def _typer(text: str) -> Any:
+    import typer
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+    app.callback(help=text)(_nothing)
+    return app
+
+
+def _nothing() -> None:
+    pass
+
+
+def _load(entry: Entry, *, real: bool) -> Callable[..., Any]:
+    if not real:
+        return lambda: None
+    module, _, function = entry[0].partition(":")
+    loaded = getattr(importlib.import_module(f"autoresearch.commands.{module}"), function)
+    assert callable(loaded)
+    return loaded  # type: ignore[no-any-return]
+
+
+def _fail(argv: Sequence[str], error: Any) -> int:
+    from autoresearch.commands.output import print_error
+
+    print_error(error, as_json="--json" in argv, command=argv[0] if argv else "")
+    return int(error.exit_code)
+
+
+def _unexpected(argv: Sequence[str], error: Exception) -> int:
+    """A usage error of the parser, or a fault of ours: its traceback is saved, not shown."""
+    from autoresearch.commands.output import save_traceback
+    from autoresearch.errors import AutoresearchError, UsageError
+
+    wording = getattr(error, "format_message", None)
+    if wording is not None:
+        known = argv[:2] if argv[:1] and argv[0] in GROUPS else argv[:1] if argv[:1] and argv[0] in COMMANDS else []
+        words = [a for a in known if not a.startswith("-")]
+        return _fail(argv, UsageError(str(wording()), fix=" ".join(["autoresearch", *words, "--help"])))
+    if type(error).__name__ == "Abort":
+        return 130
+    if isinstance(error, OSError) and error.filename is not None:
+        from autoresearch.errors import EnvironmentUnusable
+
+        return _fail(argv, EnvironmentUnusable(f"{error.filename}: {error.strerror}", code="os_error"))
+    saved = save_traceback(error)
+    return _fail(argv, AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))
+
+
+def _silence_stdout() -> None:
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

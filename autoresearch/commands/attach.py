@@ -1,0 +1,35 @@
+"""`autoresearch attach RUN`: put this terminal into the run's tmux session."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import NotFoundError
+
+
+def attach(
+    run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Attach this terminal to the tmux session of a run; without a terminal, print the line to type."""
+    from autoresearch.lab import sessions
+
+    parts = real_parts()
+    rundir = sessions.find(run, parts)
+    spec = sessions.spec_of(rundir)
+    info = sessions.session_info(rundir)
+    if info is None or parts.launcher(info.socket).alive([info]).get(info.session) is not True:
+        raise NotFoundError(f"{spec.run} has no session any more", hint=f"its log is {rundir.log}")
+    if as_json or output.agent_or_pipe():
+        payload = {"run": spec.run, "session": info.session, "attach": info.attach, "next": []}
+        output.emit("attach", payload, as_json=as_json, lines=[info.attach])
+        return 0
+    words = parts.launcher(info.socket).attach_argv(info, os.environ)
+    sys.stdout.flush()
+    return os.execvp(words[0], words)

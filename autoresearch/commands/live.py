@@ -1,0 +1,163 @@
+"""Follow a run until its records are written: live on a terminal, at the report cadence elsewhere."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoresearch.commands import output
+from autoresearch.core.cadence import nap
+from autoresearch.core.run import RunSpec, RunState
+from autoresearch.lab.adopt import adopt
+from autoresearch.lab.collect import Outcome
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.standing import Standing, standing
+from autoresearch.lab.watch import WAKING, Watcher
+from autoresearch.records.events import Event
+from autoresearch.records.events import read as read_events
+from autoresearch.records.rundir import RunDir
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+BARS = "▁▂▃▄▅▆▇█"
+REFRESH_S = 1.0
+
+
+class Follower:
+    """What one terminal knows about one run: events read so far, reports given, the metric's history."""
+
+    def __init__(self, rundir: RunDir, spec: RunSpec) -> None:
+        self.rundir, self.spec = rundir, spec
+        self.seq = 0
+        self.looks = 0
+        self.first_step_seen = False
+        self.history: list[tuple[int, float]] = []
+
+    def news(self) -> list[Event]:
+        """Events since the last look that are worth a line."""
+        fresh, self.seq = read_events(self.rundir.events, self.seq)
+        self.first_step_seen = self.first_step_seen or any(e.event == "first_step" for e in fresh)
+        return [e for e in fresh if e.event in WAKING or e.event in ("started", "prepared", "cleaned")]
+
+    def stand(self) -> Standing:
+        """Where the run is now; remembers the metric for the sparkline."""
+        now = standing(self.rundir, self.spec, first_step_seen=self.first_step_seen)
+        name = self.spec.objective.metric if self.spec.objective else ""
+        for reading in (now.last_validation, now.last_step):
+            if reading and name in reading.metrics:
+                point = (reading.step, reading.metrics[name])
+                if not self.history or self.history[-1] != point:
+                    self.history.append(point)
+        return now
+
+
+def follow(rundir: RunDir, spec: RunSpec, parts: Parts, *, live: bool) -> Outcome:
+    """Watch until the run is over and collected. Ctrl-C leaves the run alone."""
+    follower = Follower(rundir, spec)
+    with Watcher([rundir]) as watcher:
+        if live:
+            _live(follower, watcher)
+        else:
+            _plain(follower, watcher)
+    state, outcome = adopt(rundir, parts)
+    assert outcome is not None, state
+    return outcome
+
+
+def over(rundir: RunDir) -> bool:
+    """Whether there is nothing left to watch."""
+    return rundir.state() in (RunState.ENDED, RunState.DEAD)
+
+
+def _plain(follower: Follower, watcher: Watcher) -> None:
+    next_report = time.monotonic() + nap(0)
+    while True:
+        for event in follower.news():
+            output.remark(event_line(event))
+        if over(follower.rundir):
+            return
+        if time.monotonic() >= next_report:
+            now = follower.stand()
+            follower.looks += 1
+            pause = nap(follower.looks, until_limit_s=now.nearest_limit_s + 1.0)
+            next_report = time.monotonic() + pause
+            output.remark(report_line(follower, now, pause))
+        watcher.wait(max(0.05, next_report - time.monotonic()))
+
+
+def _live(follower: Follower, watcher: Watcher) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True)
+    began = time.monotonic()
+    with Live(console=console, refresh_per_second=4, transient=True) as display:
+        while True:
+            for event in follower.news():
+                console.print(event_line(event), highlight=False, markup=False)
+            if over(follower.rundir):
+                return
+            now = follower.stand()
+            pause = REFRESH_S if time.monotonic() - began < 600 else 5 * REFRESH_S
+            display.update(panel(follower, now, pause))
+            watcher.wait(pause)
+
+
+def panel(follower: Follower, now: Standing, pause: float) -> RenderableType:
+    """The live picture: step, KL, metric with a sparkline, elapsed, time left, next look."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    spec = follower.spec
+    grid.add_row("run", spec.run, now.state.value)
+    step = now.last_step
+    kl = next((v for k, v in step.metrics.items() if "kl_loss" in k or k == "kl"), None) if step else None
+    grid.add_row("step", str(step.step) if step else "none yet", f"KL {output.number(kl)}")
+    if spec.objective:
+        last = follower.history[-1][1] if follower.history else None
+        grid.add_row(spec.objective.metric, output.number(last), sparkline([v for _, v in follower.history]))
+    reward = step.metrics.get("critic/rewards/mean", step.metrics.get("reward")) if step else None
+    if reward is not None:
+        grid.add_row("reward", output.number(reward), "")
+    first = "" if now.first_step_left_s is None else f"first step within {output.duration(now.first_step_left_s)}"
+    grid.add_row("elapsed", output.duration(now.elapsed_s), f"{output.duration(now.left_s)} left  {first}")
+    grid.add_row("next look", f"in {output.duration(pause)}", "")
+    return grid
+
+
+def sparkline(values: list[float], width: int = 32) -> str:
+    """A line of bars, lowest to highest of what is shown; gaps where a value is not finite."""
+    shown = values[-width:]
+    finite = [v for v in shown if v == v and abs(v) != float("inf")]
+    if not finite:
+        return ""
+    low, span = min(finite), (max(finite) - min(finite)) or 1.0
+    return "".join(BARS[int((v - low) / span * (len(BARS) - 1))] if v in finite else " " for v in shown)
+
+
+def report_line(follower: Follower, now: Standing, pause: float) -> str:
+    """One line for logs and agents."""
+    step = f"step {now.last_step.step}" if now.last_step else "no step yet"
+    metric = ""
+    if follower.spec.objective and follower.history:
+        metric = f", {follower.spec.objective.metric} {output.number(follower.history[-1][1])}"
+    return (
+        f"[{output.duration(now.elapsed_s)}] {follower.spec.run}: {now.state.value}, {step}{metric}, "
+        f"{output.duration(now.left_s)} left, next look in {output.duration(pause)}"
+    )
+
+
+def event_line(event: Event) -> str:
+    """An event as one line."""
+    fields = ", ".join(
+        f"{k} {output.number(v) if isinstance(v, float) else v}" for k, v in event.fields.items() if v not in (None, "")
+    )
+    stamp = "" if event.s is None else f"[{output.duration(event.s)}] "
+    return f"{stamp}{event.event.replace('_', ' ')}{': ' + fields if fields else ''}"[:300]
+
+
+def log_path(rundir: RunDir) -> Path:
+    """Where the whole output is."""
+    return rundir.log

@@ -1,0 +1,88 @@
+"""`autoresearch logs RUN`: the tail, a search, or followed live."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import UsageError
+from autoresearch.records.rundir import RunDir
+
+
+def logs(
+    run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
+    tail: Annotated[int, typer.Option(help="So many last lines.")] = output.MAX_LINES,
+    grep: Annotated[str, typer.Option(metavar="REGEX", help="Only lines that match; the newest --tail of them.")] = "",
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run is over.")] = False,
+    out: Annotated[str, typer.Option(metavar="FILE", help="Write to a file instead.")] = "",
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """The log of a run: the tail, a search, or followed live. Escapes are stripped, secrets masked."""
+    from autoresearch.lab import sessions
+    from autoresearch.lab.standing import tail_lines
+
+    rundir = sessions.find(run, real_parts())
+    spec = sessions.spec_of(rundir)
+    lines = _matching(rundir.log, grep, tail) if grep else tail_lines(rundir.log, tail)
+    if out:
+        Path(out).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    payload = {
+        "run": spec.run,
+        "log_path": str(rundir.log),
+        "lines": [] if out else lines,
+        "count": len(lines),
+        "out": out or None,
+        "next": [f"autoresearch status {spec.run}"],
+    }
+    if as_json:
+        output.emit("logs", payload, as_json=True)
+        return 0
+    for line in () if out else lines:
+        output.say(line)
+    if follow:
+        _follow(rundir)
+    return 0
+
+
+def _matching(log: Path, pattern: str, limit: int) -> list[str]:
+    """The newest matching lines of the whole log, in constant memory."""
+    from collections import deque
+
+    from autoresearch.core.lines import logical_lines
+    from autoresearch.records.secrets import mask_text
+    from autoresearch.runner.runner import LogFollower
+
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--grep {pattern!r} is not a regular expression: {error}") from None
+    found: deque[str] = deque(maxlen=max(1, limit))
+    follower = LogFollower(str(log))
+    for chunk in follower.poll():
+        found.extend(line for line in logical_lines(chunk) if wanted.search(line))
+    found.extend(line for line in logical_lines(follower.partial()) if wanted.search(line))
+    return [mask_text(line)[:500] for line in found]
+
+
+def _follow(rundir: RunDir) -> None:
+    """Print what comes, raw, until the run is over."""
+    import time
+
+    from autoresearch.commands.live import over
+
+    with rundir.log.open("rb") as file:
+        file.seek(0, 2)
+        while True:
+            ended = over(rundir)
+            while data := file.read(1 << 16):
+                sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+            if ended:
+                return
+            time.sleep(0.2)

@@ -1,0 +1,132 @@
+"""What every command prints: one flat JSON object, or a few lines for people. Data on stdout, the rest on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoresearch.errors import AutoresearchError
+
+SCHEMA = 1
+MAX_LINES = 30  # a harness cuts long output; a command that has more to say names the file
+
+
+def say(text: str = "") -> None:
+    """One line of data on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def remark(text: str) -> None:
+    """One line about what is going on, on stderr: never data."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def emit(command: str, payload: Mapping[str, Any], *, as_json: bool, lines: Iterable[str] = ()) -> None:
+    """Print the JSON object of a command, or its lines for people."""
+    if as_json:
+        whole = {"schema": SCHEMA, "command": command, "ok": True, **payload, "error": None}
+        sys.stdout.write(json.dumps(clean(whole), ensure_ascii=False) + "\n")
+    else:
+        for line in lines:
+            say(line)
+        for line in payload.get("next", ())[:3]:
+            say(f"next: {line}")
+
+
+def clean(value: Any) -> Any:
+    """JSON has no NaN: not-finite numbers become null, paths become text."""
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    if isinstance(value, Mapping):
+        return {str(k): clean(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(v) for v in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def print_error(error: AutoresearchError, *, as_json: bool, command: str) -> None:
+    """One clear sentence, what to do, and the line to type."""
+    if as_json:
+        detail = {"code": error.code, "message": error.message, "hint": error.hint, "fix": error.fix}
+        findings = [str(f) for f in getattr(error, "findings", ())]
+        if findings:
+            detail["findings"] = findings[:MAX_LINES]  # type: ignore[assignment]
+        whole = {
+            "schema": SCHEMA,
+            "command": command,
+            "ok": False,
+            "exit_code": error.exit_code,
+            "error": detail,
+            "next": [error.fix] if error.fix else [],
+        }
+        sys.stdout.write(json.dumps(whole, ensure_ascii=False) + "\n")
+        return
+    remark(f"autoresearch: {error.message}")
+    for finding in list(getattr(error, "findings", ()))[:MAX_LINES]:
+        if finding.message not in error.message:
+            remark(f"  {finding}")
+    if error.hint:
+        remark(f"  {error.hint}")
+    if error.fix:
+        remark(f"  type: {error.fix}")
+
+
+def save_traceback(error: Exception) -> str:
+    """Keep the traceback of an internal error where a report can quote it; says where."""
+    text = "".join(traceback.format_exception(error))
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "autoresearch"
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        (state / "last-error.txt").write_text(text, encoding="utf-8")
+    except OSError:
+        sys.stderr.write(text)
+        return "the traceback could not be saved; it is printed above"
+    return f"the traceback is in {state / 'last-error.txt'}"
+
+
+def duration(seconds: float | None) -> str:
+    """`1h02m`, `3m20s`, `12.3s`; `-` for unknown."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
+
+
+def number(value: float | None) -> str:
+    """A metric as people read it."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def table(rows: Sequence[Sequence[str]], *, title: str = "") -> None:
+    """A two-or-more-column table: rich on a terminal, aligned text elsewhere."""
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table(title=title or None, show_header=False, title_justify="left")
+        for n in range(max(len(r) for r in rows)):
+            grid.add_column(style="bold" if n == 0 else None, overflow="fold")
+        for row in rows:
+            grid.add_row(*[Text.from_ansi(cell) for cell in row])
+        Console().print(grid)
+        return
+    if title:
+        say(title)
+    widths = [max(len(r[n]) for r in rows if n < len(r)) for n in range(max(len(r) for r in rows))]
+    for row in rows:
+        say("  ".join(cell.ljust(widths[n]) for n, cell in enumerate(row)).rstrip())
+
+
+def agent_or_pipe() -> bool:
+    """Whether nobody is at the keyboard: no TTY, or a coding agent's shell."""
+    return not sys.stdin.isatty() or not sys.stdout.isatty()

@@ -1,0 +1,213 @@
+"""`autoresearch run BLUEPRINT`: one experiment, from the blueprint to its records."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.ending import exit_code
+from autoresearch.errors import UsageError
+from autoresearch.lab import settings as project
+from autoresearch.lab.collect import Outcome, as_payload
+from autoresearch.lab.experiment import Experiment, begin
+from autoresearch.lab.launch import Launched
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.plan import Plan
+from autoresearch.records.rundir import RunDir
+
+
+def run(
+    blueprint: Annotated[str, typer.Argument(metavar="BLUEPRINT", show_default=False)] = "",
+    detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Never ask (run never does; kept for scripts).")] = False,
+    first_step_timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit to the first step; strict.")] = "",
+    max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
+    stall_timeout: Annotated[str, typer.Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
+    grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
+    trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
+    gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
+    fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
+    note: Annotated[str, typer.Option(help="What was repaired; goes into the experiment log.")] = "",
+) -> int:
+    """Run one blueprint in an ajet_* tmux session, watched, limited, measured and recorded."""
+    path = Path(blueprint) if blueprint else _offer()
+    flags = {
+        "first_step_timeout": first_step_timeout,
+        "max_time": max_time,
+        "stall_timeout": stall_timeout,
+        "grace": grace,
+        "trainer": trainer,
+        "gpus": gpus,
+    }
+    settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
+    experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
+    if dry_run:
+        return _show_plan(experiment.plan(), as_json=as_json)
+    started = begin(experiment)
+    for line in started.remarks:
+        output.remark(line)
+    if detach:
+        return _detached(started.launched, as_json=as_json)
+    return _follow(started.launched, experiment.parts, as_json=as_json)
+
+
+def _offer() -> Path:
+    """No blueprint was named: offer to make one on a terminal, else say how."""
+    if output.agent_or_pipe():
+        raise UsageError(
+            "which blueprint? none was named",
+            hint="`autoresearch blueprint schema` says what it must hold",
+            fix="autoresearch blueprint new my-experiment.md",
+        )
+    from autoresearch.commands.blueprint import ask_for_blueprint
+
+    return ask_for_blueprint()
+
+
+def _show_plan(plan: Plan, *, as_json: bool) -> int:
+    spec = plan.spec
+    stall = "report only" if spec.limits.stall_s is None else output.duration(spec.limits.stall_s)
+    rows = [
+        ["branch", spec.branch or f"none: {plan.no_git}"],
+        ["session", spec.session],
+        ["command", spec.command],
+        ["in", spec.cwd],
+        ["with", f"{spec.interpreter} ({plan.resolved.interpreter_source})"],
+        ["trainer", spec.trainer],
+        ["metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else "none"],
+        [
+            "limits",
+            f"first step {output.duration(spec.limits.first_step_s)}, in all "
+            f"{output.duration(spec.limits.max_s)}, stall {stall}, grace {output.duration(spec.limits.grace_s)}",
+        ],
+        ["result_dir", spec.result_dir],
+        ["run_dir", spec.run_dir],
+        ["ledger", spec.ledger],
+    ]
+    rows += [["prepare", c] for c in spec.prepare] + [["cleanup", c] for c in spec.cleanup]
+    rows += [["env", f"{k}={v}"] for k, v in spec.environment.items()]
+    rows += [["note", line] for line in spec.notes.splitlines() if line.strip()]
+    rows += [["remark", str(f)] for f in plan.findings]
+    payload = {
+        "run": None,
+        "state": "planned",
+        "branch": spec.branch or None,
+        "session": spec.session,
+        "command_line": spec.command,
+        "cwd": spec.cwd,
+        "interpreter": spec.interpreter,
+        "trainer": spec.trainer,
+        "metric": spec.objective.metric if spec.objective else None,
+        "limits": {
+            "first_step_s": spec.limits.first_step_s,
+            "max_s": spec.limits.max_s,
+            "stall_s": spec.limits.stall_s,
+            "grace_s": spec.limits.grace_s,
+        },
+        "result_dir": spec.result_dir,
+        "run_dir": spec.run_dir,
+        "ledger": spec.ledger,
+        "files": [spec.result_dir, spec.run_dir, spec.ledger],
+        "notes": spec.notes,
+        "findings": [str(f) for f in plan.findings],
+        "next": [f"autoresearch run {spec.blueprint}"],
+    }
+    if as_json:
+        output.emit("run", payload, as_json=True)
+    else:
+        output.table(rows, title="nothing was changed; this would run:")
+    return 0
+
+
+def _detached(launched: Launched, *, as_json: bool) -> int:
+    spec = launched.spec
+    payload = living_payload(launched)
+    lines = [
+        f"{spec.run} {'is already running' if launched.already else 'runs'} in {spec.session}",
+        f"attach: {launched.attach}",
+        f"log: {payload['log_path']}",
+    ]
+    output.emit("run", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def living_payload(launched: Launched) -> dict[str, Any]:
+    """What `run --detach` says about a run that lives."""
+    from autoresearch.lab.standing import as_payload as living
+    from autoresearch.lab.standing import standing
+
+    spec = launched.spec
+    rundir = RunDir(Path(spec.run_dir))
+    return {
+        **living(rundir, spec, standing(rundir, spec, first_step_seen=False, readings=False)),
+        "already_running": launched.already,
+        "attach": launched.attach,
+        "next": [f"autoresearch wait {spec.run} --for 100s", f"autoresearch status {spec.run}"],
+    }
+
+
+def _follow(launched: Launched, parts: Parts, *, as_json: bool) -> int:
+    from autoresearch.commands.live import follow
+
+    spec = launched.spec
+    rundir = RunDir(Path(spec.run_dir))
+    output.remark(f"{spec.run} {'is already running' if launched.already else 'started'}; {launched.attach}")
+    try:
+        outcome = follow(rundir, spec, parts, live=sys.stderr.isatty() and not as_json)
+    except KeyboardInterrupt:
+        output.remark(f"the run goes on without this terminal: autoresearch wait {spec.run}")
+        raise
+    show_outcome("run", outcome, rundir, as_json=as_json)
+    return exit_code(outcome.exit.ending, measured=outcome.measured)
+
+
+def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: bool) -> None:
+    """The table of what happened and where the records are, or its JSON object."""
+    spec, end = outcome.spec, outcome.exit
+    code = exit_code(end.ending, measured=outcome.measured)
+    payload = {**as_payload(outcome, rundir), "exit_code": code, "next": _next(outcome)}
+    if as_json:
+        output.emit(command, payload, as_json=True)
+        return
+    rows = [
+        ["run", spec.run],
+        [
+            "ended",
+            f"{end.ending.wording}, return code {end.returncode}, after {output.duration(end.duration_s)}",
+        ],
+        ["verdict", outcome.verdict.value],
+        ["first step", "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"],
+    ]
+    if spec.objective:
+        best = f" (best {output.number(outcome.best_value)})" if outcome.best_value is not None else ""
+        rows.append(["metric", f"{spec.objective.metric} = {output.number(outcome.metric_value)}{best}"])
+    if outcome.failure:
+        rows.append(["failure", f"{outcome.failure}: {outcome.failure_line or end.reason}"[:300]])
+    rows += [
+        ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none"],
+        ["results", str(outcome.results)],
+        ["records", str(Path(spec.result_dir) / "experiment_log.md")],
+        ["log", str(rundir.log)],
+        ["ledger", spec.ledger],
+    ]
+    output.table(rows)
+    for line in payload["next"]:
+        output.say(f"next: {line}")
+
+
+def _next(outcome: Outcome) -> list[str]:
+    spec = outcome.spec
+    if outcome.verdict.value == "crash":
+        return [
+            f"autoresearch logs {spec.run} --tail 40",
+            f"autoresearch run {spec.blueprint} --fix-of {spec.run} --note 'what was repaired'",
+        ]
+    return [f"autoresearch ledger show {spec.run}", f"autoresearch close {spec.run}"]

@@ -1,0 +1,90 @@
+"""`autoresearch status [RUN]`: what is going on, from files alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.lab.parts import Parts
+
+
+def status(
+    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """What a run, or every living run, is doing right now."""
+    parts = real_parts()
+    return _one(run, parts, as_json=as_json) if run else _all(parts, as_json=as_json)
+
+
+def _one(run: str, parts: Parts, *, as_json: bool) -> int:
+    from autoresearch.commands.wait import _living
+    from autoresearch.lab import sessions
+    from autoresearch.lab.adopt import adopt
+
+    rundir = sessions.find(run, parts)
+    spec = sessions.spec_of(rundir)
+    state, outcome = adopt(rundir, parts)
+    if outcome is not None:
+        from autoresearch.commands.run import show_outcome
+
+        show_outcome("status", outcome, rundir, as_json=as_json)
+        return 0
+    info = sessions.session_info(rundir)
+    payload = {
+        **_living(rundir, spec, 5),
+        "attach": info.attach if info else None,
+        "next": [f"autoresearch wait {spec.run} --for 100s"],
+    }
+    lines = [
+        f"{spec.run}: {state.value}, step {payload['step']}, elapsed {output.duration(payload['elapsed_s'])}, "
+        f"{output.duration(payload['deadline_s'])} left",
+        f"attach: {payload['attach']}",
+        *(f"  | {line}" for line in payload["tail"]),
+    ]
+    output.emit("status", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def _all(parts: Parts, *, as_json: bool) -> int:
+    from autoresearch.lab.adopt import adopt_all
+
+    living: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for found in adopt_all(parts):
+        entry = found.entry
+        ending = found.outcome.exit.ending.value if found.outcome else None
+        living.append(
+            {
+                "run": entry.run,
+                "state": found.state.value,
+                "ending": ending,
+                "session": entry.session,
+                "result_dir": entry.result_dir,
+                "run_dir": entry.run_dir,
+            }
+        )
+        lines.append(f"{entry.run}  {found.state.value}{' ' + ending if ending else ''}  {entry.result_dir}")
+    shown = living[: output.MAX_LINES]
+    recent = (
+        []
+        if living
+        else [
+            {"run": e.run, "session": e.session, "result_dir": e.result_dir, "run_dir": e.run_dir}
+            for e in parts.index.recent(5)
+        ]
+    )
+    if not living:
+        lines = ["nothing runs", *(f"{e['run']}  over  {e['result_dir']}" for e in recent)]
+    first = living[0]["run"] if living else recent[0]["run"] if recent else ""
+    payload = {
+        "runs": shown,
+        "recent": recent,
+        "count": len(living),
+        "next": [f"autoresearch status {first}"] if first else ["autoresearch run BLUEPRINT"],
+    }
+    output.emit("status", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
+    return 0

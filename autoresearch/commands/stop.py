@@ -1,0 +1,53 @@
+"""`autoresearch stop RUN`: end it now, or after its current step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.run import RunState
+from autoresearch.errors import UsageError
+
+
+def stop(
+    run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
+    drain: Annotated[bool, typer.Option("--drain", help="Let it finish its current step.")] = False,
+    reason: Annotated[str, typer.Option(help="Why; goes into the records. Needed without a terminal.")] = "",
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """End a run: its whole process tree, TERM, grace, KILL; then its records are written."""
+    from autoresearch.commands.run import show_outcome
+    from autoresearch.lab import sessions
+    from autoresearch.lab.adopt import adopt
+    from autoresearch.lab.watch import Watcher
+    from autoresearch.records import events, journal
+    from autoresearch.records.rundir import write_json
+
+    if not reason and not sys.stdin.isatty():
+        raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
+    parts = real_parts()
+    rundir = sessions.find(run, parts)
+    spec = sessions.spec_of(rundir)
+    state, outcome = adopt(rundir, parts)
+    if outcome is None:
+        why = reason or "asked for at the terminal"
+        events.append(rundir.events, "stop_requested", how="drain" if drain else "now", reason=why)
+        journal.append(Path(spec.result_dir), f"stop requested ({'drain' if drain else 'now'}): {why}")
+        write_json(rundir.stop, {"how": "drain" if drain else "now", "reason": why, "t": time.time()})
+        with Watcher([rundir]) as watcher:
+            while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD):
+                watcher.wait(1.0)
+        state, outcome = adopt(rundir, parts)
+    if outcome is not None:
+        show_outcome("stop", outcome, rundir, as_json=as_json)
+        return 0
+    payload = {"run": spec.run, "state": state.value, "next": [f"autoresearch wait {spec.run} --for 100s"]}
+    output.emit("stop", payload, as_json=as_json, lines=[f"{spec.run} is asked to stop"])
+    return 0

@@ -1,0 +1,74 @@
+"""`autoresearch wait RUN --for 100s`: a sleep that ends early."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.durations import parse_duration
+from autoresearch.core.run import RunState
+from autoresearch.errors import UsageError
+from autoresearch.records.rundir import RunDir
+
+
+def wait(
+    run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
+    seconds: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
+    ] = "100s",
+    since: Annotated[int, typer.Option(help="Return at once for events after this number.")] = -1,
+    tail: Annotated[int, typer.Option(help="Lines of the log to add.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 0: still running, 1: ended.")] = False,
+) -> int:
+    """Wait for a run; returns early on its end, first step, error or limit. Exits 0 whenever it could answer."""
+    from autoresearch.lab import sessions
+    from autoresearch.lab.adopt import adopt
+    from autoresearch.lab.watch import wait_for_news
+    from autoresearch.records.events import read as read_events
+
+    try:
+        limit = parse_duration(seconds)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
+    parts = real_parts()
+    rundir = sessions.find(run, parts)
+    spec = sessions.spec_of(rundir)
+    start = read_events(rundir.events)[1] if since < 0 else since
+    if rundir.state() not in (RunState.ENDED, RunState.DEAD):
+        news, upto = wait_for_news(rundir, since=start, seconds=limit)
+    else:
+        news, upto = [], start
+    state, outcome = adopt(rundir, parts)
+    if outcome is not None:
+        from autoresearch.commands.run import show_outcome
+
+        show_outcome("wait", outcome, rundir, as_json=as_json)
+        return 1 if as_exit_code else 0
+    payload = _living(rundir, spec, tail)
+    payload |= {
+        "event": news[-1].event if news else "tick",
+        "seq": upto,
+        "next": [f"autoresearch wait {spec.run} --for 100s --since {upto}"],
+    }
+    lines = [
+        f"{spec.run}: {state.value}, {payload['event'].replace('_', ' ')}, step {payload['step']}, "
+        f"elapsed {output.duration(payload['elapsed_s'])}, {output.duration(payload['deadline_s'])} left",
+        *(f"  | {line}" for line in payload["tail"]),
+    ]
+    output.emit("wait", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def _living(rundir: RunDir, spec: Any, tail: int) -> dict[str, Any]:
+    from autoresearch.lab.standing import as_payload, standing, tail_lines
+    from autoresearch.records.events import read as read_events
+
+    seen = any(e.event == "first_step" for e in read_events(rundir.events, 0)[0])
+    return {
+        **as_payload(rundir, spec, standing(rundir, spec, first_step_seen=seen)),
+        "tail": tail_lines(rundir.log, max(0, min(tail, 20))),
+    }

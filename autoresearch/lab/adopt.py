@@ -1,0 +1,109 @@
+"""Find runs again after a crash of ours: leave the living alone, record the dead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.ending import Ending
+from autoresearch.core.run import RunState
+from autoresearch.lab.collect import Outcome, collect
+from autoresearch.lab.launch import environment_left_behind
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.sweep import SWEEP_S, sweep
+from autoresearch.records import events, exit_record
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.index import Entry
+from autoresearch.records.rundir import RunDir, locked, read_json
+from autoresearch.records.spec_file import read as read_spec
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """One run that was found: still alive, or over and now recorded."""
+
+    entry: Entry
+    state: RunState
+    outcome: Outcome | None
+
+
+def adopt_all(parts: Parts) -> Iterator[Adopted]:
+    """Every run that has no finished records yet."""
+    for entry in parts.index.live():
+        rundir = RunDir(Path(entry.run_dir))
+        if not rundir.spec.exists():
+            parts.index.discard_live(entry.run)  # its directory was removed: there is nothing left to record
+            continue
+        yield Adopted(entry, *adopt(rundir, parts))
+
+
+def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
+    """Settle one run: a dead one gets its exit record, one that is over gets its records."""
+    state = rundir.state()
+    if state is RunState.DEAD:
+        bury(rundir)
+        state = rundir.state()
+    if state is RunState.ENDED:
+        return state, collect(rundir, parts.index)
+    return state, None
+
+
+def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
+    """Write the exit record of a run whose Runner died without one, after ending what it left alive.
+
+    Holding the Runner's own lock proves that none lives and keeps a late one from starting.
+    """
+    with locked(rundir.lock, blocking=False) as alone:
+        if not alone or rundir.exit_record.exists():
+            return
+        spec = read_spec(rundir)
+        identity = read_json(rundir.runner)
+        killed = sweep(spec.run, grace_s=min(spec.limits.grace_s, SWEEP_S))
+        environment_left_behind(rundir)
+        failpoint("adopt.swept")
+        now = clock()
+        if identity is None:
+            ending, reason = (
+                Ending.LAUNCH_FAILED,
+                "the command that launched it died before the Runner started",
+            )
+        else:
+            ending = Ending.LOST
+            reason = f"the Runner (pid {identity.get('pid')}) died without an exit record; {killed} processes of the run were ended"
+        last = _last_sign(rundir, spec.created)
+        seen = _first_step(rundir)
+        events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
+        exit_record.write(
+            rundir,
+            ExitRecord(
+                run=spec.run,
+                ending=ending,
+                reason=reason,
+                cause="runner_died" if ending is Ending.LOST else "launch_interrupted",
+                started=spec.created,
+                ended=min(now, last),
+                duration_s=max(0.0, last - spec.created),
+                kill_sent=killed,
+                first_step_s=seen.s if seen else None,
+                first_step=seen.get("step") if seen else None,
+            ),
+        )
+
+
+def _last_sign(rundir: RunDir, created: float) -> float:
+    """The last time anything of the run was written: the best guess of when it ended."""
+    times = [created]
+    for path in (rundir.lock, rundir.log, rundir.events):
+        try:
+            times.append(path.stat().st_mtime)
+        except OSError:
+            continue
+    return max(times)
+
+
+def _first_step(rundir: RunDir) -> events.Event | None:
+    """What the dead Runner had already reported about the first step."""
+    return next((e for e in events.read(rundir.events)[0] if e.event == "first_step"), None)

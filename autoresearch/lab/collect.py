@@ -1,0 +1,277 @@
+"""Collect a run that is over: results, ledger row, finish flag. Idempotent, safe to rerun after any kill.
+
+The sequence is: measure, results.md, the row if it is absent, finish.flag, collected.json, and out of
+the index of living runs. Each step is skipped or repeated without harm, so a kill between any two of
+them is mended by running it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.ending import Ending, Verdict, lone_verdict
+from autoresearch.core.failure import Failure
+from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.run import RunSpec
+from autoresearch.errors import ConflictError
+from autoresearch.lab.measure import Measurement, failure_of, measure
+from autoresearch.lab.results import render_results
+from autoresearch.records import exit_record, finish_flag, journal, spec_file
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.index import Index
+from autoresearch.records.ledger import Ledger
+from autoresearch.records.rundir import RunDir, locked, read_json, write_atomically, write_json
+from autoresearch.records.secrets import mask_text
+from autoresearch.trainers import registry
+
+BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that is over, as its records say it."""
+
+    spec: RunSpec
+    exit: ExitRecord
+    verdict: Verdict
+    metric_value: float | None
+    metric_step: int | None
+    best_value: float | None
+    metric_source: str
+    failure: str  # failure class, "" if none
+    failure_line: str
+    results: Path
+
+    @property
+    def measured(self) -> bool:
+        """Whether the metric was read."""
+        return self.metric_value is not None
+
+
+def collect(rundir: RunDir, index: Index) -> Outcome:
+    """Write what is missing of a run's records; ConflictError while the run still lives."""
+    with locked(rundir.collect_lock):
+        spec = spec_file.read(rundir)
+        end = exit_record.read(rundir)
+        if end is None:
+            raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
+        done = read_json(rundir.collected)
+        outcome = _from_collected(spec, end, done) if done else None
+        if outcome is None:
+            outcome = _collect(rundir, spec, end)
+        index.discard_live(spec.run)
+    return outcome
+
+
+def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord) -> Outcome:
+    trainer = registry.by_name(spec.trainer)
+    measurement = measure(spec, trainer, rundir.log)
+    failure, trace = failure_of(rundir.log, trainer) if end.ending in BADLY else (None, "")
+    outcome = _outcome(spec, end, measurement, failure)
+    failpoint("collect.measured")
+    text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
+    _write_results(outcome.results, text, rundir)
+    failpoint("collect.results_written")
+    fresh = Ledger(Path(spec.ledger)).append_once(_row(outcome, measurement, rundir))
+    failpoint("collect.row_written")
+    if fresh:
+        _tell_journal(outcome)
+    finish_flag.write(Path(spec.result_dir), _flag(outcome, rundir))
+    failpoint("collect.flag_written")
+    write_json(rundir.collected, _collected(outcome))
+    return outcome
+
+
+def _write_results(path: Path, text: str, rundir: RunDir) -> None:
+    data = text.encode()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data)
+    except OSError:  # a result directory that vanished or became read-only must not lose the results
+        write_atomically(rundir.path / path.name, data)
+
+
+def _outcome(spec: RunSpec, end: ExitRecord, measurement: Measurement, failure: Failure | None) -> Outcome:
+    return Outcome(
+        spec=spec,
+        exit=end,
+        verdict=lone_verdict(end.ending, measured=measurement.measured),
+        metric_value=measurement.last[1] if measurement.last else None,
+        metric_step=measurement.last[0] if measurement.last else None,
+        best_value=measurement.best[1] if measurement.best else None,
+        metric_source=measurement.source,
+        failure=failure.kind if failure else _cause(end),
+        failure_line=failure.line if failure else "",
+        results=Path(spec.result_dir) / "results.md",
+    )
+
+
+def _cause(end: ExitRecord) -> str:
+    """Where no line explains a bad ending, its own word does: the signal, the limit, the launch's cause."""
+    if end.ending not in BADLY:
+        return ""
+    if end.cause:
+        return end.cause
+    if end.signal:
+        return f"signal_{end.signal}"
+    return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
+
+
+def _row(outcome: Outcome, measurement: Measurement, rundir: RunDir) -> LedgerRow:
+    spec, end = outcome.spec, outcome.exit
+    memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
+    return LedgerRow(
+        index=spec.index,
+        branch=spec.branch,
+        parent_commit=spec.parent_commit,
+        commit=spec.commit,
+        recipe=spec.recipe,
+        metric_name=spec.objective.metric if spec.objective else "",
+        metric_value=outcome.metric_value,
+        memory_gb=round(memory / 1e9, 3) if memory else None,
+        elapsed_min=round(end.duration_s / 60, 3),
+        launcher=spec.launcher,
+        job_id=spec.session,
+        command=mask_text(spec.command),
+        log_path=str(rundir.log),
+        status=outcome.verdict.value,
+        description=describe(outcome),
+        run_id=spec.run,
+        replicate=spec.replicate,
+        ending=end.ending.value,
+        returncode=end.returncode,
+        seed=spec.seed,
+        parent_branch=spec.parent_branch,
+        metric_noise=None,
+        metric_step=outcome.metric_step,
+        best_value=outcome.best_value,
+        steps=end.last_step if end.last_step is not None else (end.steps_seen or None),
+        first_step_s=end.first_step_s,
+        failure=outcome.failure,
+        trainer=spec.trainer,
+        result_dir=spec.result_dir,
+        run_dir=str(rundir.path),
+        fix_of=spec.fix_of,
+        campaign=spec.campaign,
+        driven_by=spec.driven_by,
+        started=end.started or spec.created,
+        ended=end.ended,
+    )
+
+
+def describe(outcome: Outcome) -> str:
+    """One line for the ledger: the purpose, and what went wrong if something did."""
+    purpose = " ".join(outcome.spec.purpose.split())[:200]
+    if outcome.exit.ending in BADLY:
+        return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
+    return purpose
+
+
+def _flag(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
+    spec, end = outcome.spec, outcome.exit
+    return {
+        "schema": 1,
+        "run": spec.run,
+        "ending": end.ending.value,
+        "verdict": outcome.verdict.value,
+        "returncode": end.returncode,
+        "reason": end.reason,
+        "metric": {
+            "name": spec.objective.metric if spec.objective else None,
+            "value": outcome.metric_value,
+            "step": outcome.metric_step,
+            "best": outcome.best_value,
+        },
+        "branch": spec.branch,
+        "commit": spec.commit,
+        "started": end.started,
+        "ended": end.ended,
+        "duration_s": end.duration_s,
+        "log": str(rundir.log),
+        "log_sha256": _sha256(rundir.log),
+        "results": str(outcome.results),
+        "ledger": spec.ledger,
+    }
+
+
+def _sha256(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _tell_journal(outcome: Outcome) -> None:
+    end = outcome.exit
+    metric = ""
+    if outcome.spec.objective and outcome.measured:
+        metric = f"; {outcome.spec.objective.metric} = {outcome.metric_value:.6g} at step {outcome.metric_step}"
+    failure = f"; {outcome.failure}" if outcome.failure else ""
+    journal.append(
+        Path(outcome.spec.result_dir),
+        f"{end.ending.wording} (return code {end.returncode}){failure}{metric}; verdict: {outcome.verdict}",
+    )
+
+
+def _collected(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "run": outcome.spec.run,
+        "verdict": outcome.verdict.value,
+        "metric_value": outcome.metric_value,
+        "metric_step": outcome.metric_step,
+        "best_value": outcome.best_value,
+        "metric_source": outcome.metric_source,
+        "failure": outcome.failure,
+        "failure_line": outcome.failure_line,
+        "results": str(outcome.results),
+    }
+
+
+def _from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outcome:
+    return Outcome(
+        spec=spec,
+        exit=end,
+        verdict=Verdict(done["verdict"]),
+        metric_value=done.get("metric_value"),
+        metric_step=done.get("metric_step"),
+        best_value=done.get("best_value"),
+        metric_source=done.get("metric_source", ""),
+        failure=done.get("failure", ""),
+        failure_line=done.get("failure_line", ""),
+        results=Path(done["results"]),
+    )
+
+
+def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
+    """The JSON object about a run that is over."""
+    spec, end = outcome.spec, outcome.exit
+    name = spec.objective.metric if spec.objective else None
+    return {
+        "run": spec.run,
+        "state": "ended",
+        "ending": end.ending.value,
+        "returncode": end.returncode,
+        "reason": end.reason,
+        "verdict": outcome.verdict.value,
+        "metrics": {name: outcome.metric_value, "best": outcome.best_value, "step": outcome.metric_step}
+        if name
+        else {},
+        "failure": outcome.failure or None,
+        "branch": spec.branch or None,
+        "commit": spec.commit or None,
+        "session": spec.session,
+        "result_dir": spec.result_dir,
+        "run_dir": str(rundir.path),
+        "log_path": str(rundir.log),
+        "results": str(outcome.results),
+        "ledger": spec.ledger,
+        "elapsed_s": round(end.duration_s, 3),
+        "first_step_s": end.first_step_s,
+        "driven_by": spec.driven_by or None,
+    }

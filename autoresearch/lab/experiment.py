@@ -1,0 +1,87 @@
+"""Begin an experiment: plan it and launch it, once, however many commands ask for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.run import RunSpec, RunState
+from autoresearch.errors import ConflictError, NotFoundError
+from autoresearch.lab import sessions
+from autoresearch.lab.adopt import adopt
+from autoresearch.lab.launch import Launched, launch
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.plan import Plan, Wishes, key_of, make_plan
+from autoresearch.lab.settings import Settings
+from autoresearch.records import journal
+from autoresearch.records.rundir import RunDir
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A blueprint and what the command line adds to it."""
+
+    path: Path
+    settings: Settings
+    parts: Parts
+    fix_of: str = ""
+    note: str = ""
+
+    def plan(self) -> Plan:
+        """Everything decided, nothing touched."""
+        return make_plan(
+            self.path,
+            self.settings,
+            self.parts,
+            Wishes(self.settings.text("trainer"), self.settings.text("gpus"), self._fixed()),
+        )
+
+    def _fixed(self) -> RunSpec | None:
+        if not self.fix_of:
+            return None
+        rundir = sessions.find(self.fix_of, self.parts)
+        spec = sessions.spec_of(rundir)
+        if rundir.state() not in (RunState.ENDED, RunState.DEAD):
+            raise ConflictError(
+                f"{spec.run} still runs; only a run that is over can be repaired",
+                fix=f"autoresearch wait {spec.run}",
+            )
+        return spec
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A living run, and what a person should know about how it came to be."""
+
+    launched: Launched
+    remarks: tuple[str, ...]
+
+
+def begin(experiment: Experiment) -> Begun:
+    """Launch the run, or return the one that this very blueprint is running already."""
+    parts = experiment.parts
+    if not experiment.path.is_file():
+        raise NotFoundError(
+            f"{experiment.path}: no such blueprint", fix="autoresearch blueprint new " + str(experiment.path)
+        )
+    with parts.index.launch_lock(key_of(experiment.path)):
+        plan = experiment.plan()
+        running = _running(plan, parts)
+        if running is not None:
+            return Begun(running, ())
+        launched = launch(plan, parts)
+    if experiment.note:
+        journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")
+    remarks = [str(f) for f in plan.findings]
+    if not launched.spec.branch:
+        remarks.append(f"no branch was made: {plan.no_git or 'see the experiment log'}; going on without")
+    return Begun(launched, tuple(remarks))
+
+
+def _running(plan: Plan, parts: Parts) -> Launched | None:
+    for entry in parts.index.find_live_by_blueprint(plan.spec.blueprint, plan.spec.blueprint_sha):
+        rundir = RunDir(Path(entry.run_dir))
+        if adopt(rundir, parts)[0] in (RunState.RUNNING, RunState.STOPPING, RunState.STARTING):
+            info = sessions.session_info(rundir)
+            return Launched(sessions.spec_of(rundir), info.attach if info else "", already=True)
+    return None

@@ -1,0 +1,261 @@
+"""Start a planned run: claim its places, keep its code on a branch, hand it to the Runner."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.finding import Severity
+from autoresearch.core.run import RunSpec, RunState
+from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.plan import Plan, free_name
+from autoresearch.launchers import gpus
+from autoresearch.launchers.tmux import install_line
+from autoresearch.records import finish_flag, journal, ledger, spec_file
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.index import Entry
+from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
+from autoresearch.repository import branches
+from autoresearch.repository.exclude import exclude, pattern_for
+from autoresearch.repository.snapshot import Snapshot, snapshot
+
+RUNNER = Path(__file__).parents[1] / "runner" / "runner.py"
+REPORT_IN_S = 15.0  # a Runner reports within milliseconds; a loaded machine gets this long
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A run that lives, or that was already alive."""
+
+    spec: RunSpec
+    attach: str
+    already: bool = False
+
+
+def launch(plan: Plan, parts: Parts) -> Launched:
+    """Start the run; from the first claim on, whatever happens ends in records (see `lab.adopt`)."""
+    _check_place(plan, parts)
+    spec = _claim(plan, parts)
+    rundir = RunDir(Path(spec.run_dir))
+    with locked(rundir.launching):
+        spec_file.write(rundir, spec, _extra(plan, spec))
+        parts.index.add(_entry(spec))
+        failpoint("launch.claimed")
+        _prepare_result_dir(plan, spec)
+        spec = _keep_code(plan, spec)
+        spec_file.write(rundir, spec, _extra(plan, spec))
+        failpoint("launch.branch_made")
+        _hide_records(plan, spec)
+        finish_flag.reserve(Path(spec.result_dir))
+        write_atomically(rundir.environment, _environment_bytes(plan), mode=0o600)
+        failpoint("launch.before_session")
+        attach = _start_session(plan, spec, rundir, parts)
+        failpoint("launch.session_started")
+        _await_report(rundir, spec)
+    return Launched(spec, attach)
+
+
+def _check_place(plan: Plan, parts: Parts) -> None:
+    """Refuse before anything is written, where nothing could be started."""
+    launcher = parts.launcher(plan.settings.text("tmux_socket"))
+    for finding in launcher.preflight():
+        if finding.severity is Severity.ERROR:
+            raise EnvironmentUnusable(
+                finding.message,
+                code=finding.code,
+                hint=finding.hint,
+                fix=install_line() if finding.code == "no_tmux" else "",
+            )
+    if shutil.which("bash") is None:
+        raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
+
+
+def _claim(plan: Plan, parts: Parts) -> RunSpec:
+    """A run directory that nobody else has, and the idea's index, under the ledger's lock."""
+    result_dir = Path(plan.spec.result_dir)
+    result_dir.mkdir(parents=True, exist_ok=True)
+    journal.claim(result_dir, plan.spec.run, lambda run: _lives(parts, run))
+    directory = plan.campaign_dir
+    directory.mkdir(parents=True, exist_ok=True)
+    with locked(directory / ".claims"):
+        experiment = free_name(directory, plan.spec.experiment)
+        (directory / experiment).mkdir()
+        index = plan.spec.index if plan.spec.fix_of else _next_index(plan.spec, directory)
+        spec = replace(plan.spec, experiment=experiment, run_dir=str(directory / experiment), index=index)
+        spec_file.write(RunDir(directory / experiment), spec, {})
+    return spec
+
+
+def _next_index(spec: RunSpec, directory: Path) -> int:
+    """One more than every idea that has a row or a run directory here."""
+    taken = [ledger.Ledger(Path(spec.ledger)).next_index() - 1]
+    for other in directory.glob("*/spec.json"):
+        try:
+            taken.append(spec_file.read(RunDir(other.parent)).index)
+        except (OSError, ValueError, AutoresearchError):
+            continue  # a run directory that was never finished being claimed
+    return max(taken) + 1
+
+
+def _lives(parts: Parts, run: str) -> bool:
+    return any(
+        RunDir(Path(e.run_dir)).state() in (RunState.RUNNING, RunState.STOPPING, RunState.STARTING)
+        for e in parts.index.find(run)
+        if e.run == run
+    )
+
+
+def _entry(spec: RunSpec) -> Entry:
+    return Entry(
+        run=spec.run,
+        slug=spec.slug,
+        session=spec.session,
+        run_dir=spec.run_dir,
+        result_dir=spec.result_dir,
+        blueprint=spec.blueprint,
+        blueprint_sha=spec.blueprint_sha,
+        created=spec.created,
+    )
+
+
+def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
+    """The records of an earlier run are moved aside, then the experiment log is the first thing made."""
+    result_dir = Path(spec.result_dir)
+    for path in journal.begin(result_dir, spec, own_outputs(spec)):
+        journal.append(result_dir, f"moved aside, from an earlier run: {path}")
+    for finding in plan.findings:
+        journal.append(result_dir, str(finding))
+
+
+def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
+    """The files of metrics inside the result directory that the trainer is about to write."""
+    inside = Path(spec.result_dir)
+    return tuple(Path(s.path) for s in spec.sources if inside in Path(s.path).parents)
+
+
+def _keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
+    """Make the branch whose commit holds exactly the code that runs; without git, say so and go on."""
+    result_dir = Path(spec.result_dir)
+    if plan.checkout is None:
+        journal.append(result_dir, f"no branch: {plan.no_git}")
+        return replace(spec, branch="")
+    parent = branches.branch_commit(plan.checkout, spec.branch) if spec.fix_of else None
+    try:
+        shot = snapshot(
+            plan.checkout,
+            message=_message(spec),
+            extra=_outside_files(plan),
+            leave_out=[plan.campaign_dir.parent, result_dir],
+            parent=parent,
+        )
+        branch = _publish(plan, spec, shot, parent)
+    except (ConflictError, EnvironmentUnusable) as error:
+        journal.append(result_dir, f"no branch: {error.message}")
+        return replace(spec, branch="")
+    left_out = tuple(str(item) for item in shot.left_out)
+    journal.append(result_dir, f"branch {branch} at {shot.commit[:12]} holds the code that runs")
+    for item in left_out:
+        journal.append(result_dir, f"left out of the snapshot: {item}")
+    return replace(spec, branch=branch, commit=shot.commit, parent_commit=shot.parent, left_out=left_out)
+
+
+def _publish(plan: Plan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
+    assert plan.checkout is not None
+    if parent:
+        branches.advance_branch(plan.checkout, spec.branch, shot.commit, parent)
+        return spec.branch
+    return branches.claim_branch(plan.checkout, spec.branch, shot.commit)
+
+
+def _message(spec: RunSpec) -> str:
+    subject = f"{spec.slug}: follow-up fix of {spec.fix_of}" if spec.fix_of else f"{spec.slug}: run {spec.run}"
+    return f"{subject}\n\n{spec.purpose}\n\nCommand: {spec.command}\n"
+
+
+def _outside_files(plan: Plan) -> dict[str, bytes]:
+    """The blueprint and the recipe, where they lie outside the repository or are ignored by it."""
+    assert plan.checkout is not None
+    extra: dict[str, bytes] = {}
+    for path in (plan.resolved.path, plan.resolved.recipe):
+        if path is None:
+            continue
+        real = path.resolve()
+        root = plan.checkout.root.resolve()
+        name = str(real.relative_to(root)) if root in real.parents else f".autoresearch/{real.name}"
+        extra[name] = real.read_bytes()
+    return extra
+
+
+def _hide_records(plan: Plan, spec: RunSpec) -> None:
+    """What we write inside the repository stays out of `git status`."""
+    if plan.checkout is None:
+        return
+    for path in (plan.campaign_dir.parent, Path(spec.result_dir)):
+        if pattern := pattern_for(plan.checkout, path):
+            try:
+                exclude(plan.checkout, pattern)
+            except EnvironmentUnusable as error:
+                journal.append(Path(spec.result_dir), f"not hidden from git status: {error.message}")
+
+
+def _extra(plan: Plan, spec: RunSpec) -> dict[str, object]:
+    """The keys of spec.json that only the Runner reads."""
+    python = sys.executable
+    return {
+        "journal": str(Path(spec.result_dir) / journal.NAME),
+        "collector": [python, "-m", "autoresearch", "collect", spec.run_dir],
+        "leases": [str(p) for p in gpus.make_leases(spec.gpus, plan.environment)],
+        "first_step": plan.resolved.blueprint.notes.first_step,
+    }
+
+
+def _environment_bytes(plan: Plan) -> bytes:
+    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in plan.environment.items())
+
+
+def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> str:
+    launcher = parts.launcher(plan.settings.text("tmux_socket"))
+    _close_previous(spec, parts)
+    argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
+    marker = {"AUTORESEARCH_RUN_ID": spec.run}
+    if parts.environ.get("AUTORESEARCH_FAILPOINT"):
+        marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
+    info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
+    write_json(rundir.session, asdict(info))
+    return info.attach
+
+
+def _close_previous(spec: RunSpec, parts: Parts) -> None:
+    """A lone run's pane stays readable until its next run: now."""
+    from autoresearch.lab.sessions import close_session
+
+    for entry in parts.index.find(spec.result_dir):
+        rundir = RunDir(Path(entry.run_dir))
+        if entry.run != spec.run and rundir.state() is RunState.ENDED:
+            close_session(rundir, parts)
+
+
+def _await_report(rundir: RunDir, spec: RunSpec, *, clock: Callable[[], float] = time.monotonic) -> None:
+    """Return once the Runner holds its lock; tmux's own rc 0 proves nothing in a sandbox."""
+    deadline = clock() + REPORT_IN_S
+    pause = 0.002
+    while clock() < deadline:
+        if rundir.runner.exists() or rundir.exit_record.exists():
+            return
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+    raise EnvironmentUnusable(
+        f"the session {spec.session} was started but its Runner never reported",
+        hint="a sandbox may end sessions with the command that made them; see `autoresearch doctor`",
+        fix="autoresearch doctor",
+    )
+
+
+def environment_left_behind(rundir: RunDir) -> None:
+    """Remove the trainer's environment if the Runner never came to read it: it may hold secrets."""
+    rundir.environment.unlink(missing_ok=True)

@@ -1,0 +1,42 @@
+"""The real things the lab touches, handed to it by the one place that wires them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from autoresearch.core.finding import Finding
+from autoresearch.launchers.tmux import SessionInfo
+from autoresearch.records.index import Index
+
+
+class Launcher(Protocol):
+    """A place where a Runner can be started."""
+
+    def preflight(self) -> list[Finding]:
+        """What would keep `start` from working here."""
+
+    def start(self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> SessionInfo:
+        """Start argv in a new session of that name; an existing name is a ConflictError."""
+
+    def alive(self, sessions: Sequence[SessionInfo]) -> dict[str, bool | None]:
+        """Whether each session is there; None where that cannot be known now."""
+
+    def close(self, info: SessionInfo) -> None:
+        """Close a session; closing one that is gone is fine."""
+
+    def attach_argv(self, info: SessionInfo, environ: Mapping[str, str]) -> list[str]:
+        """The program to become for looking at a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What `commands.wiring` puts together once per command."""
+
+    environ: Mapping[str, str]
+    index: Index
+    launcher: Callable[[str], Launcher]  # by tmux socket setting
+    clock: Callable[[], float] = time.time

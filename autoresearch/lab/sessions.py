@@ -1,0 +1,62 @@
+"""Living sessions: find them by any name, look at them, close them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autoresearch.core.run import RunSpec
+from autoresearch.errors import NotFoundError
+from autoresearch.lab.parts import Parts
+from autoresearch.launchers.tmux import SessionInfo
+from autoresearch.records import spec_file
+from autoresearch.records.index import Entry
+from autoresearch.records.rundir import RunDir, read_json
+
+
+def find(name: str, parts: Parts) -> RunDir:
+    """The run directory of a run id, a session name, a slug, a result directory, or `last`."""
+    direct = Path(name)
+    if (direct / "spec.json").is_file():
+        return RunDir(direct.absolute())
+    entries = parts.index.find(name)
+    if not entries:
+        raise NotFoundError(
+            f"no run answers to {name[:80]!r}",
+            hint="a run id, a session name, a slug, a result directory, or `last`",
+            fix="autoresearch status",
+        )
+    return RunDir(Path(entries[0].run_dir))
+
+
+def spec_of(rundir: RunDir) -> RunSpec:
+    """The spec of a run; NotFoundError where its directory has been removed."""
+    try:
+        return spec_file.read(rundir)
+    except OSError as error:
+        raise NotFoundError(
+            f"{rundir.path}: the run directory is gone ({error.strerror})",
+            hint="its row in the ledger remains",
+        ) from error
+
+
+def session_info(rundir: RunDir) -> SessionInfo | None:
+    """Where the session of a run was started; None if it never was."""
+    record = read_json(rundir.session)
+    return SessionInfo.read(record) if record else None
+
+
+def close_session(rundir: RunDir, parts: Parts) -> bool:
+    """Close the pane of a run; False where there is none (any more)."""
+    info = session_info(rundir)
+    if info is None:
+        return False
+    launcher = parts.launcher(info.socket)
+    if launcher.alive([info]).get(info.session) is not True:
+        return False
+    launcher.close(info)
+    return True
+
+
+def living(parts: Parts) -> list[Entry]:
+    """Every run that is not collected yet, oldest first."""
+    return parts.index.live()

@@ -1,0 +1,142 @@
+"""The defaults of a project: flags over environment over autoresearch.yaml over built-in values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.durations import parse_duration
+from autoresearch.core.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
+from autoresearch.errors import UsageError
+
+FILE = "autoresearch.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting: its built-in value (as typed), whether it is a duration, and what it is for."""
+
+    name: str
+    builtin: str
+    duration: bool
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"AUTORESEARCH_{self.name.upper()}"
+
+
+KEYS = (
+    Key(
+        "first_step_timeout",
+        f"{FIRST_STEP_S / 60:.0f}m",
+        True,
+        "time to the first step, unless the blueprint says",
+    ),
+    Key("max_time", f"{MAX_TIME_S / 3600:.0f}h", True, "time in all, unless the blueprint says"),
+    Key("stall_timeout", "", True, "end a run without a new event for so long; empty: only report"),
+    Key("grace", f"{GRACE_S:.0f}s", True, "between TERM and KILL"),
+    Key(
+        "first_step_cap",
+        f"{FIRST_STEP_CAP_S / 3600:.0f}h",
+        True,
+        "how long boot and validation may hold the first-step clock",
+    ),
+    Key("tmux_socket", "", False, "tmux socket name or path; empty: the default server"),
+    Key("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
+    Key("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),
+    Key("prefix", "autoresearch", False, "first part of branch names"),
+)
+BY_NAME = {key.name: key for key in KEYS}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A setting as it stands: the text, and where it comes from."""
+
+    key: Key
+    text: str
+    source: str  # "built-in", "<path>:<line-less>", "environment AUTORESEARCH_X", "flag"
+
+    @property
+    def seconds(self) -> float | None:
+        """The duration in seconds; None when empty."""
+        return parse_duration(self.text) if self.text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting of one project."""
+
+    values: Mapping[str, Value]
+    file: Path | None
+
+    def text(self, name: str) -> str:
+        """The value as typed."""
+        return self.values[name].text
+
+    def seconds(self, name: str) -> float | None:
+        """A duration in seconds; None when empty."""
+        return self.values[name].seconds
+
+    def given(self, name: str) -> bool:
+        """Whether somebody set it: anything but the built-in value."""
+        return self.values[name].source != "built-in"
+
+
+def find_file(start: Path) -> Path | None:
+    """The nearest autoresearch.yaml at or above a directory, not above the root of its repository."""
+    for directory in (start, *start.parents):
+        if (directory / FILE).is_file():
+            return directory / FILE
+        if (directory / ".git").exists():
+            return None
+    return None
+
+
+def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings that hold for a directory; UsageError names the file or variable of a bad value."""
+    file = find_file(start.absolute())
+    typed = _read(file) if file else {}
+    values: dict[str, Value] = {}
+    for key in KEYS:
+        value = Value(key, key.builtin, "built-in")
+        if key.name in typed:
+            value = Value(key, typed[key.name], str(file))
+        if environ.get(key.variable):
+            value = Value(key, environ[key.variable], f"environment {key.variable}")
+        if flags and flags.get(key.name):
+            value = Value(key, flags[key.name], "flag --" + key.name.replace("_", "-"))
+        _check(value)
+        values[key.name] = value
+    return Settings(values, file)
+
+
+def _read(file: Path) -> dict[str, str]:
+    from autoresearch.lab.yaml_files import load_mapping
+
+    data = load_mapping(file)
+    unknown = sorted(set(data) - set(BY_NAME))
+    if unknown:
+        raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(BY_NAME)}")
+    return {name: "" if value is None else str(value) for name, value in data.items()}
+
+
+def _check(value: Value) -> None:
+    if not value.key.duration or not value.text:
+        return
+    try:
+        parse_duration(value.text)
+    except ValueError as error:
+        raise UsageError(
+            f"{value.source}: {value.key.name}: {error}", hint="durations look like 3s, 20m, 24h or 1h30m"
+        ) from error
+
+
+def template() -> str:
+    """The text of a fresh autoresearch.yaml: every key, commented out, with its meaning."""
+    lines = ["# Defaults of this project; flags and AUTORESEARCH_* variables win over them."]
+    lines += [f"# {key.name}: {key.builtin or '...'}  # {key.meaning}" for key in KEYS]
+    return "\n".join(lines) + "\n"

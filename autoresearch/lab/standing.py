@@ -1,0 +1,138 @@
+"""Where a run stands right now, from its files alone: cheap enough to be asked all night."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.records.rundir import RunDir, read_json
+
+TAIL_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A living run: how long it has been, what is left, and the last metrics it printed."""
+
+    state: RunState
+    elapsed_s: float
+    left_s: float  # until the time in all is over
+    first_step_left_s: float | None  # None once the first step is there
+    last_step: Reading | None = None
+    last_validation: Reading | None = None
+
+    @property
+    def nearest_limit_s(self) -> float:
+        """Seconds until the next limit can fire."""
+        return min(self.left_s, self.left_s if self.first_step_left_s is None else self.first_step_left_s)
+
+
+def standing(rundir: RunDir, spec: RunSpec, *, first_step_seen: bool, readings: bool = True) -> Standing:
+    """Look at a run; `readings` False spares the parse of the log's tail."""
+    elapsed = elapsed_s(rundir, spec)
+    step, validation = last_readings(rundir.log, spec) if readings else (None, None)
+    return Standing(
+        state=rundir.state(),
+        elapsed_s=elapsed,
+        left_s=max(0.0, spec.limits.max_s - elapsed),
+        first_step_left_s=None if first_step_seen else max(0.0, spec.limits.first_step_s - elapsed),
+        last_step=step,
+        last_validation=validation,
+    )
+
+
+def elapsed_s(rundir: RunDir, spec: RunSpec) -> float:
+    """Seconds since the Runner started: by the boot clock if the machine is still up, else by the wall."""
+    record = read_json(rundir.runner)
+    if record is None:
+        return 0.0
+    started_boot, boot = record.get("started_boot"), record.get("boot_id")
+    if isinstance(started_boot, (int, float)) and boot == boot_id():
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started_boot)
+    return max(0.0, time.time() - float(record.get("started", spec.created)))
+
+
+def boot_id() -> str:
+    """Which boot of this machine we live in; "" where the kernel does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def last_readings(log: Path, spec: RunSpec) -> tuple[Reading | None, Reading | None]:
+    """The last training step and the last validation in the tail of a log."""
+    from autoresearch.core.lines import logical_lines
+    from autoresearch.trainers import registry
+
+    trainer = registry.by_name(spec.trainer)
+    step: Reading | None = None
+    validation: Reading | None = None
+    for line in reversed(list(logical_lines(tail(log, TAIL_BYTES)))):
+        reading = trainer.read_line(line)
+        if reading is None:
+            continue
+        if reading.kind is SignalKind.STEP and step is None:
+            step = reading
+        elif reading.kind is SignalKind.VALIDATION and validation is None:
+            validation = reading
+        if step and validation:
+            break
+    return step, validation
+
+
+def tail(path: Path, limit: int) -> bytes:
+    """The last bytes of a file, from the start of a line; empty where it is missing."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - limit))
+            data = file.read(limit)
+    except OSError:
+        return b""
+    return data if size <= limit else data[data.find(b"\n") + 1 :]
+
+
+def tail_lines(path: Path, count: int) -> list[str]:
+    """The last lines of a log as they may be shown to anybody: no escapes, no secrets, bounded."""
+    from autoresearch.core.lines import logical_lines
+    from autoresearch.records.secrets import mask_text
+
+    lines = list(logical_lines(tail(path, TAIL_BYTES)))[-count:]
+    return [mask_text(line)[:500] for line in lines]
+
+
+def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
+    """The JSON object about a run that is not over."""
+    name = spec.objective.metric if spec.objective else None
+    metrics: dict[str, float] = {}
+    for reading in (now.last_step, now.last_validation):
+        if reading:
+            metrics.update(reading.metrics)
+    return {
+        "run": spec.run,
+        "state": now.state.value,
+        "ending": None,
+        "returncode": None,
+        "verdict": None,
+        "step": now.last_step.step if now.last_step else None,
+        "metrics": metrics,
+        "metric_name": name,
+        "metric_value": metrics.get(name) if name else None,
+        "elapsed_s": round(now.elapsed_s, 3),
+        "deadline_s": round(now.left_s, 3),
+        "first_step_left_s": now.first_step_left_s
+        if now.first_step_left_s is None
+        else round(now.first_step_left_s, 3),
+        "branch": spec.branch or None,
+        "session": spec.session,
+        "result_dir": spec.result_dir,
+        "run_dir": str(rundir.path),
+        "log_path": str(rundir.log),
+        "ledger": spec.ledger,
+    }

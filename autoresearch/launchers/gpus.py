@@ -1,0 +1,203 @@
+"""The GPUs of this machine: which there are, which are free, which a run gets.
+
+A GPU is its UUID everywhere: NVML's indices are not CUDA's, and an unknown id in
+CUDA_VISIBLE_DEVICES silently hides all the later ones. A lease is the `flock` of a file that the
+Runner takes and its trainer inherits, so that the kernel frees it on any death; there is no stale
+lease and nothing to clean up. Several users of one machine share the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
+from autoresearch.launchers import program
+
+LEASES_VARIABLE = "AUTORESEARCH_GPU_LEASES"
+LEASES = Path("/var/tmp/autoresearch-gpu")  # local on purpose: flock over NFS is a guess
+ANSWER_S = 30.0  # nvidia-smi without a persistence daemon takes seconds on eight GPUs
+
+_QUERY = ("--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,noheader,nounits")
+_UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One line of nvidia-smi. Memory in MiB; None where the driver does not say (unified memory, MIG)."""
+
+    index: int  # NVML's, which is the order of the PCI bus
+    uuid: str
+    name: str
+    memory_mib: int | None
+    used_mib: int | None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody outside our leases seems to use it: less than 1 GiB, or less than 5 %, is taken."""
+        if self.used_mib is None:
+            return True
+        return self.used_mib < max(1024, (self.memory_mib or 0) // 20)
+
+
+def find() -> tuple[Gpu, ...]:
+    """All GPUs of this machine; empty without a driver, without a device, or where it does not answer."""
+    said = program.output("nvidia-smi", *_QUERY, timeout_s=ANSWER_S)
+    return parse(said or "")  # a lost GPU makes the exit code 15 although the others are listed
+
+
+def parse(text: str) -> tuple[Gpu, ...]:
+    """Read `nvidia-smi --query-gpu=index,uuid,name,memory.total,memory.used --format=csv,noheader,nounits`.
+
+    Lines that are none of its rows (driver errors, warnings) are skipped, wherever they stand.
+    """
+    rows = (_row(line) for line in text.splitlines())
+    return tuple(sorted((gpu for gpu in rows if gpu), key=lambda gpu: gpu.index))
+
+
+def _row(line: str) -> Gpu | None:
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) < 5 or not cells[0].isdecimal() or not _UUID.match(cells[1]):
+        return None
+    return Gpu(int(cells[0]), cells[1], ", ".join(cells[2:-2]), _mib(cells[-2]), _mib(cells[-1]))
+
+
+def _mib(cell: str) -> int | None:
+    """`[N/A]`, `[Not Supported]`, `[Unknown Error]`, `ERR!` are no numbers."""
+    return int(cell) if cell.isdecimal() else None
+
+
+def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """Those that CUDA_VISIBLE_DEVICES leaves us (a scheduler's allocation), in its order.
+
+    As CUDA reads it: ids or unique beginnings of UUIDs; the first one unknown hides the rest.
+    """
+    wanted = environ.get("CUDA_VISIBLE_DEVICES")
+    if wanted is None:
+        return tuple(gpus)
+    chosen: list[Gpu] = []
+    for word in wanted.split(","):
+        fitting = [g for g in gpus if _answers_to(g, word.strip())]
+        if len(fitting) != 1 or fitting[0] in chosen:
+            break
+        chosen += fitting
+    return tuple(chosen)
+
+
+def _answers_to(gpu: Gpu, word: str) -> bool:
+    if word.isdecimal():
+        return gpu.index == int(word)
+    return len(word) > 4 and gpu.uuid.startswith(word)
+
+
+def select(spec: str, gpus: Sequence[Gpu], *, taken: Collection[str] = ()) -> tuple[str, ...]:
+    """The UUIDs that `--gpus SPEC` means.
+
+    `none` or `0`: no GPU. `all`. A number N: N free ones. `0,1` or `3,` (a list has a comma): these
+    indices. `GPU-...,MIG-...`: these UUIDs, or unique beginnings of them. `taken` are UUIDs that a
+    number must not pick; naming a GPU picks it anyway, and its lease decides.
+    Raises UsageError (cannot be understood), EnvironmentUnusable (not here), ConflictError (not free).
+    """
+    words = [word.strip() for word in spec.split(",")]
+    if len(words) == 1 and words[0].lower() in ("none", "all", ""):
+        return tuple(gpu.uuid for gpu in gpus) if words[0].lower() == "all" else ()
+    if len(words) == 1 and words[0].isdecimal():
+        return _any(int(words[0]), gpus, taken)
+    chosen = [_named(word, gpus) for word in words if word]
+    if len(set(chosen)) != len(chosen) or not chosen:
+        raise UsageError(f"--gpus {spec}: the same GPU twice, or none", hint=_SPEC_HINT)
+    return tuple(chosen)
+
+
+_SPEC_HINT = "none, all, a number, indices such as 0,1 (one index: `0,`), or UUIDs"
+
+
+def _any(count: int, gpus: Sequence[Gpu], taken: Collection[str]) -> tuple[str, ...]:
+    """All or nothing: half of what a run needs is of no use to it."""
+    if count > len(gpus):
+        message = f"{count} GPUs are wanted, but this machine has {len(gpus)}"
+        raise EnvironmentUnusable(message, code="no_gpu", hint="see `autoresearch doctor`")
+    free = [gpu.uuid for gpu in gpus if gpu.uuid not in taken]
+    if count > len(free):
+        message = f"{count} GPUs are wanted, but {len(free)} of {len(gpus)} are free"
+        raise ConflictError(message, code="gpus_busy", hint="wait, or name them: --gpus 0,1")
+    return tuple(free[:count])
+
+
+def _named(word: str, gpus: Sequence[Gpu]) -> str:
+    if not word.isdecimal() and not _UUID.match(word):
+        raise UsageError(f"--gpus: {word!r} is no GPU", hint=_SPEC_HINT)
+    if word.startswith("MIG-"):  # the query lists whole GPUs only
+        return word
+    fitting = [gpu.uuid for gpu in gpus if _answers_to(gpu, word)]
+    if len(fitting) != 1:
+        message = f"GPU {word} is not on this machine" if not fitting else f"{word} fits several GPUs"
+        raise EnvironmentUnusable(message, code="no_gpu", hint="see `autoresearch doctor`")
+    return fitting[0]
+
+
+def variables(uuids: Sequence[str]) -> dict[str, str]:
+    """The environment that shows a trainer these GPUs and no other; none for an empty list."""
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
+
+
+def lease_path(uuid: str, environ: Mapping[str, str]) -> Path:
+    """The file whose flock is the lease of this GPU."""
+    place = Path(environ.get(LEASES_VARIABLE) or LEASES)
+    return place / (re.sub(r"[^0-9A-Za-z-]", "_", uuid) + ".lock")
+
+
+def make_leases(uuids: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The lease files, there and open to every user of this machine. Takes none of them.
+
+    Raises EnvironmentUnusable where they cannot be made or opened.
+    """
+    paths = tuple(lease_path(uuid, environ) for uuid in uuids)
+    for path in paths:
+        try:
+            _share(path.parent, 0o1777, Path.mkdir)
+            _share(path, 0o666, lambda new: new.touch(exist_ok=False))
+            os.close(os.open(path, os.O_RDWR))
+        except OSError as error:
+            message = f"the lease of a GPU cannot be opened: {path}: {error.strerror}"
+            hint = f"{LEASES_VARIABLE} names another place"
+            raise EnvironmentUnusable(message, code="no_lease", hint=hint) from error
+    return paths
+
+
+def _share(path: Path, mode: int, make: Callable[[Path], None]) -> None:
+    """Make it if it is not there, for everybody; whoever made it keeps the right to change its mode.
+
+    Never O_CREAT on a file that exists: in a sticky directory the kernel forbids that even to root
+    where the file is another user's (fs.protected_regular).
+    """
+    if path.exists():
+        return
+    with contextlib.suppress(FileExistsError):
+        make(path)
+        path.chmod(mode)  # past the umask
+
+
+def is_leased(uuid: str, environ: Mapping[str, str]) -> bool:
+    """Whether a run holds this GPU now. It holds a shared lock itself for some microseconds."""
+    try:
+        fd = os.open(lease_path(uuid, environ), os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def taken(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> frozenset[str]:
+    """The UUIDs that are leased, or whose memory somebody outside uses."""
+    return frozenset(gpu.uuid for gpu in gpus if not gpu.idle or is_leased(gpu.uuid, environ))

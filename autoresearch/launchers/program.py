@@ -1,0 +1,43 @@
+"""Asking a program of this machine something short: tmux -V, git --version, nvidia-smi."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+ANSWER_S = 10.0
+
+
+def output(program: str, *arguments: str, timeout_s: float = ANSWER_S) -> str | None:
+    """What it prints to stdout, whatever its exit code; None where it is not there or does not answer."""
+    path = shutil.which(program)
+    if not path:
+        return None
+    command = [path, *arguments]
+    try:
+        said = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return said.stdout
+
+
+def version(program: str, flag: str) -> str:
+    """The version in the first line, such as `3.3a`, `next-3.6` or `master`; "" where there is no program."""
+    words = (output(program, flag) or "").partition("\n")[0].split()[1:]
+    numbered = [word for word in words if re.search(r"\d\.\d", word)]
+    return next(iter(numbered or words), "")
+
+
+def is_older(version: str, minimum: tuple[int, int]) -> bool:
+    """Whether `3.1c` is older than (3, 2). A version without a number (`master`) never is."""
+    numbers = re.search(r"(\d+)\.(\d+)", version)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) < minimum

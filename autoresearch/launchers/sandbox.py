@@ -1,0 +1,155 @@
+"""Who typed the command, and does what it starts outlive it: coding agents and their sandboxes.
+
+A sandbox fails late: `tmux new-session` answers 0 although the session dies with the one shell
+command that holds the sandbox open. So it is looked for before anything is started.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.finding import Finding, Severity
+
+REMEDY = (
+    "run autoresearch outside the sandbox. Codex: `codex mcp add autoresearch -- autoresearch mcp`, or"
+    ' -s danger-full-access; Claude Code: "sandbox": {"excludedCommands": ["autoresearch *"]} in its settings'
+)
+
+# Variables that an agent sets for the commands it runs; a person's own settings (CODEX_HOME,
+# GEMINI_API_KEY ...) are not among them. The first that is set names the agent.
+_AGENTS: tuple[tuple[str, str], ...] = (
+    ("CLAUDECODE", "claude-code"),
+    ("CLAUDE_CODE_SESSION_ID", "claude-code"),
+    ("CODEX_THREAD_ID", "codex"),
+    ("CODEX_SESSION_ID", "codex"),
+    ("CODEX_SANDBOX", "codex"),
+    ("CODEX_SANDBOX_NETWORK_DISABLED", "codex"),
+    ("CODEX_CI", "codex"),
+    ("GEMINI_CLI", "gemini-cli"),
+    ("QWEN_CODE", "qwen-code"),
+    ("OPENCODE", "opencode"),
+    ("OPENCODE_CLIENT", "opencode"),
+    ("CURSOR_AGENT", "cursor"),
+    ("AUGMENT_AGENT", "augment"),
+    ("CLINE_ACTIVE", "cline"),
+    ("VSCODE_AGENT", "vscode"),
+)
+_ANY_AGENT = ("AI_AGENT", "AGENT")  # their value is the name: claude-code_2.1_agent, goose, amp
+AGENT_MARKERS = (*(name for name, _ in _AGENTS), *_ANY_AGENT)
+
+_SANDBOXES = ("bwrap", "codex-linux-sandbox", "bubblewrap", "srt")
+_CONTAINERS = ("docker", "containerd", "kubepods", "libpod", "lxc")
+_HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
+
+
+def driven_by(environ: Mapping[str, str]) -> str:
+    """The coding agent that typed this command (`claude-code`, `codex`, ...); "" for a person."""
+    for name, agent in _AGENTS:
+        if environ.get(name):
+            return agent
+    for name in _ANY_AGENT:
+        word = re.match(r"[A-Za-z][A-Za-z0-9-]{0,39}", environ.get(name, ""))
+        if word:
+            return "unnamed-agent" if word[0].lower() == "true" else word[0].lower()
+        if environ.get(name):
+            return "unnamed-agent"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What hems this process in. Facts only; `findings` says what they mean."""
+
+    first_process: str  # the command line of PID 1, shortened; "" where it cannot be read
+    no_new_privileges: bool
+    seccomp: bool
+    private_pids: bool  # not the machine's own PID namespace; a container has one too
+    container: bool
+    unix_sockets: bool  # can be made; tmux needs one
+    markers: tuple[str, ...]  # CODEX_SANDBOX... variables that are set
+
+    @property
+    def doomed(self) -> bool:
+        """Whether what is started here dies with the command that the sandbox was made for."""
+        program = Path(self.first_process.split(" ", 1)[0]).name
+        return program in _SANDBOXES or "codex-linux-sandbox" in self.first_process
+
+
+def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> Sandbox:
+    """Read the facts; `proc` is for tests. Nothing is written."""
+    status = _text(proc / "self" / "status")
+    return Sandbox(
+        first_process=_text(proc / "1" / "cmdline").replace("\0", " ").strip()[:200],
+        no_new_privileges=re.search(r"^NoNewPrivs:\s*1", status, re.MULTILINE) is not None,
+        seccomp=re.search(r"^Seccomp:\s*[12]", status, re.MULTILINE) is not None,
+        private_pids=_link(proc / "self" / "ns" / "pid") not in ("", _HOST_PIDS),
+        container=_contained(environ, proc),
+        unix_sockets=_can_make_sockets(),
+        markers=tuple(sorted(name for name in environ if name.startswith("CODEX_SANDBOX"))),
+    )
+
+
+def findings(found: Sandbox) -> list[Finding]:
+    """What of it stops a run (error), and what a person should know (warning)."""
+    said = []
+    if found.doomed:
+        message = "this is a sandbox whose processes all end with the command that it was made for"
+        said.append(Finding(Severity.ERROR, "sandbox", message, REMEDY))
+    if not found.unix_sockets:
+        message = "this is a sandbox that forbids Unix sockets; tmux cannot work"
+        said.append(Finding(Severity.ERROR, "no_unix_sockets", message, REMEDY))
+    if not said and found.markers:
+        message = f"{found.markers[0]} is set: this looks like a sandbox"
+        said.append(Finding(Severity.WARNING, "sandbox", message, REMEDY))
+    if not said and found.private_pids and not found.container:
+        message = "this is a private PID namespace: what is started here ends with its first process"
+        said.append(Finding(Severity.WARNING, "private_pids", message, f"PID 1 is: {found.first_process}"))
+    return said
+
+
+def can_write(directory: Path) -> bool:
+    """Whether a file can really be made there; access(2) does not know of Landlock, nor of full disks."""
+    try:
+        with tempfile.TemporaryFile(dir=directory) as probe:
+            probe.write(b"\0")
+            probe.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _contained(environ: Mapping[str, str], proc: Path) -> bool:
+    if environ.get("KUBERNETES_SERVICE_HOST") or environ.get("container"):
+        return True
+    groups = _text(proc / "1" / "cgroup") + _text(proc / "self" / "mountinfo")[:4000]
+    root = proc.parent
+    return any((root / name).exists() for name in (".dockerenv", "run/.containerenv")) or any(
+        word in groups for word in _CONTAINERS
+    )
+
+
+def _can_make_sockets() -> bool:
+    try:
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).close()
+    except OSError:
+        return False
+    return True
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _link(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return ""

@@ -1,0 +1,334 @@
+"""tmux: named sessions that people can attach to and look at; never the truth about a run.
+
+The Runner is the pane's own process, passed as argv: nothing is typed into a shell, nothing is
+parsed from a pane. What happened is in the run directory; tmux only says where to look.
+
+Written against tmux 3.2 and newer: `new-session -e` and `-N` (never start a server) came with 3.2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core import naming
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
+from autoresearch.launchers import program, sandbox
+from autoresearch.launchers.tmux_session import (
+    FIELDS,
+    MARKER,
+    Pane,
+    SessionInfo,
+    attach_line,
+    keeper_session,
+    new_session,
+    socket_flags,
+)
+
+__all__ = ["SessionInfo", "TmuxLauncher", "install_line", "require_tmux"]
+
+OLDEST = (3, 2)
+ANSWER_S = 10.0  # a tmux server that takes longer is unreachable; usual answers take 2 ms
+KEEPER_S = 20  # the session that holds a new server open ends by itself after so many seconds
+
+_NO_SERVER = re.compile(
+    r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)"
+)
+_EXITING = re.compile("server exited|lost server")  # it went while it was asked; what was asked is not done
+_NO_PANE = re.compile("no current target|no sessions")  # a server without a session has its own words
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_INSTALL = {
+    "apt-get": "sudo apt-get install -y tmux",
+    "dnf": "sudo dnf install -y tmux",
+    "apk": "sudo apk add tmux",
+    "pacman": "sudo pacman -S --noconfirm tmux",
+    "brew": "brew install tmux",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What one tmux call said."""
+
+    code: int
+    lines: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+    @property
+    def absent(self) -> bool:
+        """There is no server: that is an answer, and any other error is not."""
+        return not self.ok and _NO_SERVER.search(self.error) is not None
+
+
+class TmuxLauncher:
+    """Starts and finds `ajet_*` sessions on one tmux server.
+
+    `socket`: "" is the user's default server, a path is `tmux -S`, a name is `tmux -L`. Nothing here
+    ever ends a server, or a session that is not the one asked for.
+    """
+
+    name = "tmux"
+
+    def __init__(self, socket: str = "") -> None:
+        self.socket = socket
+
+    def preflight(self) -> list[Finding]:
+        """What would keep a session from living here; empty where nothing would."""
+        found = sandbox.findings(sandbox.look(os.environ))
+        try:
+            require_tmux()
+        except EnvironmentUnusable as problem:
+            hint = f"{problem.hint}: {problem.fix}" if problem.fix else problem.hint
+            return [*found, Finding(Severity.ERROR, problem.code, problem.message, hint)]
+        answer = self._ask("list-sessions", "-F", "#{session_id}")
+        if not answer.ok and not answer.absent:
+            message = f"the tmux server cannot be reached: {answer.error}"
+            found.append(Finding(Severity.ERROR, "tmux_unreachable", message, sandbox.REMEDY))
+        return found
+
+    def start(
+        self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
+    ) -> SessionInfo:
+        """Start `argv` (no shell in between) in a new detached session and say where it is.
+
+        `environment` is added to the server's, which is not the caller's: pass what argv needs to
+        start, below 16 KiB in all. Raises ConflictError where the name is taken, EnvironmentUnusable
+        where tmux, the directory or the sandbox do not allow it, UsageError for words that tmux would
+        take for something else. The session is there on return; whether argv got anywhere is for the
+        run directory to say.
+        """
+        _check(session, argv, cwd, environment)
+        command = new_session(session, argv, cwd, environment)
+        answer = self._ask(*command)
+        if not answer.ok:
+            require_tmux()  # asked for only now: it costs as much as half a session
+        if answer.absent:
+            with self._server():
+                answer = self._ask(*command)
+        return self._created(session, answer)
+
+    def alive(self, sessions: Iterable[SessionInfo]) -> dict[str, bool | None]:
+        """By session name: True running, False over or gone, None unknown (tmux did not answer).
+
+        One tmux call for all of them (per socket: there is one, unless the setting was changed).
+        Never raises: what tmux says is a hint.
+        """
+        sockets: dict[str, list[SessionInfo]] = {}
+        for info in sessions:
+            sockets.setdefault(info.socket, []).append(info)
+        states: dict[str, bool | None] = {}
+        for socket, infos in sockets.items():
+            panes = TmuxLauncher(socket)._panes({info.server_pid for info in infos})
+            for info in infos:
+                states[info.session] = None if panes is None else any(pane.runs(info) for pane in panes)
+        return states
+
+    def close(self, info: SessionInfo) -> None:
+        """End this one session if it still exists; what runs in it gets SIGHUP.
+
+        Raises EnvironmentUnusable where the server cannot be asked.
+        """
+        there = TmuxLauncher(info.socket)
+        if any(pane.is_of(info) for pane in there._known_panes({info.server_pid})):
+            there._ask("kill-session", "-t", info.session_id)
+
+    def attach_line(self, info: SessionInfo) -> str:
+        """The line that a person types to see the session; good in any shell."""
+        return attach_line(info.socket, info.session)
+
+    def attach_argv(self, info: SessionInfo, environ: Mapping[str, str]) -> list[str]:
+        """The program to become for attaching; inside the same tmux server that is switch-client."""
+        inside = environ.get("TMUX", "").split(",")  # socket,server pid,session
+        here = len(inside) > 1 and inside[1] == str(info.server_pid)
+        verb = "switch-client" if here else "attach-session"
+        return ["tmux", *socket_flags(info.socket), verb, "-t", f"={info.session}"]
+
+    def list_ours(self) -> list[SessionInfo]:
+        """Every `ajet_*` session of this server, running or over; empty without a server.
+
+        Raises EnvironmentUnusable where there is no usable tmux or the server does not answer.
+        """
+        first: dict[str, Pane] = {}
+        for pane in sorted(self._known_panes(), key=lambda p: int(p.pane_id[1:])):
+            if naming.SESSION.match(pane.session):
+                first.setdefault(pane.session, pane)  # the Runner's was the session's first
+        return [self._info(pane) for pane in first.values()]
+
+    def _info(self, pane: Pane) -> SessionInfo:
+        return SessionInfo(
+            launcher=self.name,
+            session=pane.session,
+            socket=self.socket,
+            session_id=pane.session_id,
+            pane_id=pane.pane_id,
+            server_pid=pane.server_pid,
+            pane_pid=pane.pane_pid,
+            attach=attach_line(self.socket, pane.session),
+        )
+
+    def _created(self, session: str, answer: _Answer) -> SessionInfo:
+        """The session that `new-session` announced; a sandbox announces some that are already doomed."""
+        if "duplicate session" in answer.error:
+            message = f"there is a tmux session {session} already"
+            hint = f"look at it: {attach_line(self.socket, session)}"
+            raise ConflictError(message, code="session_exists", hint=hint)
+        announced = [pane for pane in Pane.read(answer.lines) if pane.session == session]
+        if not answer.ok or not announced:
+            message = f"tmux could not start session {session}: {answer.error or 'it gave no reason'}"
+            raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
+        info = self._info(announced[0])
+        if not self._ask("has-session", "-t", info.session_id).ok:
+            message = f"tmux said that session {session} was started, but it is gone"
+            raise EnvironmentUnusable(message, code="session_lost", hint=sandbox.REMEDY)
+        return info
+
+    def _known_panes(self, server_pids: Iterable[int] = ()) -> list[Pane]:
+        panes = self._panes(server_pids)
+        if panes is None:
+            require_tmux()
+            message = "the tmux server cannot be reached"
+            raise EnvironmentUnusable(message, code="tmux_unreachable", hint="see `autoresearch doctor`")
+        return panes
+
+    def _panes(self, server_pids: Iterable[int] = ()) -> list[Pane] | None:
+        """All panes of the server; [] where there is no server, None where that is not known.
+
+        `server_pids`: servers that were here once; one that lives without its socket is mended.
+        """
+        query = ("list-panes", "-a", "-F", FIELDS)
+        answer = self._ask(*query)
+        if answer.absent and [pid for pid in server_pids if _mend_socket(pid)]:
+            answer = self._ask(*query)
+            if answer.absent:
+                return None
+        if not answer.ok:
+            return [] if answer.absent or _NO_PANE.search(answer.error) else None
+        return Pane.read(answer.lines)
+
+    @contextlib.contextmanager
+    def _server(self) -> Iterator[None]:
+        """A server that lives at least until the block is left.
+
+        A server keeps the command line of the client that started it, and AgentJet's `--autokill`
+        ends every process whose command line holds `ray`, `vllm`, `sglang` or `python`. So a command
+        that says nothing starts it, with a session of its own (a server without one exits) that goes
+        as soon as ours is there. What is in the server's environment is in every later pane: so not
+        the markers of the run, the pane or the agent that happens to start it.
+        """
+        keeper = f"keeper-{secrets.token_hex(3)}"
+        unwanted = {MARKER, "TMUX", "TMUX_PANE", *sandbox.AGENT_MARKERS}
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # the caller's next call says why
+            subprocess.run(
+                keeper_session(self.socket, keeper, KEEPER_S),  # "tmux": its path may hold such a word
+                env={name: value for name, value in os.environ.items() if name not in unwanted},
+                cwd="/",  # a daemon should not keep a directory busy
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=ANSWER_S,
+                check=False,
+            )
+        try:
+            yield
+        finally:
+            self._ask("kill-session", "-t", f"={keeper}")
+
+    def _ask(self, *arguments: str) -> _Answer:
+        """One tmux call that never starts a server; an error or a silent server is an answer too."""
+        answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
+        if _EXITING.search(answer.error):
+            answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
+        return answer
+
+
+def _within(seconds: float, call: Callable[[], _Answer]) -> _Answer:
+    """The answer of a call, or that there was none: libtmux itself waits for ever."""
+    said: list[_Answer] = []
+    thread = threading.Thread(target=lambda: said.append(call()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        _end_child_of(thread)
+    return said[0] if said else _Answer(124, error=f"no answer within {seconds:.0f} s")
+
+
+def _call(socket: str, arguments: Sequence[str]) -> _Answer:
+    import libtmux  # 118 ms: not for every command of ours
+    from libtmux.exc import LibTmuxException
+
+    if "/" in socket:
+        server = libtmux.Server(socket_path=socket)
+    else:
+        server = libtmux.Server(socket_name=socket or "default")
+    try:
+        done = server.cmd("-N", *arguments)
+    except (LibTmuxException, OSError, ValueError) as error:
+        return _Answer(127, error=str(error) or type(error).__name__)
+    return _Answer(done.returncode or 0, tuple(done.stdout), " ".join(done.stderr))
+
+
+def _end_child_of(thread: threading.Thread) -> None:
+    """End the tmux client that this thread waits for, so that no stuck client stays behind.
+
+    The thread itself goes on until the server lets go of the pipe that the client handed to it.
+    """
+    with contextlib.suppress(OSError):
+        for pid in Path(f"/proc/self/task/{thread.native_id}/children").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def _mend_socket(server_pid: int) -> bool:
+    """Have a living server whose socket was removed (/tmp cleaners do that) make a new one."""
+    try:
+        # the pid may belong to anybody by now, or to a zombie; the name is what tmux gives itself
+        if not re.match(r"\d+ \(tmux: server\) [^ZX]", Path(f"/proc/{server_pid}/stat").read_text()):
+            return False
+        os.kill(server_pid, signal.SIGUSR1)
+    except OSError:
+        return False
+    time.sleep(0.1)  # there is no event to wait for; measured: below 5 ms
+    return True
+
+
+def _check(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> None:
+    """Refuse what tmux would accept and then do something else with."""
+    if not naming.SESSION.match(session):
+        raise UsageError(f"{session!r} is no session name", hint="ajet_ and 1 to 60 of A-Z a-z 0-9 _ -")
+    if not cwd.is_dir():  # tmux would silently use another directory
+        raise EnvironmentUnusable(f"the working directory {cwd} is not there", code="no_directory")
+    if not argv or any("\0" in word for word in [*argv, *environment.values()]):
+        raise UsageError(f"session {session} has no command, or one with a NUL byte")
+    bad = [name for name in environment if not _VARIABLE.match(name)]
+    if bad:
+        raise UsageError(f"{bad[0]!r} is no name of an environment variable")
+
+
+def require_tmux() -> None:
+    """Raise EnvironmentUnusable (`no_tmux`, `old_tmux`) with the line to type, unless tmux can be used."""
+    found = program.version("tmux", "-V")
+    if not found:
+        message, code = "tmux is not installed, or does not run", "no_tmux"
+    elif program.is_older(found, OLDEST):
+        message, code = f"tmux {found} is too old; 3.2 is the oldest that will do", "old_tmux"
+    else:
+        return
+    raise EnvironmentUnusable(message, code=code, hint="install it", fix=install_line())
+
+
+def install_line() -> str:
+    """The line that installs tmux on this machine; "" where its package tool is none that we know."""
+    return next((line for tool, line in _INSTALL.items() if shutil.which(tool)), "")

@@ -1,0 +1,129 @@
+"""Sessions in tmux's words: how one is started, found again and attached to. Nothing is called here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MARKER = "AUTORESEARCH_RUN_ID"
+FIELDS = "#{session_id} #{pane_id} #{pid} #{pane_pid} #{pane_dead} #{session_name}"
+_PANE = re.compile(r"(\$\d+) (%\d+) (\d+) (\d+) ([01]?) (.*)")
+COLUMNS, LINES = "220", "50"  # a detached pane is 80x24 by default; one verl line is 3,000 characters
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as tmux named it when it was started; written to `session.json`.
+
+    The ids hold for one server only, so that `server_pid` belongs to them. `socket` is what the
+    launcher was given: "" for the user's default server, a path, or a name.
+    """
+
+    launcher: str
+    session: str
+    socket: str
+    session_id: str  # "$3"
+    pane_id: str  # "%5"
+    server_pid: int
+    pane_pid: int  # the Runner, or what its pid was
+    attach: str  # the line to type
+
+    @classmethod
+    def read(cls, record: Mapping[str, object]) -> SessionInfo:
+        """What `dataclasses.asdict` wrote; what is missing or of another type becomes "" or 0."""
+
+        def text(name: str) -> str:
+            value = record.get(name)
+            return value if isinstance(value, str) else ""
+
+        def pid(name: str) -> int:
+            value = record.get(name)
+            return value if isinstance(value, int) else 0
+
+        return cls(
+            launcher=text("launcher"),
+            session=text("session"),
+            socket=text("socket"),
+            session_id=text("session_id"),
+            pane_id=text("pane_id"),
+            server_pid=pid("server_pid"),
+            pane_pid=pid("pane_pid"),
+            attach=text("attach"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One line of `list-panes -a -F FIELDS`."""
+
+    session_id: str
+    pane_id: str
+    server_pid: int
+    pane_pid: int
+    dead: bool
+    session: str
+
+    @classmethod
+    def read(cls, lines: Iterable[str]) -> list[Pane]:
+        """The panes among these lines; a hook of the user's may have printed others."""
+        found = (_PANE.fullmatch(line) for line in lines)
+        return [cls(m[1], m[2], int(m[3]), int(m[4]), m[5] == "1", m[6]) for m in found if m]
+
+    def is_of(self, info: SessionInfo) -> bool:
+        """Ids start again with every server, so that one alone says nothing."""
+        return (self.session_id, self.server_pid) == (info.session_id, info.server_pid)
+
+    def runs(self, info: SessionInfo) -> bool:
+        """The Runner's own pane counts, not one that somebody opened beside it."""
+        return self.is_of(info) and self.pane_id == info.pane_id and not self.dead
+
+
+def socket_flags(socket: str) -> list[str]:
+    """`-L default` and not nothing: without a flag $TMUX decides, which may be another server."""
+    return ["-S", socket] if "/" in socket else ["-L", socket or "default"]
+
+
+def attach_line(socket: str, session: str) -> str:
+    """The line that a person types; the target is exact, and quoted because zsh expands a bare =word."""
+    flags = socket_flags(socket) if socket else []
+    return shlex.join(["tmux", *flags, "attach", "-t"]) + f" '={session}'"
+
+
+def new_session(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> list[str]:
+    """One command sequence, so that nothing (an early exit, the user's tmux.conf) gets in between."""
+    target = f"={session}:"
+    words = argv if len(argv) > 1 else ("env", *argv)  # one word alone would go through default-shell
+    command = [
+        *("new-session", "-d", "-s", session, "-x", COLUMNS, "-y", LINES),
+        *("-c", str(cwd).replace("#", "##")),  # -c is a format: #{pid} in a path would be expanded
+        *(word for name, value in environment.items() for word in ("-e", f"{name}={value}")),
+        *("-P", "-F", FIELDS, "--", *words),
+    ]
+    options = [
+        ("set-option", "-w", "-t", target, "remain-on-exit", "on"),
+        ("set-option", "-t", target, "destroy-unattached", "off"),
+        ("set-option", "-s", "exit-unattached", "off"),
+        # a window that a person opens in this session is no part of the run, nor to be swept with it
+        ("set-environment", "-t", target, "-r", MARKER),
+    ]
+    return [_literal(word) for word in command] + [word for option in options for word in (";", *option)]
+
+
+def keeper_session(socket: str, keeper: str, seconds: int) -> list[str]:
+    """The command that starts a server and says nothing of what it is for."""
+    target = f"={keeper}:"
+    start = ["tmux", *socket_flags(socket), "new-session", "-d", "-s", keeper, "--", "sleep", str(seconds)]
+    return [
+        *start,
+        *(";", "set-option", "-s", "exit-unattached", "off"),
+        *(";", "set-option", "-t", target, "destroy-unattached", "off"),
+        *(";", "set-option", "-w", "-t", target, "remain-on-exit", "off"),
+    ]
+
+
+def _literal(word: str) -> str:
+    """A word that ends in `;` would end the command there."""
+    return word[:-1] + "\\;" if word.endswith(";") else word

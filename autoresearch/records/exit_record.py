@@ -1,0 +1,61 @@
+"""The exit record: the Runner's last word about a run, or ours about a Runner that died without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from autoresearch.core.ending import Ending
+from autoresearch.records.rundir import RunDir, read_json, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRecord:
+    """How a run ended. Exit code and reason are separate facts; None means: not known."""
+
+    run: str
+    ending: Ending
+    reason: str
+    returncode: int | None = None  # 128 + n for signal n
+    signal: int | None = None
+    cause: str = ""  # a stable word where the ending alone does not say enough, e.g. "lease_busy"
+    first_step_s: float | None = None
+    first_step: int | None = None
+    kl: float | None = None
+    last_step: int | None = None
+    steps_seen: int = 0
+    validations_seen: int = 0
+    nan_seen: bool = False
+    error_kind: str = ""
+    duration_s: float = 0.0
+    started: float = 0.0
+    ended: float = 0.0
+    peak_memory_bytes: int | None = None
+    gpu_memory_bytes: int | None = None
+    gpu_memory_returned: bool | None = None
+    term_sent: int = 0
+    kill_sent: int = 0
+    left: tuple[int, ...] = ()
+    cleanup: tuple[dict[str, Any], ...] = ()
+
+
+def read(rundir: RunDir) -> ExitRecord | None:
+    """The exit record of a run; None where there is none (yet)."""
+    data = read_json(rundir.exit_record)
+    if data is None:
+        return None
+    known: dict[str, Any] = {
+        k: v for k, v in data.items() if k in ExitRecord.__dataclass_fields__ and v is not None
+    }
+    known["ending"] = Ending(data["ending"])
+    known["run"] = str(data.get("run", ""))
+    known["reason"] = str(data.get("reason") or "")
+    for name in ("left", "cleanup"):
+        known[name] = tuple(known.get(name) or ())
+    return ExitRecord(**known)
+
+
+def write(rundir: RunDir, record: ExitRecord) -> None:
+    """Write a record for a Runner that can't; the caller holds the Runner's lock."""
+    data = {name: getattr(record, name) for name in ExitRecord.__dataclass_fields__}
+    write_json(rundir.exit_record, {"schema": 1, **data, "ending": record.ending.value})

@@ -1,0 +1,176 @@
+"""The one place that starts git: always the same environment, a time limit, and errors that tell all.
+
+Plain git, not GitPython: its import costs 95 ms, its `Repo` starts git processes with the inherited
+`GIT_*` variables, and every question asked here is one process of 3 ms (field note mechanics 2.1, 2.5).
+The tests use GitPython as a second reader of what was written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.errors import EnvironmentUnusable
+
+TIMEOUT_S = 600.0  # a cold 1M-file tree on a network file system takes minutes
+
+SETTINGS = (
+    "gc.auto=0",  # a detached gc would work on in the user's repository after we are gone
+    "maintenance.auto=false",
+    "core.hooksPath=/dev/null",  # post-index-change and reference-transaction run under plumbing, too
+    "core.fsmonitor=",  # a monitor may be stale; the empty value disables it in old and new versions
+    "core.splitIndex=false",  # else a private index writes sharedindex.* into the user's .git
+    "index.skipHash=true",  # the private index lives for milliseconds
+    "core.safecrlf=false",  # its warning is fatal when "true"; nothing of the user's is rewritten
+    "i18n.commitEncoding=UTF-8",
+)
+LIST = ("--literal-pathspecs", "ls-files", "-z")  # names are names, not patterns
+FLAGS = tuple(part for setting in SETTINGS for part in ("-c", setting))
+
+# What of GIT_* is the user's configuration or name. The rest says "another repository" (GIT_DIR,
+# GIT_INDEX_FILE ... as set in hooks and aliases) and would send our commands there.
+KEPT = frozenset(
+    {
+        "GIT_EXEC_PATH",
+        "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_SYSTEM",
+        "GIT_CONFIG_NOSYSTEM",
+        "GIT_CONFIG_COUNT",
+        "GIT_CEILING_DIRECTORIES",
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    }
+)
+KEPT_PAIRS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")  # GIT_CONFIG_COUNT of them
+
+
+class GitFailed(EnvironmentUnusable):
+    """git could not be started, took too long, or said no; `command`, `returncode` and `stderr` say which."""
+
+    code = "git_failed"
+
+    def __init__(self, command: Sequence[str], returncode: int, stderr: str, *, hint: str = "") -> None:
+        self.command = shlex.join(command)
+        self.returncode = returncode
+        self.stderr = stderr
+        said = " ".join(stderr.split()) or "it said nothing"
+        super().__init__(f"`{self.command}` failed ({returncode}): {said[:1000]}", hint=hint or _hint(stderr))
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """git at work in one directory, optionally on an index of its own."""
+
+    cwd: Path
+    index: Path | None = None
+    timeout_s: float = TIMEOUT_S
+
+    def run(
+        self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None
+    ) -> bytes:
+        """stdout of one git command; GitFailed on any other exit than 0."""
+        with self.start(*arguments, feed=feed, extra=extra) as running:
+            return running.stdout()
+
+    def line(self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None) -> str:
+        """stdout of a command that answers with one line, e.g. an object id."""
+        return os.fsdecode(self.run(*arguments, feed=feed, extra=extra)).removesuffix("\n")
+
+    @contextlib.contextmanager
+    def start(
+        self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None
+    ) -> Iterator[Running]:
+        """Start a command now and ask for its output later; it is gone when the block ends."""
+        environment = clean_environment(os.environ)
+        if self.index is not None:
+            environment["GIT_INDEX_FILE"] = str(self.index)
+        environment.update(extra or {})
+        try:
+            process = subprocess.Popen(
+                ["git", *FLAGS, *arguments],
+                cwd=self.cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,  # filters and submodule commands of git end with it
+            )
+        except OSError as error:
+            raise _cannot_start(self.cwd, arguments, error) from error
+        with process:
+            try:
+                yield Running(process, ("git", *arguments), feed, self.timeout_s)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A git process that was started."""
+
+    process: subprocess.Popen[bytes]
+    command: tuple[str, ...]
+    feed: bytes | None
+    timeout_s: float
+
+    def finish(self) -> tuple[int, bytes, str]:
+        """Wait; exit status, stdout, stderr. GitFailed where the time limit passes first."""
+        try:
+            out, err = self.process.communicate(self.feed, self.timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise GitFailed(self.command, -9, f"no answer within {self.timeout_s:.0f} s") from error
+        return self.process.returncode, out, err.decode("utf-8", "backslashreplace")
+
+    def stdout(self) -> bytes:
+        """Wait; stdout. GitFailed on any other exit than 0."""
+        status, out, err = self.finish()
+        if status:
+            raise GitFailed(self.command, status, err)
+        return out
+
+
+def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment for git: the caller's, without variables that redirect or colour what git does."""
+    environment = {
+        name: value
+        for name, value in inherited.items()
+        if not name.startswith("GIT_") or name in KEPT or name.startswith(KEPT_PAIRS)
+    }
+    environment |= {
+        "GIT_OPTIONAL_LOCKS": "0",  # else even `git status` rewrites the user's index
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",  # messages are matched
+    }
+    return environment
+
+
+def text(path: bytes) -> str:
+    """A file name of git for people and records: UTF-8, other bytes as `\\xNN`, so that JSON takes it."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def _cannot_start(cwd: Path, arguments: Sequence[str], error: OSError) -> GitFailed:
+    if isinstance(error, FileNotFoundError) and cwd.is_dir():
+        return GitFailed(["git", *arguments], 127, "git is not installed", hint="install git")
+    return GitFailed(["git", *arguments], 126, f"cannot be started in {cwd}: {error.strerror}")
+
+
+def _hint(stderr: str) -> str:
+    said = stderr.lower()
+    if "dubious ownership" in said:
+        return "the repository belongs to another user; add it to git's safe.directory if you trust it"
+    if any(sign in said for sign in ("permission", "read-only file system", "unable to create directory")):
+        return "the repository cannot be written; the run can go on without a branch"
+    if "no space left" in said or "quota" in said or "file too large" in said:
+        return "the disk is full; free some space"
+    return ""

@@ -1,0 +1,156 @@
+"""What a recipe may say: every key with its default, its range and its meaning.
+
+The dataclass is the only list of keys. Reading a file (`recipe_file`), the error messages and the table in
+`docs/tinygrpo.md` all follow from it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
+
+Value = bool | int | float | str
+T = TypeVar("T", bool, int, float, str)
+
+TASKS = ("countdown", "sort", "modadd")
+FAULTS = ("none", "oom", "crash", "nan", "hang", "ignore_term", "kill", "slow")
+LOSS_AGGREGATIONS = ("token-mean", "seq-mean-token-mean")
+
+
+class RecipeError(ValueError):
+    """The recipe cannot be used. The message is one sentence for the person who wrote it; exit code 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one key accepts. Bounds are inclusive, except `above`, which is not."""
+
+    kind: type
+    meaning: str
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    one_of: tuple[str, ...] = ()
+
+    def wanted(self) -> str:
+        """The accepted values in words, such as `a number above 0`."""
+        if self.one_of:
+            return "one of " + ", ".join(self.one_of)
+        noun = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[self.kind]
+        bounds = [
+            f"{word} {bound:g}"
+            for word, bound in (("at least", self.at_least), ("above", self.above), ("at most", self.at_most))
+            if bound is not None
+        ]
+        return " ".join([noun, " and ".join(bounds)]).strip()
+
+    def accepts(self, value: Value) -> bool:
+        """Whether a value of the right kind lies in the range."""
+        if isinstance(value, str):
+            return not self.one_of or value in self.one_of
+        return (
+            math.isfinite(value)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+        )
+
+
+def _key(
+    default: T,
+    meaning: str,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    one_of: tuple[str, ...] = (),
+) -> T:
+    rule = Rule(type(default), meaning, at_least, above, at_most, one_of)
+    return field(default=default, metadata={"rule": rule})
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One run of the trainer, checked. Times are in seconds, rates and probabilities in [0, 1]."""
+
+    experiment_name: str = _key("tinygrpo", "name repeated in the last line")
+    task: str = _key("countdown", "what the policy learns", one_of=TASKS)
+    seed: int = _key(0, "seed of the RL phase: prompts drawn, answers sampled, mini-batches", at_least=0)
+    data_seed: int = _key(0, "seed of the data split, the base model and the validation draws", at_least=0)
+
+    total_steps: int = _key(150, "training steps", at_least=1)
+    total_time: float = _key(
+        0.0, "stop after the step that passes so many seconds of training; 0: never", at_least=0
+    )
+    batch_size: int = _key(32, "prompts per step", at_least=1)
+    group_size: int = _key(8, "answers per prompt, the group of GRPO", at_least=2)
+    mini_batches: int = _key(2, "optimiser updates per epoch over the batch", at_least=1)
+    ppo_epochs: int = _key(1, "passes over the batch before new answers are sampled", at_least=1)
+    lr: float = _key(3e-3, "Adam learning rate", above=0)
+    lr_warmup_steps: int = _key(5, "steps over which the learning rate rises linearly", at_least=0)
+    kl_coef: float = _key(0.002, "weight of the k3 KL to the frozen base model", at_least=0)
+    clip_low: float = _key(0.2, "ratio clipped below 1 - clip_low", above=0, at_most=1)
+    clip_high: float = _key(0.28, "ratio clipped above 1 + clip_high", above=0)
+    entropy_coef: float = _key(0.0, "weight of the entropy bonus")
+    temperature: float = _key(
+        1.0, "sampling temperature of training; it divides the logits of the loss too", above=0
+    )
+    norm_adv_by_std: bool = _key(True, "divide the advantages by the group's standard deviation")
+    loss_agg: str = _key("token-mean", "how token losses are averaged", one_of=LOSS_AGGREGATIONS)
+    grad_clip: float = _key(1.0, "largest norm of a gradient", above=0)
+    format_reward: float = _key(
+        0.1, "reward of a well-formed wrong answer; a right one earns 1", at_least=0, at_most=1
+    )
+
+    hidden: int = _key(96, "width of both hidden layers", at_least=1, at_most=4096)
+    sft_steps: int = _key(800, "supervised steps that make the base model", at_least=0)
+    sft_noise: float = _key(0.3, "share of wrong tokens in the supervised answers", at_least=0, at_most=1)
+    train_prompts: int = _key(1500, "distinct training prompts", at_least=1)
+
+    test_freq: int = _key(25, "validate every so many steps; 0: only after the last", at_least=0)
+    val_before_train: bool = _key(True, "validate the base model first")
+    val_tasks: int = _key(128, "held-out prompts of the validation", at_least=1)
+    val_pass_n: int = _key(8, "answers per validation prompt, the n of pass@k", at_least=1)
+    val_temperature: float = _key(1.0, "sampling temperature of validation", above=0)
+
+    val_print_to_markdown_file_path: str = _key("", "validation file, one Python dict per line; empty: none")
+    train_print_to_markdown_file_path: str = _key(
+        "", "training metrics, one Python dict per line; empty: none"
+    )
+    metrics_jsonl_path: str = _key("", "all metrics, one JSON object per line; empty: none")
+
+    fault: str = _key("none", "failure on demand, for tests of whatever watches the trainer", one_of=FAULTS)
+    fault_step: int = _key(1, "step at which the fault strikes; 0: before the first validation", at_least=0)
+    on_nan: str = _key(
+        "raise", "after a line with NaN or infinity: stop or go on", one_of=("raise", "continue")
+    )
+    step_sleep: float = _key(
+        0.0, "seconds of sleep in each step (`fault: slow`: from `fault_step` on)", at_least=0
+    )
+    val_sleep: float = _key(0.0, "seconds of sleep after every 64 validation tasks", at_least=0)
+
+    def __post_init__(self) -> None:
+        """Refuse combinations that no single key's range can express."""
+        samples = self.batch_size * self.group_size
+        if self.mini_batches > samples:
+            raise RecipeError(
+                f"'mini_batches' is {self.mini_batches}, but batch_size x group_size is only {samples}."
+            )
+        if self.fault == "slow" and self.step_sleep == 0:
+            raise RecipeError("'fault: slow' needs 'step_sleep' above 0.")
+
+
+RULES: dict[str, Rule] = {f.name: f.metadata["rule"] for f in fields(Recipe)}
+"""The rule of every key, in the order of the dataclass."""
+
+
+def keys_as_markdown() -> str:
+    """A markdown table of all keys, as `--keys` prints it and `docs/tinygrpo.md` holds it."""
+    defaults = Recipe()
+    rows = ["| key | default | accepts | meaning |", "|---|---|---|---|"]
+    for key, rule in RULES.items():
+        value = getattr(defaults, key)
+        text = str(value).lower() if isinstance(value, bool) else str(value) or '""'
+        rows.append(f"| `{key}` | `{text}` | {rule.wanted()} | {rule.meaning} |")
+    return "\n".join(rows)

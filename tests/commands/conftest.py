@@ -1,0 +1,204 @@
+"""A bench for the whole command: a repository, a private tmux server, an index of its own, real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+REPO = Path(__file__).parents[2]
+
+TRAINER = """
+import os, signal, subprocess, sys, time
+mode = sys.argv[1] if len(sys.argv) > 1 else "ok"
+def step(n, extra=""):
+    print(f"step:{n} - actor/kl_loss:0.00{n} - actor/pg_loss:0.1 - critic/rewards/mean:0.{n}{extra}", flush=True)
+def validation(n, rate):
+    print(f"step:{n} - global_steps:{n} - pass_n:2 - total_tasks:4 - task_pass_rate@1:{rate} - mean_reward:{rate}", flush=True)
+print("hello from the trainer", os.getpid(), flush=True)
+if mode == "fail_early":
+    raise RuntimeError("the data set is gone")
+if mode == "silent":
+    time.sleep(600)
+validation(0, 0.1)
+if mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if mode in ("tree", "stubborn"):
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+step(1)
+if mode == "oom":
+    raise MemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+if mode in ("long", "tree", "stubborn"):
+    for n in range(2, 6000):
+        time.sleep(0.1)
+        step(n)
+if mode == "hang":
+    time.sleep(600)
+if mode == "kill":
+    os.kill(os.getpid(), 9)
+step(2)
+validation(2, 0.5)
+if mode == "no_metric":
+    pass
+if mode.startswith("rc"):
+    sys.exit(int(mode[2:]))
+"""
+
+BLUEPRINT = """# {title}
+
+## [exp_purpose]
+- description: {purpose}
+
+## [exp_codebase_dir]
+- dir: {codebase}
+
+## [exp_venv_exe]
+- path: {python}
+
+## [exp_yaml_path]
+- path: NA
+
+## [exp_launch_command]
+```bash
+{command}
+```
+
+## [exp_result_dir]
+- dir: {result_dir}
+
+## [exp_max_time]
+- time: {max_time} in all, {first_step} to the first step
+
+## Other Notes
+- trainer: {trainer}
+- metric: task_pass_rate@1
+- direction: maximize
+{notes}
+"""
+
+
+@dataclass
+class Bench:
+    """One isolated user: home, state, tmux server, repository."""
+
+    root: Path
+    repo: Path
+    socket: Path
+    env: dict[str, str]
+    runs: list[str] = field(default_factory=list)
+
+    def blueprint(self, mode: str = "ok", *, name: str = "exp.md", **values: str) -> Path:
+        """Write a blueprint that runs the little trainer in a mode."""
+        given = {
+            "title": f"Try {mode}",
+            "purpose": f"See what {mode} does.",
+            "codebase": str(self.repo),
+            "python": sys.executable,
+            "command": f"python trainer.py {mode}",
+            "result_dir": str(self.root / "results"),
+            "max_time": "10 minutes",
+            "first_step": "5 minutes",
+            "trainer": "verl",
+            "notes": "",
+            **values,
+        }
+        path = self.repo / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(BLUEPRINT.format(**given), encoding="utf-8")
+        return path
+
+    def cli(self, *args: object, check: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "autoresearch", *map(str, args)],
+            env={**self.env, **env},
+            cwd=self.repo,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            stdin=subprocess.DEVNULL,
+        )
+        if check is not None:
+            assert done.returncode == check, f"rc {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def json(self, *args: object, check: int | None = 0, **env: str) -> dict[str, Any]:
+        """The JSON object of a command."""
+        done = self.cli(*args, "--json", check=check, **env)
+        lines = [line for line in done.stdout.splitlines() if line.strip()]
+        assert len(lines) == 1, done.stdout + done.stderr
+        payload = json.loads(lines[0])
+        if payload.get("run"):
+            self.runs.append(payload["run"])
+        return dict(payload)
+
+    def spawn(self, *args: object, **env: str) -> subprocess.Popen[bytes]:
+        """Start the command and leave it running."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "autoresearch", *map(str, args)],
+            env={**self.env, **env},
+            cwd=self.repo,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def until(self, condition: Callable[[], object], seconds: float = 30.0) -> Any:
+        """Poll for a fact; what it waits for is an event of another process, not the passing of time."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            found = condition()
+            if found:
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"never became true: {condition}")
+
+    def git(self, *args: str) -> str:
+        """Run git in the repository."""
+        done = subprocess.run(["git", *args], cwd=self.repo, env=self.env, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def tmux(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """Run tmux on the private server."""
+        return subprocess.run(["tmux", "-S", str(self.socket), *args], env=self.env, capture_output=True, text=True)
+
+    def carriers(self) -> list[psutil.Process]:
+        """Processes that belong to any run of this bench."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                ours = process.environ().get("AUTORESEARCH_TEST") == self.env["AUTORESEARCH_TEST"]
+                alive = process.status() != psutil.STATUS_ZOMBIE
+            except (psutil.Error, OSError):
+                continue
+            if ours and alive and process.pid != os.getpid() and not process.name().startswith("tmux"):
+                found.append(process)
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path, tmux_socket: str) -> Bench:
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    env = {
+        **os.environ,
+        "AUTORESEARCH_TMUX_SOCKET": tmux_socket,
+        "PYTHONPATH": str(REPO),
+        "NO_COLOR": "1",
+    }
+    one = Bench(tmp_path, repo, Path(tmux_socket), env)
+    (repo / "trainer.py").write_text(textwrap.dedent(TRAINER))
+    one.git("init", "-q")
+    one.git("add", "-A")
+    one.git("commit", "-qm", "start")
+    return one

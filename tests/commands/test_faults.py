@@ -1,0 +1,199 @@
+"""Faults, injected for real. After each: no process left, one ledger row, one finish.flag, the true ending."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+
+def settled(bench: Any, payload: dict[str, Any], ending: str) -> dict[str, Any]:
+    """Assert the invariant after a fault and give back the flag."""
+    result_dir, ledger = Path(payload["result_dir"]), Path(payload["ledger"])
+    bench.until(lambda: not bench.carriers())
+    with ledger.open() as file:
+        found = [
+            r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == payload["run"]
+        ]
+    assert len(found) == 1
+    assert found[0]["ending"] == ending
+    flag = json.loads((result_dir / "finish.flag").read_text())
+    assert (flag["run"], flag["ending"]) == (payload["run"], ending)
+    return dict(flag)
+
+
+def living(bench: Any, mode: str = "long", **values: str) -> dict[str, Any]:
+    """A detached run whose first step has been seen."""
+    payload = bench.json("run", bench.blueprint(mode, **values), "--detach", "--grace", "1s")
+    events = Path(payload["run_dir"]) / "events.jsonl"
+    bench.until(lambda: events.exists() and '"first_step"' in events.read_text())
+    return dict(payload)
+
+
+def flagged(bench: Any, payload: dict[str, Any]) -> None:
+    bench.until(lambda: (Path(payload["run_dir"]) / "collected.json").exists())
+    bench.until(lambda: not bench.carriers())
+
+
+def test_finish_flag_comes_with_the_command_dead(bench: Any) -> None:
+    payload = bench.json("run", bench.blueprint("ok"), "--detach")
+    flagged(bench, payload)  # nobody of ours is alive; the Runner's collector wrote it
+    settled(bench, payload, "finished")
+
+
+@pytest.mark.parametrize(
+    ("point", "ending"),
+    [
+        ("launch.claimed", "launch_failed"),
+        ("launch.branch_made", "launch_failed"),
+        ("launch.before_session", "launch_failed"),
+        ("launch.session_started", "finished"),
+    ],
+)
+def test_kill_9_of_the_command_while_it_launches(bench: Any, point: str, ending: str) -> None:
+    blueprint = bench.blueprint("ok")
+    bench.cli("run", blueprint, check=-9, AUTORESEARCH_FAILPOINT=f"{point}:kill")
+    (entry,) = [json.loads(p.read_text()) for p in (bench.root / "repo").rglob("spec.json")]
+    if ending == "finished":
+        bench.until(lambda: (Path(entry["run_dir"]) / "collected.json").exists())
+        bench.until(lambda: not bench.carriers())
+    else:
+        os.utime(Path(entry["run_dir"]) / "spec.json", (1, 1))  # long enough ago: no Runner is coming
+        bench.cli("adopt")
+    settled(bench, entry | {"run": entry["run"]}, ending)
+    again = bench.json("run", blueprint)
+    assert again["ending"] == "finished"
+
+
+@pytest.mark.parametrize(
+    "point", ["collect.measured", "collect.results_written", "collect.row_written", "collect.flag_written"]
+)
+def test_kill_9_while_collecting_is_mended_by_the_next_look(bench: Any, point: str) -> None:
+    payload = bench.json("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT=f"{point}:kill")
+    bench.until(lambda: (Path(payload["run_dir"]) / "exit.json").exists())
+    bench.until(lambda: not bench.carriers())
+    assert not (Path(payload["run_dir"]) / "collected.json").exists()
+    assert bench.json("status", payload["run"])["ending"] == "finished"
+    settled(bench, payload, "finished")
+    assert bench.json("adopt")["runs"] == []
+
+
+def test_kill_9_of_the_foreground_command(bench: Any) -> None:
+    process = bench.spawn("run", bench.blueprint("long"), "--grace", "1s")
+    bench.until(lambda: bench.json("status")["count"])
+    payload = bench.json("status", bench.json("status")["runs"][0]["run"])
+    process.kill()
+    process.wait()
+    adopted = bench.json("adopt")
+    assert adopted["living"] == 1
+    assert bench.json("status", payload["run"])["state"] == "running"
+    bench.cli("stop", payload["run"], "--reason", "enough")
+    settled(bench, payload, "stopped")
+
+
+def test_kill_9_of_the_runner(bench: Any) -> None:
+    payload = living(bench, "tree")
+    runner = json.loads((Path(payload["run_dir"]) / "runner.json").read_text())
+    os.kill(runner["pid"], signal.SIGKILL)
+    bench.until(lambda: not psutil.pid_exists(runner["pid"]))
+    assert len(bench.carriers()) >= 2  # the trainer and its child live on, unwatched
+    adopted = bench.json("adopt")
+    assert [r["ending"] for r in adopted["runs"]] == ["lost"]
+    flag = settled(bench, payload, "lost")
+    assert flag["returncode"] is None and flag["verdict"] == "crash"
+
+
+def test_kill_9_of_the_trainer(bench: Any) -> None:
+    payload = living(bench)
+    runner = json.loads((Path(payload["run_dir"]) / "runner.json").read_text())
+    trainer = [
+        p for p in psutil.Process(runner["pid"]).children(recursive=True) if "trainer.py" in " ".join(p.cmdline())
+    ]
+    trainer[-1].kill()
+    flagged(bench, payload)
+    settled(bench, payload, "crashed")
+
+
+def test_the_user_kills_the_session(bench: Any) -> None:
+    payload = living(bench, "tree")
+    assert bench.tmux("kill-session", "-t", f"={payload['session']}").returncode == 0
+    flagged(bench, payload)
+    assert "session" in settled(bench, payload, "stopped")["reason"]
+
+
+@pytest.mark.parametrize("how", ["kill-server", "SIGKILL"])
+def test_the_tmux_server_dies_and_the_run_goes_on(bench: Any, how: str) -> None:
+    payload = living(bench)
+    if how == "kill-server":
+        bench.tmux("kill-server")  # the private server of this test
+    else:
+        os.kill(int(bench.tmux("display-message", "-p", "#{pid}").stdout), signal.SIGKILL)
+    before = bench.json("status", payload["run"])["step"] or 0
+    bench.until(lambda: (bench.json("status", payload["run"])["step"] or 0) > before)
+    bench.cli("stop", payload["run"], "--reason", "enough")
+    settled(bench, payload, "stopped")
+
+
+def test_hangup_of_the_runner_alone_changes_nothing(bench: Any) -> None:
+    payload = living(bench)
+    runner = json.loads((Path(payload["run_dir"]) / "runner.json").read_text())
+    os.kill(runner["pid"], signal.SIGHUP)
+    before = bench.json("status", payload["run"])["step"] or 0
+    bench.until(lambda: (bench.json("status", payload["run"])["step"] or 0) > before)
+    assert bench.json("status", payload["run"])["state"] == "running"
+    bench.cli("stop", payload["run"], "--reason", "enough")
+    settled(bench, payload, "stopped")
+
+
+def test_drain_lets_the_step_finish(bench: Any) -> None:
+    payload = living(bench)
+    done = bench.json("stop", payload["run"], "--drain", "--reason", "room needed")
+    assert done["ending"] == "stopped" and "room needed" in done["reason"]
+    settled(bench, payload, "stopped")
+
+
+def test_stop_without_a_terminal_needs_a_reason(bench: Any) -> None:
+    payload = living(bench)
+    assert "--reason" in bench.json("stop", payload["run"], check=2)["error"]["message"]
+    bench.cli("stop", payload["run"], "--reason", "enough")
+
+
+def test_a_ledger_with_a_torn_last_line(bench: Any) -> None:
+    blueprint = bench.blueprint("ok")
+    first = bench.json("run", blueprint)
+    with open(first["ledger"], "ab") as file:
+        file.write(b"2\tautoresearch/half a ro")
+    second = bench.json("run", blueprint)
+    settled(
+        bench,
+        first | {"result_dir": str(next(Path(first["result_dir"]).rglob("earlier/*/finish.flag")).parent)},
+        "finished",
+    )
+    settled(bench, second, "finished")
+    assert (Path(first["ledger"]).parent / "results.tsv.torn").read_bytes().rstrip().endswith(b"half a ro")
+
+
+def test_no_tmux_is_one_sentence_and_loses_nothing(bench: Any, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("git", "bash", "env"):
+        os.symlink(f"/usr/bin/{tool}", tools / tool)
+    refused = bench.json("run", bench.blueprint("ok"), check=6, PATH=str(tools))
+    assert refused["error"]["code"] == "no_tmux" and "tmux" in refused["error"]["message"]
+    assert not (bench.root / "results").exists()
+    assert bench.json("status")["count"] == 0
+
+
+def test_no_git_goes_on_without_a_branch(bench: Any, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("tmux", "bash", "env", "sleep"):
+        os.symlink(f"/usr/bin/{tool}", tools / tool)
+    payload = bench.json("run", bench.blueprint("ok"), PATH=str(tools))
+    assert payload["ending"] == "finished" and payload["branch"] is None

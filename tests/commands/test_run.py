@@ -1,0 +1,338 @@
+"""`autoresearch run`, end to end, with real git, tmux and processes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NEMO = [
+    "index",
+    "branch",
+    "parent_commit",
+    "commit",
+    "recipe",
+    "metric_name",
+    "metric_value",
+    "memory_gb",
+    "elapsed_min",
+    "launcher",
+    "job_id",
+    "command",
+    "log_path",
+    "status",
+    "description",
+]
+
+
+def rows(ledger: str) -> list[dict[str, str]]:
+    with open(ledger, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def flag(result_dir: str) -> dict[str, Any]:
+    return dict(json.loads((Path(result_dir) / "finish.flag").read_text()))
+
+
+def test_a_run_ends_with_its_records(bench: Any) -> None:
+    payload = bench.json("run", bench.blueprint("ok"))
+    assert {
+        "run",
+        "state",
+        "ending",
+        "returncode",
+        "verdict",
+        "metrics",
+        "branch",
+        "result_dir",
+        "log_path",
+        "ledger",
+        "next",
+    } <= set(payload)
+    assert (payload["state"], payload["ending"], payload["returncode"], payload["verdict"]) == (
+        "ended",
+        "finished",
+        0,
+        "keep",
+    )
+    assert payload["metrics"]["task_pass_rate@1"] == 0.5
+    result_dir = Path(payload["result_dir"])
+    log = (result_dir / "experiment_log.md").read_text()
+    assert "python trainer.py ok" in log and "first step" in log and "verdict: keep" in log
+    assert log.index("python trainer.py ok") < log.index("first step")
+    results = (result_dir / "results.md").read_text()
+    for words in (
+        "See what ok does.",
+        "## Validation",
+        "## Training",
+        "critic/rewards/mean",
+        "task_pass_rate@1",
+    ):
+        assert words in results
+    assert flag(payload["result_dir"])["ending"] == "finished"
+    (row,) = rows(payload["ledger"])
+    assert list(row)[:15] == NEMO
+    assert (row["status"], row["metric_value"], row["run_id"]) == ("keep", "0.5", payload["run"])
+    assert float(row["memory_gb"]) > 0
+    assert Path(payload["log_path"]).read_text().startswith("hello from the trainer")
+    assert Path(payload["ledger"]).parts[-4:-2] == ("reports", "auto_research")
+
+
+def test_the_branch_holds_exactly_the_code_that_ran(bench: Any) -> None:
+    (bench.repo / "trainer.py").write_text((bench.repo / "trainer.py").read_text() + "\n# uncommitted\n")
+    (bench.repo / "new_module.py").write_text("x = 1\n")
+    (bench.repo / ".env").write_text("SECRET=1\n")
+    blueprint = bench.blueprint("ok")
+    before = (bench.git("status", "--porcelain"), bench.git("rev-parse", "HEAD"), bench.git("stash", "list"))
+    index = (bench.repo / ".git" / "index").read_bytes()
+    payload = bench.json("run", blueprint)
+    assert (bench.repo / ".git" / "index").read_bytes() == index
+    assert (
+        bench.git("status", "--porcelain"),
+        bench.git("rev-parse", "HEAD"),
+        bench.git("stash", "list"),
+    ) == before
+    names = bench.git("ls-tree", "-r", "--name-only", payload["branch"]).split("\n")
+    assert sorted(names) == ["exp.md", "new_module.py", "trainer.py"]
+    assert bench.git("show", f"{payload['branch']}:trainer.py").endswith("# uncommitted")
+    assert payload["branch"].startswith("autoresearch/") and payload["branch"].endswith("/try-ok")
+    assert ".env" in (Path(payload["result_dir"]) / "experiment_log.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("mode", "args", "code", "ending", "returncode"),
+    [
+        ("rc37", (), 10, "crashed", 37),
+        ("kill", (), 10, "crashed", 137),
+        ("fail_early", (), 10, "crashed", 1),
+        ("oom", (), 10, "crashed", 1),
+        ("silent", ("--first-step-timeout", "1s", "--grace", "1s"), 11, "first_step_timeout", 143),
+        ("tree", ("--max-time", "2s", "--grace", "1s"), 12, "max_time", 143),
+        ("stubborn", ("--max-time", "2s", "--grace", "1s"), 12, "max_time", 137),
+        ("hang", ("--stall-timeout", "1s", "--grace", "1s"), 10, "stalled", 143),
+    ],
+)
+def test_every_ending_is_told_apart(
+    bench: Any, mode: str, args: tuple[str, ...], code: int, ending: str, returncode: int
+) -> None:
+    payload = bench.json("run", bench.blueprint(mode), *args, check=code)
+    assert (payload["ending"], payload["returncode"]) == (ending, returncode)
+    assert flag(payload["result_dir"])["ending"] == ending
+    (row,) = rows(payload["ledger"])
+    assert row["ending"] == ending and row["returncode"] == str(returncode)
+    bench.until(lambda: not bench.carriers())  # the Runner's own collector may just be finding nothing to do
+
+
+def test_a_crash_is_explained(bench: Any) -> None:
+    payload = bench.json("run", bench.blueprint("oom"), check=10)
+    results = (Path(payload["result_dir"]) / "results.md").read_text()
+    assert payload["failure"] == "cuda_oom"
+    assert "CUDA out of memory" in results and "Traceback (most recent call last)" in results
+
+
+def test_max_time_with_a_metric_is_judged_by_it(bench: Any) -> None:
+    payload = bench.json("run", bench.blueprint("long"), "--max-time", "2s", "--grace", "1s", check=12)
+    assert payload["verdict"] == "keep" and payload["metrics"]["task_pass_rate@1"] == 0.1
+
+
+def test_no_metric_is_not_a_success(bench: Any) -> None:
+    blueprint = bench.blueprint("ok")
+    blueprint.write_text(blueprint.read_text().replace("metric: task_pass_rate@1", "metric: never_printed"))
+    payload = bench.json("run", blueprint, check=13)
+    assert (payload["ending"], payload["verdict"]) == ("finished", "crash")
+
+
+def test_dry_run_changes_nothing(bench: Any) -> None:
+    blueprint = bench.blueprint("ok")
+
+    def picture() -> dict[str, bytes]:
+        return {str(p): p.read_bytes() for p in bench.root.rglob("*") if p.is_file()}
+
+    before = picture()
+    payload = bench.json("run", blueprint, "--dry-run")
+    assert payload["branch"] and payload["session"].startswith("ajet_try-ok_")
+    assert picture() == before
+    said = bench.cli("run", blueprint, "--dry-run").stdout
+    assert "python trainer.py ok" in said and "first step 5m00s" in said
+
+
+def test_the_same_command_again_returns_the_running_one(bench: Any) -> None:
+    blueprint = bench.blueprint("long")
+    first = bench.json("run", blueprint, "--detach")
+    again = bench.json("run", blueprint, "--detach")
+    assert again["run"] == first["run"] and again["already_running"] and not first["already_running"]
+    bench.cli("stop", first["run"], "--reason", "enough")
+    assert len(rows(first["ledger"])) == 1
+
+
+def test_two_commands_on_one_blueprint_at_once_make_one_run(bench: Any) -> None:
+    blueprint = bench.blueprint("long")
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-m", "autoresearch", "run", str(blueprint), "--detach", "--json"],
+            env=bench.env,
+            cwd=bench.repo,
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
+        for _ in range(2)
+    ]
+    payloads = [json.loads(p.communicate(timeout=60)[0]) for p in both]
+    assert len({p["run"] for p in payloads}) == 1
+    bench.cli("stop", "last", "--reason", "enough")
+
+
+def test_a_second_run_moves_the_first_ones_records_aside(bench: Any) -> None:
+    blueprint = bench.blueprint("ok")
+    first = bench.json("run", blueprint)
+    second = bench.json("run", blueprint)
+    assert first["run"] != second["run"] and first["run_dir"] != second["run_dir"]
+    assert second["branch"] == first["branch"] + "-2"
+    assert [r["run_id"] for r in rows(second["ledger"])] == [first["run"], second["run"]]
+    assert [r["index"] for r in rows(second["ledger"])] == ["1", "2"]
+    earlier = list((Path(first["result_dir"]) / "earlier").rglob("finish.flag"))
+    assert len(earlier) == 1 and json.loads(earlier[0].read_text())["run"] == first["run"]
+    assert flag(second["result_dir"])["run"] == second["run"]
+
+
+def test_a_result_directory_that_is_in_use_is_a_conflict(bench: Any) -> None:
+    first = bench.json("run", bench.blueprint("long", name="one.md"), "--detach")
+    other = bench.blueprint("ok", name="two.md", title="Another")
+    refused = bench.json("run", other, check=5)
+    assert first["run"] in refused["error"]["message"]
+    bench.cli("stop", first["run"], "--reason", "enough")
+
+
+def test_a_repaired_rerun_stays_on_the_branch_and_index(bench: Any) -> None:
+    blueprint = bench.blueprint("fail_early")
+    broken = bench.json("run", blueprint, check=10)
+    bench.blueprint("ok", title="Try fail_early")
+    mended = bench.json("run", blueprint, "--fix-of", broken["run"], "--note", "the data set was put back")
+    assert mended["branch"] == broken["branch"] and mended["commit"] != broken["commit"]
+    assert bench.git("rev-parse", f"{mended['branch']}~1") == broken["commit"]
+    assert [r["index"] for r in rows(mended["ledger"])] == ["1", "1"]
+    assert rows(mended["ledger"])[1]["fix_of"] == broken["run"]
+    log = (Path(mended["result_dir"]) / "experiment_log.md").read_text()
+    assert "the data set was put back" in log
+
+
+def test_without_a_repository_it_says_so_and_goes_on(bench: Any) -> None:
+    plain = bench.root / "plain"
+    plain.mkdir()
+    (plain / "trainer.py").write_text((bench.repo / "trainer.py").read_text())
+    blueprint = bench.blueprint("ok", codebase=str(plain))
+    payload = bench.json("run", blueprint)
+    assert payload["branch"] is None and payload["ending"] == "finished"
+    assert str(bench.root / "results") in payload["ledger"]
+    said = bench.cli("run", blueprint).stderr
+    assert "no branch was made" in said
+
+
+def test_what_we_write_stays_out_of_git_status(bench: Any) -> None:
+    blueprint = bench.blueprint("ok", result_dir=str(bench.repo / "auto_agent" / "exp_results" / "x"))
+    bench.git("add", "exp.md")
+    before = bench.git("status", "--porcelain")
+    bench.json("run", blueprint)
+    assert bench.git("status", "--porcelain") == before
+
+
+def test_prepare_and_cleanup_run_under_the_runner(bench: Any) -> None:
+    notes = "- prepare: echo made > prepared.txt\n- cleanup: cp prepared.txt cleaned.txt\n"
+    payload = bench.json("run", bench.blueprint("rc3", notes=notes), check=10)
+    assert (bench.repo / "prepared.txt").read_text() == "made\n"
+    assert (bench.repo / "cleaned.txt").read_text() == "made\n"
+    assert "echo made" in Path(payload["log_path"]).read_text()
+
+
+def test_environment_is_passed_and_masked(bench: Any) -> None:
+    notes = "- env: FLAVOUR=sweet\n- requires_env: MY_API_KEY\n"
+    blueprint = bench.blueprint("ok", notes=notes, command="env && python trainer.py ok")
+    refused = bench.json("run", blueprint, check=3)
+    assert "MY_API_KEY" in refused["error"]["message"]
+    payload = bench.json("run", blueprint, MY_API_KEY="sk-very-secret-0123456789abcdef")
+    log = Path(payload["log_path"]).read_text()
+    assert "FLAVOUR=sweet" in log and "sk-very-secret" in log  # the trainer does get it
+    run_dir = Path(payload["run_dir"])
+    assert not (run_dir / "environment").exists()
+    for record in (run_dir / "spec.json", Path(payload["results"]), Path(payload["ledger"])):
+        assert "sk-very-secret" not in record.read_text()
+    assert "FLAVOUR" in (run_dir / "spec.json").read_text()
+    assert "sk-very-secret" not in bench.cli("logs", payload["run"], "--grep", "MY_API_KEY").stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "with space",
+        "qu'ote\"s",
+        "semi;colon",
+        "$(touch pwned)",
+        "new\nline",
+        "ünïcødé",
+        "dot.colon:",
+        "x" * 300,
+    ],
+)
+def test_names_are_never_interpreted(bench: Any, name: str) -> None:
+    result_dir = bench.root / ("results " + name.replace("\n", " ")[:100])
+    title = name.replace("\n", " ")
+    payload = bench.json("run", bench.blueprint("ok", title=title, result_dir=f"`{result_dir}`"))
+    assert payload["ending"] == "finished"
+    assert payload["result_dir"] == str(result_dir)
+    assert not list(bench.root.rglob("pwned"))
+    assert payload["session"].isascii() and len(payload["session"]) <= 65
+
+
+def test_two_runs_never_write_into_each_other(bench: Any) -> None:
+    payloads = [
+        bench.json("run", bench.blueprint("long", name=f"b{n}.md", result_dir=str(bench.root / f"r{n}")), "--detach")
+        for n in range(2)
+    ]
+    assert len({p["run_dir"] for p in payloads}) == len({p["session"] for p in payloads}) == 2
+    for payload in payloads:
+        bench.cli("stop", payload["run"], "--reason", "enough")
+    ledger = rows(payloads[0]["ledger"])
+    assert sorted(r["run_id"] for r in ledger) == sorted(p["run"] for p in payloads)
+    assert sorted(r["index"] for r in ledger) == ["1", "2"]
+
+
+def test_the_pane_is_readable_after_the_end_until_close(bench: Any) -> None:
+    payload = bench.json("run", bench.blueprint("ok"))
+    shown = bench.tmux("capture-pane", "-p", "-J", "-t", f"={payload['session']}:").stdout
+    assert "hello from the trainer" in shown
+    assert bench.json("close", payload["run"])["closed"] is True
+    assert bench.tmux("has-session", "-t", f"={payload['session']}").returncode != 0
+    assert bench.json("close", payload["run"])["closed"] is False
+
+
+def test_ctrl_c_leaves_the_run_alone(bench: Any) -> None:
+    import signal
+
+    process = bench.spawn("run", bench.blueprint("long"))
+    bench.until(lambda: bench.json("status")["count"])
+    run = bench.json("status")["runs"][0]["run"]
+    bench.until(lambda: bench.json("status", run)["step"])
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert bench.json("status", run)["state"] == "running"
+    bench.cli("stop", run, "--reason", "enough")
+
+
+def test_read_only_result_directory_is_one_sentence(bench: Any) -> None:
+    if os.geteuid() == 0:
+        blocked = bench.root / "file"
+        blocked.write_text("not a directory")
+        result_dir = blocked / "results"
+    else:
+        blocked = bench.root / "locked"
+        blocked.mkdir(mode=0o500)
+        result_dir = blocked / "results"
+    refused = bench.json("run", bench.blueprint("ok", result_dir=str(result_dir)), check=6)
+    assert str(blocked) in refused["error"]["message"]
+    assert bench.json("status")["count"] == 0

@@ -1,0 +1,208 @@
+"""What every test stands on: a home, a git identity and a tmux server of its own, and nothing left behind.
+
+Each test gets an environment without traces of the person, agent or run that started pytest. A mark
+in it, inherited by all that the test starts, lets the reaper find what is left: it is ended by pid,
+and the test fails. A tmux server with sessions in it is not a leak (the product never ends a server);
+it is ended without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+MARK = "AUTORESEARCH_TEST"
+RUN = "AUTORESEARCH_RUN_ID"
+PATIENCE_S = 3.0  # what is ending already may take so long on a loaded machine
+
+_UNWANTED = (
+    *("TMUX", "TMUX_PANE", "PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "FORCE_COLOR", "COLUMNS"),
+    *("CLAUDECODE", "GEMINI_CLI", "QWEN_CODE", "OPENCODE", "CURSOR_AGENT", "AI_AGENT", "AGENT"),
+)
+_UNWANTED_BEGINNINGS = ("AUTORESEARCH_", "GIT_", "CODEX_", "CLAUDE_CODE_", "OPENCODE_", "XDG_")
+_STARTS = frozenset(("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"))
+_started = [0]  # how many processes this pytest has started
+
+
+def _count_starts(event: str, _: object) -> None:
+    if event in _STARTS:
+        _started[0] += 1
+
+
+sys.addaudithook(_count_starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A process: pid and start time (clock ticks since boot) together name it for ever."""
+
+    pid: int
+    born: str
+    command: str
+
+    @property
+    def is_tmux_server(self) -> bool:
+        try:
+            return Path(f"/proc/{self.pid}/comm").read_text().startswith("tmux: server")
+        except OSError:
+            return False
+
+    def lives(self) -> bool:
+        state = _state(self.pid)
+        return state is not None and state[1] == self.born and state[0] not in "ZX"
+
+    def end(self) -> None:
+        if self.lives():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
+@dataclass(slots=True)
+class Reaper:
+    """Finds and ends, by pid, the processes that a test started or that carry one of its run ids."""
+
+    mark: str
+    runs: set[str] = field(
+        default_factory=set
+    )  # run ids; those in a spec.json of the test are added at its end
+
+    def find(self) -> list[Left]:
+        """All that lives now, tmux servers included."""
+        wanted = {f"{MARK}={self.mark}", *(f"{RUN}={run}" for run in self.runs)}
+        me = os.getpid()
+        pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
+        found = (_carrier(pid, wanted) for pid in pids if pid != me)
+        return [process for process in found if process is not None]
+
+    def sweep(self) -> list[Left]:
+        """End all but tmux servers, at once; returns what it was, for a test that left it on purpose."""
+        swept: list[Left] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while processes := [p for p in self.find() if not p.is_tmux_server]:
+            swept += [p for p in processes if p not in swept]
+            for process in processes:
+                process.end()
+            assert time.monotonic() < deadline, f"cannot be ended: {processes}"
+            time.sleep(0.01)
+        return swept
+
+    def end_servers(self) -> None:
+        """End this test's own tmux servers, each by its pid. KILL, because on TERM they linger a second."""
+        deadline = time.monotonic() + PATIENCE_S
+        while servers := [p for p in self.find() if p.is_tmux_server]:
+            assert time.monotonic() < deadline, f"cannot be ended: {servers}"
+            for server in servers:
+                server.end()
+            time.sleep(0.01)
+
+    def left(self) -> list[Left]:
+        """What is still there after some patience."""
+        deadline = time.monotonic() + PATIENCE_S
+        while processes := [p for p in self.find() if not p.is_tmux_server]:
+            if time.monotonic() > deadline:
+                return processes
+            time.sleep(0.05)
+        return []
+
+
+def _run_of(spec: Path) -> str:
+    try:
+        return str(json.loads(spec.read_bytes())["run"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _state(pid: int) -> tuple[str, str] | None:
+    """(state letter, start time), fields 3 and 22 of /proc/PID/stat."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return fields[0], fields[19]
+
+
+def _carrier(pid: int, wanted: set[str]) -> Left | None:
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+        command = (
+            Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+        )
+    except OSError:  # it is gone, or another user's
+        return None
+    state = _state(pid)
+    if state is None or state[0] in "ZX" or wanted.isdisjoint(environ):
+        return None
+    return Left(pid, state[1], command)
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An own HOME, state directory, git configuration and tmux directory; the person's are out of reach."""
+    home = Path(tempfile.mkdtemp(prefix="ar-"))  # short: a Unix socket's path has 107 bytes
+    for name in list(os.environ):
+        if name in _UNWANTED or name.startswith(_UNWANTED_BEGINNINGS):
+            monkeypatch.delenv(name)
+    (home / "gitconfig").write_text(
+        "[user]\n\tname = A Tester\n\temail = tester@example.invalid\n[init]\n\tdefaultBranch = main\n"
+        "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / "gitconfig"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("TMUX_TMPDIR", str(home))  # so that even the default server is the test's own
+    monkeypatch.setenv("AUTORESEARCH_GPU_LEASES", str(home / "gpu"))
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def reaper(clean_environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reaper]:
+    """Ends what the test left; fails it if that was more than tmux servers with dead panes in them."""
+    reaper = Reaper(mark=uuid.uuid4().hex)
+    monkeypatch.setenv(MARK, reaper.mark)
+    before = _started[0]
+    yield reaper
+    if _started[0] == before:
+        return
+    reaper.runs |= {run for spec in tmp_path.rglob("spec.json") if (run := _run_of(spec))}
+    left = reaper.left()
+    reaper.sweep()
+    reaper.end_servers()
+    reaper.sweep()  # what a server's end let go of
+    if left:
+        lines = "\n".join(f"  {process.pid} {process.command[:160]}" for process in left)
+        pytest.fail(f"processes were left behind:\n{lines}")
+
+
+@pytest.fixture
+def tmux_socket(clean_environment: Path, reaper: Reaper) -> str:
+    """The path of a private tmux socket; no server runs there yet, and none will when the test is over."""
+    return str(clean_environment / "tmux.sock")
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], None]:
+    """Wait until something becomes true; for what other processes do, which no clock of ours can move."""
+
+    def wait(true: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 20.0
+        while not true():
+            assert time.monotonic() < deadline, "it never became true"
+            time.sleep(0.02)
+
+    return wait

@@ -1,0 +1,62 @@
+"""Settings: flags over environment over file over built-in values, each with its source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab import settings
+
+
+def test_built_in_values_are_the_documented_ones(tmp_path: Path) -> None:
+    found = settings.load(tmp_path, environ={})
+    assert found.seconds("first_step_timeout") == 20 * 60
+    assert found.seconds("max_time") == 24 * 3600
+    assert found.seconds("stall_timeout") is None
+    assert {v.source for v in found.values.values()} == {"built-in"}
+
+
+def test_each_layer_wins_over_the_one_below(tmp_path: Path) -> None:
+    (tmp_path / "autoresearch.yaml").write_text("max_time: 3h\ngrace: 5s\nfirst_step_timeout: 1m\n")
+    environ = {"AUTORESEARCH_GRACE": "7s", "AUTORESEARCH_FIRST_STEP_TIMEOUT": "2m"}
+    found = settings.load(tmp_path, environ=environ, flags={"first_step_timeout": "3m", "max_time": ""})
+    assert [
+        (found.seconds(n), found.values[n].source.split()[0]) for n in ("max_time", "grace", "first_step_timeout")
+    ] == [
+        (3 * 3600, str(tmp_path / "autoresearch.yaml")),
+        (7, "environment"),
+        (180, "flag"),
+    ]
+
+
+def test_the_file_is_found_from_below_but_not_beyond_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "autoresearch.yaml").write_text("grace: 9s\n")
+    inside = tmp_path / "repo" / "deep"
+    inside.mkdir(parents=True)
+    assert settings.find_file(inside) == tmp_path / "autoresearch.yaml"
+    (tmp_path / "repo" / ".git").mkdir()
+    assert settings.find_file(inside) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("max_tim: 3h\n", "max_tim"),
+        ("max_time: soon\n", "max_time"),
+        ("- a\n- b\n", "autoresearch.yaml"),
+        ("a: [\n", "autoresearch.yaml"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "autoresearch.yaml").write_text(text)
+    with pytest.raises(AutoresearchError, match=words):
+        settings.load(tmp_path, environ={})
+
+
+def test_the_template_is_valid_once_uncommented(tmp_path: Path) -> None:
+    lines = [line.removeprefix("# ") for line in settings.template().splitlines()[1:]]
+    assert [line.split(":")[0] for line in lines] == [key.name for key in settings.KEYS]
+    (tmp_path / "autoresearch.yaml").write_text(settings.template())
+    assert settings.load(tmp_path, environ={}).file == tmp_path / "autoresearch.yaml"

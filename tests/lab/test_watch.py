@@ -1,0 +1,86 @@
+"""The watcher wakes on what matters and sleeps through the rest, with and without inotify."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from autoresearch.lab import watch
+from autoresearch.lab.watch import Watcher, wait_for_news
+from autoresearch.records.rundir import RunDir, write_json
+
+
+def run_dir(path: Path) -> RunDir:
+    path.mkdir()
+    rundir = RunDir(path)
+    rundir.events.write_bytes(b"")
+    rundir.log.write_bytes(b"")
+    return rundir
+
+
+def emit(rundir: RunDir, event: str) -> None:
+    with rundir.events.open("ab") as file:
+        file.write(json.dumps({"t": 1.0, "s": 2.0, "event": event}).encode() + b"\n")
+
+
+@pytest.fixture(params=["inotify", "poll"])
+def sight(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "poll":
+
+        def refuse() -> None:
+            raise OSError(24, "Too many open files")
+
+        monkeypatch.setattr(watch, "Inotify", refuse)
+        monkeypatch.setattr(watch, "BLIND_POLL_S", 0.01)
+    return str(request.param)
+
+
+def test_an_event_of_any_run_wakes(tmp_path: Path, sight: str) -> None:
+    runs = [run_dir(tmp_path / str(n)) for n in range(3)]
+    with Watcher(runs) as watcher:
+        assert watcher.wait(0) == []
+        threading.Timer(0.05, emit, (runs[1], "ended")).start()
+        assert watcher.wait(20) == [runs[1]]
+        assert watcher.wait(0) == []
+
+
+def test_what_happened_between_construction_and_waiting_is_not_lost(tmp_path: Path, sight: str) -> None:
+    run = run_dir(tmp_path / "a")
+    with Watcher([run]) as watcher:
+        emit(run, "first_step")
+        assert watcher.wait(0) == [run]
+
+
+def test_the_exit_record_wakes(tmp_path: Path, sight: str) -> None:
+    run = run_dir(tmp_path / "a")
+    with Watcher([run]) as watcher:
+        threading.Timer(0.05, write_json, (run.exit_record, {"ending": "finished"})).start()
+        assert watcher.wait(20) == [run]
+
+
+def test_the_log_and_the_heartbeat_do_not_wake(tmp_path: Path, sight: str) -> None:
+    run = run_dir(tmp_path / "a")
+    with Watcher([run]) as watcher:
+        run.log.write_bytes(b"step:1 - a:1\n" * 1000)
+        run.lock.write_bytes(b"")
+        assert watcher.wait(0.2) == []
+
+
+def test_waiting_for_news_skips_what_nobody_is_woken_for(tmp_path: Path, sight: str) -> None:
+    run = run_dir(tmp_path / "a")
+    emit(run, "started")
+    news, upto = wait_for_news(run, since=0, seconds=0)
+    assert news == [] and upto == 1
+    emit(run, "validation")
+    threading.Timer(0.05, emit, (run, "first_step")).start()
+    news, upto = wait_for_news(run, since=upto, seconds=20)
+    assert [e.event for e in news] == ["first_step"] and upto == 3
+
+
+def test_a_run_that_is_over_is_not_waited_for(tmp_path: Path, sight: str) -> None:
+    run = run_dir(tmp_path / "a")
+    write_json(run.exit_record, {"ending": "finished"})
+    assert wait_for_news(run, since=0, seconds=3600) == ([], 0)
