@@ -147,7 +147,7 @@ def test_gpu_memory(yard: Any, used: str, after: str, returned: bool) -> None:
         "runner.gpu_bytes_used = used; runner.GPU_RETURN_S = 0.6; "
         f"on, over = {str(yard.root / 'on')!r}, {str(yard.root / 'over')!r}"
     )
-    _, record = yard.ended("touch on; sleep 2.2; touch over", gpus=["GPU-1"], patch=patch)
+    _, record = yard.ended("touch on; sleep 0.9; touch over", gpus=["GPU-1"], patch=patch)
     assert record["gpu_memory_bytes"] == 4 << 30
     assert record["gpu_memory_returned"] is returned
 
