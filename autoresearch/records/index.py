@@ -122,16 +122,18 @@ class Index:
         if name == "last":
             return self.recent(1)
         for kind in ("run", "session", "slug"):
-            if found := self._matching(name, (kind,), limit):
+            if found := self._matching(name, kind, limit):
                 return found
         for place in _places(name):
-            if found := self._matching(place, ("result_dir", "run_dir"), limit):
-                return found
+            for kind in ("result_dir", "run_dir"):
+                if found := self._matching(place, kind, limit):
+                    return found
         return []
 
-    def _matching(self, value: str, names: tuple[str, ...], limit: int) -> list[Entry]:
-        needle = _json(value)[1:-1]
-        return self._newest(limit, needle, lambda e: any(getattr(e, name) == value for name in names))
+    def _matching(self, value: str, kind: str, limit: int) -> list[Entry]:
+        # the bytes as `_line` writes them: lines without them are never parsed
+        needle = _json({kind: value})[1:-1]
+        return self._newest(limit, needle, lambda entry: getattr(entry, kind) == value)
 
     def recent(self, count: int) -> list[Entry]:
         """The newest runs, newest first."""

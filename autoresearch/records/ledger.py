@@ -43,18 +43,21 @@ class Ledger:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(self.path) as fd:
+                self._check(fd)
                 _mend_tail(fd, self.path)
                 header = _header(fd)
-                if header:
-                    self._check(header)
-                    if _holds(fd, header, row.run_id):
-                        return False
+                if header and _holds(fd, header, row.run_id):
+                    return False
                 self._write(fd, header, row)
         except OSError as error:
             raise unwritable(self.path, error) from error
         return True
 
-    def _check(self, header: tuple[str, ...]) -> None:
+    def _check(self, fd: int) -> None:
+        """Refuse a file that is not ours before anything in it is mended."""
+        header = _header(fd) or _torn_header(fd)
+        if not header:
+            return
         if header[: len(NEMO_COLUMNS)] != NEMO_COLUMNS:
             wrong = next(i for i, name in enumerate(NEMO_COLUMNS) if header[i : i + 1] != (name,))
             found = f"{header[wrong][:40]!r}" if wrong < len(header) else "nothing"
@@ -210,6 +213,12 @@ def _header(fd: int) -> tuple[str, ...]:
     start = os.pread(fd, HEADER_MAX, 0)
     line, end, _ = start.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
     return tuple(tsv.split(line)) if end else ()
+
+
+def _torn_header(fd: int) -> tuple[str, ...]:
+    """A first line without its end that is not the beginning of a header of ours: somebody else's file."""
+    start = os.pread(fd, HEADER_MAX, 0)
+    return () if not start.strip(b"\0") or tsv.join(COLUMNS).startswith(start) else tuple(tsv.split(start))
 
 
 def _body(fd: int) -> int:
