@@ -1,0 +1,101 @@
+"""BlueprintFields: what a person or a program says to get a blueprint rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from autoresearch.core.blueprint import RESULT_ROOT
+from autoresearch.core.durations import parse_duration, problem
+from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S
+from autoresearch.core.naming import slugify
+from autoresearch.errors import UsageError
+
+_TUPLES = ("prepare", "cleanup", "requires_env", "include", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintFields:
+    """The values of a new blueprint. Only title, purpose and launch_command have no default.
+
+    `source` holds entries such as `jsonl runs/metrics.jsonl`. `remarks` is prose for readers.
+    """
+
+    title: str
+    purpose: str
+    launch_command: str
+    codebase_dir: str = "./"
+    venv_exe: str = ""  # "" = look for one
+    yaml_path: str = ""  # "" = there is no recipe
+    result_dir: str = ""  # "" = ./auto_agent/exp_results/<slug>/
+    max_time_s: float = MAX_TIME_S
+    first_step_s: float = FIRST_STEP_S
+    slug: str = ""
+    trainer: str = ""
+    metric: str = ""
+    direction: str = ""
+    first_step: str = ""
+    keep_children: bool = False
+    prepare: tuple[str, ...] = ()
+    cleanup: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    requires_env: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    remarks: str = ""
+
+    def default_result_dir(self) -> str:
+        """Where results go when nothing was said."""
+        return self.result_dir or f"{RESULT_ROOT}{slugify(self.slug or self.title)}/"
+
+
+def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
+    """Fields from a parsed YAML file or from flags; `exp_` names and durations in words are understood.
+
+    Raises UsageError for a name that is none of ours, a value of the wrong kind, or a missing one.
+    """
+    known = {f.name: f for f in fields(BlueprintFields)}
+    values: dict[str, object] = {}
+    for key, value in mapping.items():
+        name = _NAMES.get(key, key)
+        if name not in known:
+            raise UsageError(f"{key!r} is not a field of a blueprint", hint=f"known: {', '.join(known)}")
+        if value is not None:
+            values[name] = _converted(name, value)
+    for name in ("title", "purpose", "launch_command"):
+        if not str(values.get(name, "")).strip():
+            raise UsageError(
+                f"a blueprint needs a {name.replace('_', ' ')}", hint="autoresearch blueprint schema"
+            )
+    return BlueprintFields(**values)  # type: ignore[arg-type]
+
+
+_NAMES = {
+    "exp_purpose": "purpose", "exp_codebase_dir": "codebase_dir", "exp_venv_exe": "venv_exe",
+    "exp_yaml_path": "yaml_path", "exp_launch_command": "launch_command", "exp_result_dir": "result_dir",
+    "exp_max_time": "max_time_s", "max_time": "max_time_s", "first_step_timeout": "first_step_s",
+    "command": "launch_command", "recipe": "yaml_path", "codebase": "codebase_dir", "notes": "remarks",
+}  # fmt: skip
+
+
+def _converted(name: str, value: object) -> object:
+    """The value in the type of its field."""
+    if name in ("max_time_s", "first_step_s"):
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            if trouble := problem(float(value)):
+                raise UsageError(f"{name} {value} {trouble}")
+            return float(value)
+        return parse_duration(str(value))
+    if name in _TUPLES:
+        return tuple(str(v) for v in value) if isinstance(value, (list, tuple)) else (str(value),)
+    if name == "env":
+        if not isinstance(value, Mapping):
+            raise UsageError("env must be a mapping of names to values")
+        return {str(k): str(v) for k, v in value.items()}
+    if name == "keep_children":
+        if not isinstance(value, bool):
+            raise UsageError("keep_children must be true or false")
+        return value
+    if isinstance(value, (list, tuple, Mapping)):
+        raise UsageError(f"{name} must be a text")
+    return str(value)

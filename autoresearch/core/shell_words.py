@@ -1,0 +1,134 @@
+"""Shell text as simple commands, well enough to lint: words, quotes, operators, comments, lines.
+
+Not a parser: no expansion and no grammar. Nothing is ever run from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+_KEYWORDS = frozenset(
+    ["then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "fi", "done", "esac"]
+)
+_WRAPPERS = frozenset(
+    ["sudo", "exec", "nohup", "time", "command", "builtin", "env", "setsid", "xargs", "doas", "nice"]
+)
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\f\v]+|\\\n)|(?P<comment>\#[^\n]*)|(?P<operator>\n|[()]|[|&;<>]{1,2})"
+    r"|(?P<word>(?:[^\s\\'\"|&;()<>`]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|(?<=\$)\([^()]*\))+)|(?P<stray>.)",
+    re.DOTALL,
+)
+_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Simple:
+    """One simple command: its words without quotes, its line, and the operator that ends it."""
+
+    line: int
+    words: list[str] = field(default_factory=list)
+    end: str = ""
+    depth: int = 0  # 0: the text itself; more: inside `bash -c '...'`, `$(...)`, `ssh host '...'`
+
+    @property
+    def argv(self) -> list[str]:
+        """The words from the command word on: assignments and wrappers such as sudo are skipped."""
+        words = list(self.words)
+        while words:
+            head = words[0].rsplit("/", 1)[-1]
+            if head == "timeout":
+                words = [w for w in words[1:] if not w.startswith("-")][1:]
+            elif head in _WRAPPERS:
+                words.pop(0)
+                while words and words[0].startswith("-"):
+                    words.pop(0)
+            elif words[0] in _KEYWORDS or re.match(r"[A-Za-z_]\w*=", words[0]):
+                words.pop(0)
+            else:
+                return words
+        return []
+
+    @property
+    def name(self) -> str:
+        """What it runs, without directories; "" for nothing."""
+        argv = self.argv
+        return argv[0].rsplit("/", 1)[-1] if argv else ""
+
+
+def simple_commands(text: str, *, line: int = 1, depth: int = 0) -> Iterator[Simple]:
+    """The simple commands of a script in order; nested ones follow the command that holds them."""
+    current, ends, at = Simple(line, depth=depth), list[str](), 0
+    awaiting_end = False  # the next word is the delimiter of a here-document
+    while match := _TOKEN.match(text, at):
+        at, token, kind = match.end(), match.group(), match.lastgroup
+        if kind == "word":
+            if awaiting_end:
+                ends.append(unquoted(token.lstrip("-")))
+            elif not current.words:
+                current.line = line
+            current.words += [] if awaiting_end else [unquoted(token)]
+            awaiting_end = False
+        elif kind == "operator" and "<" not in token and ">" not in token:
+            current.end = token
+            skip = token == "\n" and ends and current.name not in SHELLS
+            yield from _with_nested(current)
+            current = Simple(line, depth=depth)
+            if skip:
+                body = _body_end(text, at, ends)
+                line, at, ends = line + text.count("\n", at, body), body, []
+        elif token == "<<":
+            awaiting_end = True
+        line += token.count("\n")
+    yield from _with_nested(current)
+
+
+def unquoted(word: str) -> str:
+    """A shell word without its quotes and backslashes; nothing is expanded."""
+
+    def piece(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return match[1]
+        if match[2] is not None:
+            return re.sub(r"\\([\"\\$`\n])", lambda m: "" if m[1] == "\n" else m[1], match[2])
+        return "" if match[3] == "\n" else match[3]
+
+    return _PIECE.sub(piece, word)
+
+
+def _body_end(text: str, at: int, ends: list[str]) -> int:
+    """Where the here-documents that begin at `at` are over."""
+    for end in ends:
+        found = re.compile(rf"^\t*{re.escape(end)}$", re.MULTILINE).search(text, at)
+        if found is None:
+            return len(text)
+        at = min(found.end() + 1, len(text))
+    return at
+
+
+def _with_nested(command: Simple) -> Iterator[Simple]:
+    if command.words or command.end.strip():
+        yield command  # without words: a lone operator, such as the `&` behind a parenthesis
+    if command.depth < 4:
+        for text in _nested(command):
+            for inner in simple_commands(text, depth=command.depth + 1):
+                inner.line = command.line
+                yield inner
+
+
+def _nested(command: Simple) -> Iterator[str]:
+    argv = command.argv
+    name = command.name
+    if name in SHELLS and any(re.match(r"-\w*c\w*\Z", w) for w in argv[1:4]):
+        yield next((w for w in argv[1:] if not w.startswith("-")), "")
+    elif name == "eval":
+        yield " ".join(argv[1:])
+    elif name == "ssh":
+        yield " ".join([w for w in argv[1:] if not w.startswith("-")][1:])
+    for word in command.words:
+        if (start := word.find("$(")) >= 0:
+            yield word[start + 2 :].rstrip(")")
+        elif word.count("`") > 1:
+            yield word.split("`")[1]

@@ -1,0 +1,261 @@
+"""Preflight: a blueprint against the machine, before anything is started or written."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.blueprint import Blueprint, BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint_text import MAX_BYTES
+from autoresearch.core.finding import Finding, Severity, errors
+from autoresearch.core.lint import lint_blueprint, lint_recipe, lint_script, named_scripts
+from autoresearch.errors import BlueprintError, NotFoundError
+from autoresearch.lab.yaml_files import parse_mapping
+
+_SCRIPT_BYTES = 1 << 18  # a longer launch script is data; only its beginning is read
+_RECIPE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A blueprint and what its words mean on this machine; every path is absolute.
+
+    `findings` holds the parser's warnings and all of lint's; errors among them stop a run
+    (`raise_on_errors`). A path that is not there still stands here, as it was meant.
+    """
+
+    blueprint: Blueprint
+    path: Path  # the blueprint's file
+    sha: str  # sha256 of its bytes, hex
+    base: Path  # what relative paths are taken from
+    codebase: Path
+    interpreter: Path
+    interpreter_source: str  # "blueprint", "venv", ".venv" or "cli"
+    recipe: Path | None
+    recipe_data: Mapping[str, object]  # {} where there is no recipe, or it is no YAML
+    result_dir: Path
+    findings: tuple[Finding, ...]
+
+
+def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
+    """Read, parse, resolve and lint a blueprint; touches nothing.
+
+    Raises NotFoundError where there is no such file, BlueprintError where it cannot be understood.
+    What is missing on the machine (codebase, interpreter, recipe, a required variable) is a finding.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - keeps symbolic links, as a person reads the path
+    data = read_blueprint(path)
+    blueprint = parse_blueprint(data, path.name)
+    base = base_of(path)
+    codebase = _under(base, blueprint.codebase_dir, environ)
+    findings = [*blueprint.findings, *lint_blueprint(blueprint), *_required(blueprint, environ)]
+    if not codebase.is_dir():
+        what = "is not a directory" if codebase.exists() else "is not there"
+        findings.append(
+            _missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}")
+        )
+    interpreter, source = _interpreter(blueprint, base, codebase, environ)
+    findings += _executable(blueprint, interpreter)
+    recipe = _recipe(blueprint, base, codebase, path, environ)
+    recipe_data, remarks = _read_recipe(blueprint, recipe)
+    findings += remarks
+    result_dir = _under(base, blueprint.result_dir, environ)
+    findings += _scripts(blueprint, codebase) + _results(blueprint, result_dir)
+    return Resolved(
+        blueprint=replace(blueprint, findings=()),
+        path=path,
+        sha=hashlib.sha256(data).hexdigest(),
+        base=base,
+        codebase=codebase,
+        interpreter=interpreter,
+        interpreter_source=source,
+        recipe=recipe,
+        recipe_data=recipe_data,
+        result_dir=result_dir,
+        findings=tuple(findings),
+    )
+
+
+def raise_on_errors(resolved: Resolved) -> None:
+    """Stop with BlueprintError if lint found an error; it carries all findings."""
+    if errors(resolved.findings):
+        raise BlueprintInvalid(resolved.findings)
+
+
+def read_blueprint(path: Path) -> bytes:
+    """The bytes of a blueprint file, never more than one byte over the limit.
+
+    Raises NotFoundError for a file that is missing or cannot be read.
+    """
+    try:
+        if not path.is_file():
+            raise _no_blueprint(path)
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+            size = os.fstat(file.fileno()).st_size
+    except OSError as failure:  # a name of 300 characters, a folder that may not be entered
+        raise NotFoundError(f"{_shown(path)}: {failure.strerror or failure}") from failure
+    except ValueError as failure:  # a NUL in the name
+        raise NotFoundError(f"{_shown(path)} is not a file name") from failure
+    if len(data) > MAX_BYTES:
+        message = (
+            f"{path.name}: the blueprint has {max(size, len(data)) / (1 << 20):.1f} MiB; the limit is 1 MiB"
+        )
+        raise BlueprintError(message, hint="keep data out of it", code="blueprint_too_large")
+    return data
+
+
+def base_of(path: Path) -> Path:
+    """The root of the git repository that holds a file, found by its `.git` entry; else its folder."""
+    for folder in path.parents:
+        if (folder / ".git").exists():
+            return folder
+    return path.parent
+
+
+def _no_blueprint(path: Path) -> NotFoundError:
+    if path.is_dir():
+        return NotFoundError(
+            f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it"
+        )
+    if path.exists():
+        return NotFoundError(f"{_shown(path)} is not a regular file")
+    near: list[str] = []
+    if path.parent.is_dir():
+        names = [p.name for p in path.parent.iterdir() if p.suffix == ".md"]
+        near = difflib.get_close_matches(path.name, names, n=1)
+    hint = f"did you mean {path.parent / near[0]}?" if near else "autoresearch blueprint new makes one"
+    return NotFoundError(f"there is no blueprint {_shown(path)}", hint=hint, code="no_blueprint")
+
+
+def _shown(path: Path) -> str:
+    """A path on one line, short, whatever characters its name has."""
+    text = str(path)
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) < 200 else f"{text[:120]}...{text[-40:]}"
+
+
+def _under(base: Path, text: str, environ: Mapping[str, str]) -> Path:
+    """An absolute path; `~/` is the home directory, nothing else is expanded."""
+    if text.startswith("~/") and environ.get("HOME"):
+        text = environ["HOME"] + text[1:]
+    return Path(os.path.normpath(base / text))
+
+
+def _missing(blueprint: Blueprint, key: str, code: str, message: str, hint: str = "") -> Finding:
+    hint = hint or f"correct [{key}]"
+    return Finding(Severity.ERROR, code, message, hint, blueprint.name, blueprint.lines.get(key, 0))
+
+
+def _interpreter(
+    blueprint: Blueprint, base: Path, codebase: Path, environ: Mapping[str, str]
+) -> tuple[Path, str]:
+    """The python that the blueprint names, that of <codebase>/venv, .venv, else ours; and its source."""
+    text = blueprint.venv_exe
+    if text:
+        if "/" not in text and (found := shutil.which(text, path=environ.get("PATH"))):
+            return Path(found), "blueprint"
+        places = [_under(root, text, environ) for root in (base, codebase)]
+        named = next((p for p in places if p.exists()), places[0])
+        inside = named / "bin" / "python"
+        return (inside if named.is_dir() and inside.exists() else named), "blueprint"
+    for folder in ("venv", ".venv"):
+        python = codebase / folder / "bin" / "python"
+        if os.access(python, os.X_OK):
+            return python, folder
+    return Path(sys.executable), "cli"
+
+
+def _executable(blueprint: Blueprint, interpreter: Path) -> list[Finding]:
+    hint = "correct [exp_venv_exe], or write auto to have one looked for"
+    if not interpreter.exists():
+        message = f"the interpreter {interpreter} is not there"
+    elif interpreter.is_dir() or not os.access(interpreter, os.X_OK):
+        message = f"the interpreter {interpreter} cannot be executed"
+    else:
+        return []
+    return [_missing(blueprint, "exp_venv_exe", "missing_interpreter", message, hint)]
+
+
+def _recipe(
+    blueprint: Blueprint, base: Path, codebase: Path, path: Path, environ: Mapping[str, str]
+) -> Path | None:
+    """The recipe: relative to the codebase, then to the base, then beside the blueprint."""
+    if not blueprint.yaml_path:
+        return None
+    places = [_under(root, blueprint.yaml_path, environ) for root in (codebase, base, path.parent)]
+    return next((p for p in places if p.exists()), places[0])
+
+
+def _read_recipe(blueprint: Blueprint, recipe: Path | None) -> tuple[Mapping[str, object], list[Finding]]:
+    if recipe is None:
+        return {}, []
+
+    def trouble(code: str, message: str, hint: str = "") -> tuple[Mapping[str, object], list[Finding]]:
+        return {}, [_missing(blueprint, "exp_yaml_path", code, message, hint)]
+
+    if not recipe.exists():
+        return trouble(
+            "missing_recipe", f"the recipe {recipe} is not there", "correct [exp_yaml_path], or write NA"
+        )
+    if not recipe.is_file():
+        return trouble("missing_recipe", f"the recipe {recipe} is not a file")
+    if recipe.suffix.lower() not in (".yaml", ".yml", ".json"):
+        return {}, []
+    try:
+        data = recipe.read_bytes()
+        if len(data) > _RECIPE_BYTES:
+            return trouble("large_recipe", f"the recipe {recipe} has over {_RECIPE_BYTES >> 20} MiB")
+        mapping = parse_mapping(data, str(recipe))
+    except OSError as failure:
+        return trouble("missing_recipe", f"the recipe {recipe} cannot be read: {failure.strerror}")
+    except BlueprintError as broken:
+        return trouble("bad_recipe", f"the recipe is broken: {broken.message}", broken.hint)
+    return mapping, lint_recipe(mapping, data.decode("utf-8", "replace"), where=recipe.name)
+
+
+def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:
+    unset = [n for n in blueprint.notes.requires_env if not (blueprint.notes.env.get(n) or environ.get(n))]
+    line = blueprint.lines.get("notes", 0)
+    return [
+        Finding(
+            Severity.ERROR,
+            "unset_variable",
+            f"the blueprint requires the variable {name}, which is not set",
+            f"export {name}=... before the run, or give it under `env:`",
+            blueprint.name,
+            line,
+        )
+        for name in unset
+    ]
+
+
+def _scripts(blueprint: Blueprint, codebase: Path) -> list[Finding]:
+    """Lint the scripts that the commands name, with their own names and lines."""
+    findings: list[Finding] = []
+    commands = (blueprint.launch_command, *blueprint.notes.prepare, *blueprint.notes.cleanup)
+    for name in dict.fromkeys(n for c in commands for n in named_scripts(c)):
+        try:
+            with (codebase / name).open("rb") as file:
+                text = file.read(_SCRIPT_BYTES).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            continue  # perhaps made by a `prepare:`, or another directory's: the shell will say
+        findings += lint_script(text, where=name)
+    return findings
+
+
+def _results(blueprint: Blueprint, result_dir: Path) -> list[Finding]:
+    line = blueprint.lines.get("exp_result_dir", 0)
+    if result_dir.exists() and not result_dir.is_dir():
+        return [_missing(blueprint, "exp_result_dir", "bad_result_dir", f"{result_dir} is not a directory")]
+    if (result_dir / "finish.flag").exists():
+        message = f"{result_dir} already holds a finished run"
+        hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
+        return [Finding(Severity.WARNING, "finished_run", message, hint, blueprint.name, line)]
+    return []

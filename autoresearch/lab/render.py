@@ -1,0 +1,140 @@
+"""Texts from templates; the only file that knows jinja2. Also finds what the wheel carries."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import autoresearch
+from autoresearch.core.blueprint import parse_blueprint
+from autoresearch.core.blueprint_fields import BlueprintFields
+from autoresearch.core.blueprint_values import means_nothing
+from autoresearch.core.durations import spoken
+from autoresearch.errors import BlueprintError, NotFoundError, UsageError
+
+
+def data_dir(name: str) -> Path:
+    """`templates`, `blueprints` or `skills`: in the installed wheel, else at the repository's root.
+
+    Raises NotFoundError where neither holds it.
+    """
+    package = Path(autoresearch.__file__).parent
+    for place in (package / "_data" / name, package.parent / name):
+        if place.is_dir():
+            return place
+    raise NotFoundError(f"the installation lacks its {name} directory", hint="install autoresearch again")
+
+
+def render(template_name: str, **values: object) -> str:
+    """The text of a template in `templates/`.
+
+    Raises NotFoundError for an unknown template and UsageError for a name that it needs and that was
+    not given: nothing undefined ever becomes an empty string.
+    """
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(data_dir("templates"))
+    environment = jinja2.Environment(
+        loader=loader,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # markdown and YAML, never HTML
+    )
+    try:
+        return environment.get_template(template_name).render(**values)
+    except jinja2.TemplateNotFound as missing:
+        raise NotFoundError(f"there is no template {missing.name}") from missing
+    except jinja2.UndefinedError as undefined:
+        raise UsageError(f"{template_name}: {undefined.message}") from undefined
+
+
+def render_blueprint(fields: BlueprintFields) -> str:
+    """A blueprint that parses back to the same values.
+
+    Raises BlueprintError where a value cannot be written in one: a path over several lines, an empty
+    command, an unreplaced placeholder, a control character.
+    """
+    filled = _Filled(fields)
+    text = render(
+        "blueprint.md.j2",
+        fields=filled,
+        note_lines=_note_lines(fields),
+        item=_item,
+        code=_code,
+        remarks=_remarks,
+        spoken=spoken,
+    )
+    parse_blueprint(text.encode(), f"{filled.title[:60]}.md")
+    return text
+
+
+class _Filled:
+    """The fields as the template writes them: one-line title, the default result directory."""
+
+    def __init__(self, fields: BlueprintFields) -> None:
+        self._fields = fields
+        self.title = " ".join(fields.title.split())
+        self.result_dir = fields.default_result_dir()
+        self.purpose = fields.purpose.replace("\r\n", "\n").strip()
+        for key in ("codebase_dir", "venv_exe", "yaml_path", "result_dir"):
+            if "\n" in getattr(fields, key):
+                raise BlueprintError(f"{key} goes over several lines: {getattr(fields, key)[:60]!r}")
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._fields, name)
+
+
+def _note_lines(fields: BlueprintFields) -> list[tuple[str, str]]:
+    """(key, text) of every declared note, in the order of the schema."""
+    lines = [
+        (key, str(getattr(fields, key))) for key in ("slug", "trainer", "metric", "direction", "first_step")
+    ]
+    lines = [(key, text) for key, text in lines if text]
+    lines += [("keep_children", "true")] if fields.keep_children else []
+    lines += [("env", f"{name}={_quoted(value)}") for name, value in fields.env.items()]
+    for key in ("requires_env", "include", "source", "prepare", "cleanup"):
+        lines += [(key, text) for text in getattr(fields, key)]
+    return lines
+
+
+def _quoted(value: str) -> str:
+    plain = re.fullmatch(r"[\w./:@%+=,-]+", value)
+    return value if plain else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _plain(text: str) -> bool:
+    """Whether a text reads back as it is behind `- key: ` on one line."""
+    if not text or text != text.strip() or "\n" in text or "<!--" in text or text.endswith("\\"):
+        return False
+    if text[0] in "`\"'*_|>[{(" or text[-1] in "`。；，;)）*_:：" or re.search(r"\s#|`", text):
+        return False
+    return not means_nothing(text) or text == "NA"
+
+
+def _item(key: str, text: str) -> str:
+    """`- key: text`, or a fenced block where the text would be read differently."""
+    return f"- {key}: {text}" if _plain(text) else _code(key, text)
+
+
+def _code(key: str, text: str) -> str:
+    """`- key:` and the text in a fence that is longer than any in it, indented below the key."""
+    text = text.replace("\r\n", "\n").strip("\n")
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    info = "bash" if key in ("command", "prepare", "cleanup") else "text"
+    return "\n".join(
+        [f"- {key}:", f"  {fence}{info}", *(f"  {line}" for line in text.split("\n")), f"  {fence}"]
+    )
+
+
+def _remarks(text: str) -> str:
+    """Prose for readers, fenced if a line of it could be taken for a heading or a key."""
+    text = text.replace("\r\n", "\n").strip("\n")
+    if re.search(r"^\s*(?:[#`~*_\-+>|\[【\d\\]|exp|\S+\s*[:：])|<!--", text, re.MULTILINE | re.IGNORECASE):
+        longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+        fence = "`" * (longest + 1)
+        return f"{fence}text\n{text}\n{fence}"
+    return text
