@@ -10,7 +10,6 @@ It lies in `$XDG_STATE_HOME/autoresearch`. It is a hint: the run directories are
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -153,6 +152,8 @@ class Index:
     def launch_lock(self, key: str) -> Iterator[None]:
         """Alone with a blueprint: two commands that launch from it take turns."""
         if not _LOCK_KEY.match(key):
+            import hashlib
+
             key = hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()
         with self._usable():
             path = self._made("locks") / key

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow
+from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
 from autoresearch.errors import ConflictError
 from autoresearch.records import lines, tsv
 from autoresearch.records.appending import sync_directory, unwritable
@@ -126,8 +126,8 @@ class Ledger:
         with lines.reading(self.path) as fd:
             if fd is None or not needle or not (header := _header(fd)):
                 return []
-            records = [_record(header, line) for line in lines.forwards(fd, _body(fd)) if needle in line]
-        return [LedgerRow.from_cells(r) for r in records if r.get("run_id") == run_id]
+            records = [_record(header, line) for line in lines.backwards(fd, _body(fd), needle=needle)]
+        return [LedgerRow.from_cells(r) for r in reversed(records) if r.get("run_id") == run_id]
 
     def next_index(self) -> int:
         """One more than the highest idea that has a row; 1 in a new ledger."""
@@ -139,8 +139,7 @@ class Ledger:
             for line in lines.forwards(fd, _body(fd)):
                 cells = tsv.strip_end(line).split(b"\t", at + 1)
                 if len(cells) > at:
-                    row = LedgerRow.from_cells({"index": cells[at].decode("ascii", "replace")})
-                    highest = max(highest, row.index)
+                    highest = max(highest, integer(cells[at].decode("ascii", "replace")) or 0)
         return highest + 1
 
 
@@ -228,7 +227,7 @@ def _body(fd: int) -> int:
 
 def _holds(fd: int, header: tuple[str, ...], run_id: str) -> bool:
     needle = tsv.escape(run_id).encode()
-    near = (line for line in lines.forwards(fd, _body(fd)) if needle in line)
+    near = lines.backwards(fd, _body(fd), needle=needle)
     return any(_record(header, line).get("run_id") == run_id for line in near)
 
 
