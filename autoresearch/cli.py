@@ -104,9 +104,7 @@ def _app(argv: Sequence[str]) -> Any:
 def _typer(text: str) -> Any:
     import typer
 
-    app = typer.Typer(
-        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True
-    )
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
     app.callback(help=text)(_nothing)
     return app
 

@@ -32,4 +32,4 @@ def attach(
         return 0
     words = parts.launcher(info.socket).attach_argv(info, os.environ)
     sys.stdout.flush()
-    os.execvp(words[0], words)
+    return os.execvp(words[0], words)

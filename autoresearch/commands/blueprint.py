@@ -99,7 +99,14 @@ def check(
         "first_step_s": blueprint.first_step_s,
         "trainer": trainer.name,
         "findings": [
-            {"severity": f.severity.value, "code": f.code, "message": f.message, "hint": f.hint, "where": f.where, "line": f.line}
+            {
+                "severity": f.severity.value,
+                "code": f.code,
+                "message": f.message,
+                "hint": f.hint,
+                "where": f.where,
+                "line": f.line,
+            }
             for f in found
         ],
         "exit_code": BlueprintError.exit_code if errors else 0,

@@ -21,13 +21,13 @@ def doctor(
     from autoresearch.lab import settings as project
     from autoresearch.launchers import sandbox, surroundings
     from autoresearch.launchers.tmux import TmuxLauncher
-    from autoresearch.records.index import state_directory
+    from autoresearch.records.index import state_home
     from autoresearch.repository import checkout as repository
 
     here = Path(directory).absolute()
     settings = project.load(here, environ=os.environ)
     repo = repository.find(here)
-    around = surroundings.look([here, state_directory(os.environ)], git_directory=repo.git_dir if repo else None)
+    around = surroundings.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = surroundings.findings(around, TmuxLauncher(settings.text("tmux_socket")))
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"
@@ -52,7 +52,9 @@ def doctor(
             "git": around.git,
             "repository": str(repo.root) if repo else None,
             "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name} for g in around.gpus],
-            "findings": [{"severity": f.severity.value, "code": f.code, "message": f.message, "hint": f.hint} for f in found],
+            "findings": [
+                {"severity": f.severity.value, "code": f.code, "message": f.message, "hint": f.hint} for f in found
+            ],
             "next": ["autoresearch run BLUEPRINT"] if not errors else [],
         }
         output.emit("doctor", payload, as_json=True)

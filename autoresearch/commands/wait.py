@@ -16,7 +16,9 @@ from autoresearch.records.rundir import RunDir
 
 def wait(
     run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
-    seconds: Annotated[str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")] = "100s",
+    seconds: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
+    ] = "100s",
     since: Annotated[int, typer.Option(help="Return at once for events after this number.")] = -1,
     tail: Annotated[int, typer.Option(help="Lines of the log to add.")] = 5,
     as_json: Annotated[bool, typer.Option("--json")] = False,

@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core import blueprint_values as values
+from autoresearch.core.blueprint_command import command_in
 from autoresearch.core.blueprint_items import Item, Role, items
 from autoresearch.core.blueprint_notes import Notes, read_notes
+from autoresearch.core.blueprint_paths import path_in
 from autoresearch.core.blueprint_placeholders import unreplaced
 from autoresearch.core.blueprint_text import (
     NOTES,
@@ -28,6 +29,7 @@ from autoresearch.core.blueprint_text import (
     warning,
 )
 from autoresearch.core.blueprint_time import Times, times
+from autoresearch.core.blueprint_values import Unclear, Value, means_nothing, purpose
 from autoresearch.core.finding import Finding, errors
 from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S, Limits
 from autoresearch.core.naming import slugify
@@ -37,7 +39,8 @@ __all__ = ["RESULT_ROOT", "SECTIONS", "Blueprint", "BlueprintInvalid", "Notes", 
 MAX_COMMAND_BYTES = 131072  # Linux: the longest single argument of a program (MAX_ARG_STRLEN)
 RESULT_ROOT = "./auto_agent/exp_results/"
 _GENERIC_TITLE = re.compile(
-    r"^(?:experiment(?:al)?\s+)?blueprint\b[\s#\d]*(?:[-:：—–_|]+\s*)?|^实验蓝图\s*(?:[-:：—–_|]+\s*)?", re.IGNORECASE
+    r"^(?:experiment(?:al)?\s+)?blueprint\b[\s#\d]*(?:[-:：—–_|]+\s*)?|^实验蓝图\s*(?:[-:：—–_|]+\s*)?",
+    re.IGNORECASE,
 )
 _PATHS = ("exp_codebase_dir", "exp_venv_exe", "exp_yaml_path", "exp_result_dir")
 _DEFAULTS = {
@@ -64,10 +67,12 @@ class Blueprint:
     result_dir: str
     max_time_s: float = MAX_TIME_S
     first_step_s: float = FIRST_STEP_S
-    max_time_explicit: bool = False
-    first_step_explicit: bool = False
+    max_time_given: bool = False
+    first_step_given: bool = False
     notes: Notes = field(default_factory=Notes)
-    lines: Mapping[str, int] = field(default_factory=dict)  # section -> line of its value, else of its heading
+    lines: Mapping[str, int] = field(
+        default_factory=dict
+    )  # section -> line of its value, else of its heading
     findings: tuple[Finding, ...] = ()  # warnings
 
     @property
@@ -98,14 +103,14 @@ class _Reading:
 
     def __init__(self, name: str, document: Document) -> None:
         self.name = name
-        self.title = document.title
+        self.title = _GENERIC_TITLE.sub("", document.title) or document.title
         self.findings: list[Finding] = list(document.findings)
         self.sections: dict[str, Section] = {}
         for section in document.sections:
             self.sections.setdefault(section.key, section)
         self.prose = [s for s in document.sections if s.key in (NOTES, OTHER)]
         self.items = {key: items(s) for key, s in self.sections.items() if key in SECTIONS}
-        self.found: dict[str, values.Value] = {}
+        self.found: dict[str, Value] = {}
         self.times = Times()
         self.notes = Notes()
 
@@ -129,7 +134,7 @@ class _Reading:
     def _purpose(self) -> None:
         if (section := self.sections.get("exp_purpose")) is None:
             return
-        if value := values.purpose(self.items["exp_purpose"]):
+        if value := purpose(self.items["exp_purpose"]):
             self.found["exp_purpose"] = value
         else:
             message = "[exp_purpose] says nothing"
@@ -137,7 +142,7 @@ class _Reading:
             self.findings.append(warning(self.name, section.line, "no_explanation", message, hint))
 
     def _path(self, key: str) -> None:
-        if key not in self.sections or (value := values.path(self.items[key])) is None:
+        if key not in self.sections or (value := path_in(self.items[key])) is None:
             return
         for line, code, message in value.remarks:
             hint = "put the path in backquotes if that belongs to it"
@@ -149,15 +154,15 @@ class _Reading:
 
     def _command(self) -> None:
         section = self.sections.get("exp_launch_command")
-        value = values.command(self.items["exp_launch_command"]) if section else None
-        if isinstance(value, values.Value):
+        value = command_in(self.items["exp_launch_command"]) if section else None
+        if isinstance(value, Value):
             self.found["exp_launch_command"] = value
             if len(value.text.encode()) >= MAX_COMMAND_BYTES:
-                message = f"the launch command has {len(value.text.encode())} bytes; a shell takes {MAX_COMMAND_BYTES - 1}"
-                self.findings.append(error(self.name, value.line, "long_command", message, "put it in a script"))
+                message = f"the launch command has {len(value.text.encode())} bytes, more than a shell takes"
+                self.findings.append(error(self.name, value.line, "long_command", message, "use a script"))
             return
         line = section.line if section else 0
-        if isinstance(value, values.Unclear):
+        if isinstance(value, Unclear):
             self.findings.append(error(self.name, value.line, "many_commands", value.message, value.hint))
             return
         what = "[exp_launch_command] holds no command" if section else "there is no [exp_launch_command]"
@@ -175,7 +180,9 @@ class _Reading:
                 message = f"there is no [{key}]; taken: {RESULT_ROOT}{self._slug()}/"
                 self.findings.append(warning(self.name, 0, "section_missing", message))
         elif key != "exp_purpose" and not self._has_words(key):
-            message = f"[{key}] holds no explanation, only a value" if self.items[key] else f"[{key}] is empty"
+            message = (
+                f"[{key}] holds no explanation, only a value" if self.items[key] else f"[{key}] is empty"
+            )
             hint = "add `- description:` so that a reader knows why"
             self.findings.append(warning(self.name, section.line, "no_explanation", message, hint))
 
@@ -184,7 +191,9 @@ class _Reading:
         if value and value.explained:
             return True
         if key == "exp_max_time":
-            return any(re.search(r"[^\W\d_]{3,}.*[^\W\d_]{3,}|[\u4e00-\u9fff]{4,}", i.text) for i in self.items[key])
+            return any(
+                re.search(r"[^\W\d_]{3,}.*[^\W\d_]{3,}|[\u4e00-\u9fff]{4,}", i.text) for i in self.items[key]
+            )
         taken = set(value.lines) if value else set()
         return any(self._says(i, taken) for i in self.items[key])
 
@@ -195,14 +204,18 @@ class _Reading:
 
     def _slug(self) -> str:
         stem = re.sub(r"\.(?:md|markdown|txt)$", "", self.name.rsplit("/", 1)[-1], flags=re.IGNORECASE)
-        for text in (self.notes.slug, _GENERIC_TITLE.sub("", self.title), stem):
+        for text in (
+            self.notes.slug,
+            _GENERIC_TITLE.sub("", self.title),
+            stem,
+        ):  # a bare "Blueprint" says nothing
             if slug := slugify(text, fallback=""):
                 return slug
         return slugify("")
 
     def _text(self, key: str) -> str:
         value = self.found.get(key)
-        return value.text if value and not values.means_nothing(value.text) else ""
+        return value.text if value and not means_nothing(value.text) else ""
 
     def blueprint(self) -> Blueprint:
         venv = self._text("exp_venv_exe")
@@ -220,8 +233,8 @@ class _Reading:
             result_dir=self._text("exp_result_dir") or f"{RESULT_ROOT}{self._slug()}/",
             max_time_s=MAX_TIME_S if self.times.max_s is None else self.times.max_s,
             first_step_s=FIRST_STEP_S if self.times.first_step_s is None else self.times.first_step_s,
-            max_time_explicit=self.times.max_s is not None,
-            first_step_explicit=self.times.first_step_s is not None,
+            max_time_given=self.times.max_s is not None,
+            first_step_given=self.times.first_step_s is not None,
             notes=self.notes,
             lines=lines | ({"exp_max_time": self.times.max_line} if self.times.max_line else {}),
             findings=tuple(self.findings),

@@ -64,7 +64,9 @@ def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
             values[name] = _converted(name, value)
     for name in ("title", "purpose", "launch_command"):
         if not str(values.get(name, "")).strip():
-            raise UsageError(f"a blueprint needs a {name.replace('_', ' ')}", hint="autoresearch blueprint schema")
+            raise UsageError(
+                f"a blueprint needs a {name.replace('_', ' ')}", hint="autoresearch blueprint schema"
+            )
     return BlueprintFields(**values)  # type: ignore[arg-type]
 
 

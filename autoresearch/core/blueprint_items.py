@@ -22,15 +22,17 @@ class Role(StrEnum):
 
 
 _TEXT_WORDS = {
-    "description", "desc", "hint", "hints", "warning", "warn", "caution", "note", "notes", "example", "examples",
-    "e.g", "eg", "todo", "reason", "remark", "explanation", "tip", "important", "attention", "caveat",
-    "描述", "说明", "提示", "警告", "注意", "备注", "例如", "示例", "例子", "解释", "原因",
+    "description", "desc", "hint", "hints", "warning", "warn", "caution", "note", "notes", "example",
+    "examples", "e.g", "eg", "todo", "reason", "remark", "explanation", "tip", "important", "attention",
+    "caveat", "描述", "说明", "提示", "警告", "注意", "备注", "例如", "示例", "例子", "解释", "原因",
 }  # fmt: skip
 _CONTENT_WORDS = {"content", "contents", "内容"}
 _DEFAULT_WORDS = {"default", "默认", "默认值", "缺省"}
 _PATH_WORDS = {
-    "dir", "directory", "path", "folder", "file", "value", "location", "codebase", "executable", "exe", "python",
-    "interpreter", "venv", "yaml", "recipe", "config", "root", "目录", "路径", "文件", "位置", "解释器", "值",
+    "dir", "directory", "path", "folder", "file", "value", "location", "codebase", "executable", "exe",
+    "python", "interpreter", "venv", "yaml", "recipe", "config", "root",
+    "目录", "路径", "文件", "位置", "解释器",
+    "值",
 }  # fmt: skip
 _VALUE_WORDS = {
     "exp_purpose": {"purpose", "goal", "hypothesis", "aim", "value", "目的", "目标", "假设"},
@@ -40,14 +42,14 @@ _VALUE_WORDS = {
     "exp_result_dir": _PATH_WORDS,
     "exp_launch_command": {"command", "cmd", "launch", "run", "value", "命令", "指令", "启动"},
     "exp_max_time": {
-        "time", "value", "max", "maximum", "total", "maxtime", "limit", "timeout", "duration", "runtime", "budget",
-        "step", "时间", "时长", "上限", "超时",
+        "time", "value", "max", "maximum", "total", "maxtime", "limit", "timeout", "duration", "runtime",
+        "budget", "step", "时间", "时长", "上限", "超时",
     },
 }  # fmt: skip
 _BULLET = re.compile(r"^(?P<indent>\s*)(?:[-*+•]|\d{1,2}[.)、])(?:\s+|$)(?P<rest>.*)$")
 _LABEL = re.compile(
-    r"^(?P<mark>\*\*|__|`)?(?P<label>[^\W\d][\w ./-]{0,59}?)(?:\s*\d{1,2})?\s*(?:[(（][^()（）]{0,80}[)）]\s*)?"
-    r"(?:\*\*|__|`)?\s*[:：](?!//)\s*(?:\*\*|__)?\s*(?P<rest>.*)$"
+    r"^(?P<mark>\*\*|__|`)?(?P<label>[^\W\d][\w ./-]{0,59}?)(?:\s*\d{1,2})?\s*"
+    r"(?:[(（][^()（）]{0,80}[)）]\s*)?(?:\*\*|__|`)?\s*[:：](?!//)\s*(?(mark)(?:\*\*|__)?)\s*(?P<rest>.*)$"
 )
 
 
@@ -128,7 +130,11 @@ def _continues(key: str, line: Line, last: Item, blank: bool) -> bool:
     label = _LABEL.match(line.text.strip())
     quiet = (Role.PLAIN, Role.VALUE) if key in ("exp_purpose", "exp_max_time") else (Role.PLAIN,)
     begins = bullet or (label is not None and _role(key, label["label"]) not in quiet)
-    return not begins and not (before and before.block) and (not blank or (line.indent > 0 and _opens_list(last)))
+    return (
+        not begins
+        and not (before and before.block)
+        and (not blank or (line.indent > 0 and _opens_list(last)))
+    )
 
 
 def _opens_list(last: Item) -> bool:
@@ -171,7 +177,11 @@ def _role(key: str, label: str) -> Role:
         return Role.DEFAULT
     if name.replace(" ", "_") == key:
         return Role.VALUE
-    if name in _TEXT_WORDS or words[-1] in _TEXT_WORDS or name.endswith(("说明", "提示", "注意", "警告", "备注")):
+    if (
+        name in _TEXT_WORDS
+        or words[-1] in _TEXT_WORDS
+        or name.endswith(("说明", "提示", "注意", "警告", "备注"))
+    ):
         return Role.TEXT
     wanted = _VALUE_WORDS.get(key, set())
     chinese = any(ord(w[0]) > 0x2E80 and name.endswith(w) for w in wanted)

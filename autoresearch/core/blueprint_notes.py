@@ -302,7 +302,9 @@ def _first_step(
     if word in ("kl", "kl_loss", "kl loss"):
         return "kl"
     message = f"first_step: {text[:60]!r} is neither kl nor any"
-    findings.append(error(name, _at("first_step", values), "bad_note", message, "limits go to [exp_max_time]"))
+    findings.append(
+        error(name, _at("first_step", values), "bad_note", message, "limits go to [exp_max_time]")
+    )
     return ""
 
 
@@ -322,5 +324,7 @@ def _source(text: str, n: int) -> Source:
     kinds = {kind.value: kind for kind in SourceFormat}
     given = kinds.get(word.lower().rstrip(":"))
     path = (rest if given else text).strip().strip("`\"'")
-    kind = given or (SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES)
+    kind = given or (
+        SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES
+    )
     return Source(kind, path, _DECLARED_FIRST + n)

@@ -2,9 +2,9 @@
 
 The rules, line by line:
 - `${Name} = value` defines it: prose may use it, values may not.
-- In the launch command, `prepare:` and `cleanup:` a shell expands `${VAR}`; it is an error where VAR is one of
-  the published template's names, or is neither declared (`env:`, `requires_env:`), nor assigned in the
-  command, nor one that every shell has. `$VAR` without braces is never a placeholder.
+- In the launch command a shell expands `${VAR}`; it is an error where VAR is one of the published
+  template's names, or is neither declared (`env:`, `requires_env:`), nor assigned in the command, nor one
+  that every shell has. `$VAR` without braces is never a placeholder.
 - In a path or a purpose it is an error: no shell ever sees those.
 - In `[exp_max_time]` it is an error unless the section says the time anyway.
 - In a description, hint or warning it is an error unless the section has its value.
@@ -22,15 +22,17 @@ from autoresearch.core.blueprint_text import Section, error, warning
 from autoresearch.core.blueprint_values import Value
 from autoresearch.core.finding import Finding
 
-TEMPLATE_NAMES = frozenset(
-    "maxtime max_time testfreq subject_dir subject_name exp_stage n runner path_to_blue_print path_to_blueprint "
-    "max_parallel_blueprints exp_purpose exp_codebase_dir exp_venv_exe exp_yaml_path exp_launch_command "
-    "exp_result_dir exp_max_time".split()
-)
-_EVERY_SHELL = frozenset(
-    "HOME PATH PWD OLDPWD USER LOGNAME SHELL TMPDIR HOSTNAME LANG TERM UID EUID PPID RANDOM SECONDS LINENO "
-    "BASH_SOURCE PIPESTATUS LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES AUTORESEARCH_RUN_ID".split()
-)
+TEMPLATE_NAMES = frozenset({
+    "maxtime", "max_time", "testfreq", "subject_dir", "subject_name", "exp_stage", "n", "runner",
+    "path_to_blue_print", "path_to_blueprint", "max_parallel_blueprints", "exp_purpose",
+    "exp_codebase_dir", "exp_venv_exe", "exp_yaml_path", "exp_launch_command", "exp_result_dir",
+    "exp_max_time",
+})  # fmt: skip
+_EVERY_SHELL = frozenset({
+    "HOME", "PATH", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "TMPDIR", "HOSTNAME", "LANG", "TERM",
+    "UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "BASH_SOURCE", "PIPESTATUS",
+    "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "AUTORESEARCH_RUN_ID",
+})  # fmt: skip
 _HOLE = re.compile(r"(?<!\\)\$\{\s*([A-Za-z_][\w .-]*?)\s*\}")
 _DEFINED = re.compile(r"\$\{\s*([A-Za-z_][\w .-]*?)\s*\}\s*(?:=|:=|＝|是|为)\s*\S")
 
@@ -85,7 +87,9 @@ def _in_shell(name: str, command: Value | None, notes: Notes) -> list[Finding]:
     findings = []
     for n, text in enumerate(command.text.split("\n")):
         for match in _HOLE.finditer(text):
-            if match[1] in known and match[1].lower() not in TEMPLATE_NAMES or match[1] in _assigned(command.text):
+            if (match[1] in known and match[1].lower() not in TEMPLATE_NAMES) or match[1] in _assigned(
+                command.text
+            ):
                 continue
             no = command.lines[min(n, len(command.lines) - 1)]
             hint = f"write the value, or declare `requires_env: {match[1]}` in the notes"
@@ -94,7 +98,10 @@ def _in_shell(name: str, command: Value | None, notes: Notes) -> list[Finding]:
 
 
 def _assigned(command: str) -> list[str]:
-    return re.findall(r"(?:^|[\s;&|(])(?:export\s+|local\s+|read\s+(?:-\w+\s+)*|for\s+)?([A-Za-z_]\w*)(?==|\s+in\s)", command)
+    return re.findall(
+        r"(?:^|[\s;&|(])(?:export\s+|local\s+|read\s+(?:-\w+\s+)*|for\s+)?([A-Za-z_]\w*)(?==|\s+in\s)",
+        command,
+    )
 
 
 def _in_notes(name: str, sections: Mapping[str, Section]) -> list[Finding]:

@@ -44,7 +44,7 @@ _NOTES_TITLE = re.compile(
 )
 
 
-class BlueprintInvalid(BlueprintError):
+class BlueprintInvalid(BlueprintError):  # noqa: N818 - what it is about, as EnvironmentUnusable
     """A blueprint with errors: the first one is the message, all of them are in `findings`."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
@@ -109,7 +109,9 @@ def decode(data: bytes, name: str) -> str:
 def _unreadable(data: bytes, name: str) -> Finding | None:
     if len(data) > MAX_BYTES:
         size = f"{len(data) / (1 << 20):.1f} MiB"
-        return error(name, 0, "too_large", f"the blueprint has {size}; the limit is 1 MiB", "keep data out of it")
+        return error(
+            name, 0, "too_large", f"the blueprint has {size}; the limit is 1 MiB", "keep data out of it"
+        )
     if not data.strip(b" \t\r\n\xef\xbb\xbf"):
         return error(name, 0, "empty", "the blueprint is empty", "autoresearch blueprint new")
     try:
@@ -148,10 +150,10 @@ def split(text: str, name: str) -> Document:
 def _unwrapped(lines: list[str]) -> list[str]:
     """Take a blueprint out of the ```markdown fence and the indentation that it was quoted with."""
     full = [n for n, text in enumerate(lines) if text.strip()]
-    if len(full) > 2 and re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*(?:markdown|md)\s*", lines[full[0]], re.IGNORECASE):
-        if re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*", lines[full[-1]]):
-            lines = ["" if n in (full[0], full[-1]) else text for n, text in enumerate(lines)]
-            full = full[1:-1]
+    quoted = len(full) > 2 and re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*(?:[Mm]arkdown|md)\s*", lines[full[0]])
+    if quoted and re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*", lines[full[-1]]):
+        lines = ["" if n in (full[0], full[-1]) else text for n, text in enumerate(lines)]
+        full = full[1:-1]
     margin = min((_indent(lines[n]) for n in full), default=0)
     return [text[margin:] if text[:margin].isspace() else text for text in lines] if margin else lines
 
@@ -171,7 +173,7 @@ def _without_comments(lines: list[str]) -> list[str]:
 
 
 def _uncommented(text: str, inside: bool) -> tuple[str, bool]:
-    kept, at = [], 0
+    kept, at = list[str](), 0
     while True:
         if inside:
             end = text.find("-->", at)
@@ -261,7 +263,8 @@ def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:
         return None
     rest = match["rest"].strip()
     colon = not rest.strip("*_` ") or rest.lstrip("*_` ")[0] in ":："
-    bold, number, bracket = match["bold"] or match["bold2"], match["number"], match["inside"]
+    bold = (match["bold"] + match["bold2"]).strip("`")
+    number, bracket = match["number"], match["inside"]
     marked = bool(bracket and (bold or number))
     loose = not hashed and (marked or (colon or rest[:1] in "(（") if bracket else colon)
     if not (heading or marked or loose):

@@ -16,10 +16,13 @@ _FIRST = re.compile(
     r"|first[_-]?step|\bstep (?:1|one)\b|\bkl\b|kl[_ ]loss|首步|首个|首次|第一步|第一个|第1步|第 1 步"
 )
 _TOTAL = re.compile(
-    r"\bmax(?:imum|imal)?\b|max[_ ]?time|\btotal\b|\bin all\b|\boverall\b|\baltogether\b|\bwhole\b|\bentire\b"
-    r"|\bforce\w*|\bforcib\w+|\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\bbudget\b|\brun[- ]?time\b"
-    r"|\bwall\b|\bdeadline\b|\bat most\b|\b(?:no|not) (?:more|longer) than\b|\bexceed\w*|\ball\b|\bends?\b"
-    r"|整体|总|最大|最长|最多|不超过|上限|强制|终止|一共|共计|运行时间|全部|每个实验"
+    r"\bmax(?:imum)?\b|max[_ ]?time|\btotal\b|\bin all\b|\boverall\b|\baltogether\b|\bwhole\b|\bentire\b"
+    r"|\bforce\w*|\bforcib\w+|\bbudget\b|\brun[- ]?time\b|\bwall\b|\bdeadline\b|\ball\b"
+    r"|整体|总|最大|最长|强制|一共|共计|运行时间|全部"
+)
+_BOUND = re.compile(  # words of any limit: of the one that was just talked about, else of the time in all
+    r"\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\btimeout\b|\bat most\b|\bwithin\b"
+    r"|\b(?:no|not) (?:more|longer) than\b|\bexceed\w*|\bends?\b|最多|不超过|上限|终止|超时|以内|之内"
 )
 _NOISE = re.compile(
     r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般"
@@ -62,7 +65,9 @@ def times(found: Sequence[Item], name: str, line: int) -> tuple[Times, list[Find
     total = _one("total", values, texts, name, findings) or _unlabelled(values, texts, name, findings)
     first = _one("first", values, texts, name, findings)
     if total and first and first.seconds > total.seconds:
-        message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
+        message = (
+            f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
+        )
         findings.append(warning(name, first.line, "limits_crossed", message))
     if not total and not first:
         findings += _wordless(found, name, line)
@@ -112,28 +117,47 @@ def _wordless(found: Sequence[Item], name: str, line: int) -> list[Finding]:
     """Values without any duration: `time: 24` lacks a unit, `as long as it takes` is none."""
     for item in found:
         text = item.text
-        if item.role not in (Role.VALUE, Role.CONTENT) and not (item.role is Role.PLAIN and re.search(r"\d", text)):
+        if item.role not in (Role.VALUE, Role.CONTENT) and not (
+            item.role is Role.PLAIN and re.search(r"\d", text)
+        ):
             continue
         if text and not _DEFAULTED.search(text) and "${" not in text:
             message = f"[exp_max_time] holds no duration: {text.splitlines()[0][:60]!r}"
-            return [error(name, item.line or line, "no_duration", message, "write it like 24 hours or 90 min")]
+            return [
+                error(name, item.line or line, "no_duration", message, "write it like 24 hours or 90 min")
+            ]
     return []
 
 
 def _said(item: Item) -> list[_Said]:
     """Every duration of an item with the kind that the words around it give it."""
-    lines = [(item.line, _heading_words(item) + item.first)]
-    lines += [(n.no, n.text) for n in item.more if n.text.strip()]
     said: list[_Said] = []
-    carried = ""
-    for no, raw in lines:
-        text = normalise(raw)
-        if not find_durations(text):
-            if text.rstrip(" *_").endswith(":") or (not carried and no == item.line):
-                carried = _kind(text) or carried
-            continue
-        said += _in_line(text, no, carried)
+    heading, context = "", ""
+    for no, text in _lines(item):
+        found, context = _in_line(text, no, context or heading)
+        said += found
+        if not found and text.rstrip(" *_").endswith(":"):
+            heading = context  # `First step success timeout:` above its value
+        if text.rstrip(" *_").endswith((".", "。", "!", ";")) or found:
+            context = ""
     return said
+
+
+def _lines(item: Item) -> list[tuple[int, str]]:
+    """Its lines, normalised; two become one where a line break cuts a duration."""
+    raw = [(item.line, _heading_words(item) + item.first)]
+    raw += [(n.no, n.text) for n in item.more]
+    lines: list[tuple[int, str]] = []
+    for no, text in raw:
+        text = normalise(text).strip()
+        if lines and text:
+            tail = lines[-1][1][-40:]
+            if any(f.start < len(tail) < f.end for f in find_durations(f"{tail} {text[:40]}")):
+                lines[-1] = (lines[-1][0], f"{lines[-1][1]} {text}")
+                continue
+        if text:
+            lines.append((no, text))
+    return lines
 
 
 def _heading_words(item: Item) -> str:
@@ -141,24 +165,26 @@ def _heading_words(item: Item) -> str:
     return f"{item.label}: " if item.label and item.role is Role.VALUE and item.label != "time" else ""
 
 
-def _in_line(text: str, no: int, carried: str) -> Iterator[_Said]:
+def _in_line(text: str, no: int, context: str) -> tuple[list[_Said], str]:
     """Durations of one line, clause by clause; a clause without one lends its words to the next."""
-    context = carried
+    said: list[_Said] = []
     for clause in _clauses(text):
         found = find_durations(clause)
         if not found:
-            context = _kind(clause) or context
+            context = _kind(clause, context) or context
             continue
-        before = bool(_kind(clause[: found[0].start]))
+        before = bool(_kind(clause[: found[0].start], ""))
         for n, part in enumerate(found):
             start = found[n - 1].end if n else 0
             end = found[n + 1].start if n + 1 < len(found) else len(clause)
-            around = clause[start:end] if len(found) == 1 else clause[start : part.start] if before else clause[part.end : end]
-            kind = _kind(around) or ("noise" if _NOISE.search(around) else context)
+            around = clause[start : part.start] if before else clause[part.end : end]
+            around = clause if len(found) == 1 else around
+            kind = _kind(around, context) or ("noise" if _NOISE.search(around) else context)
             if kind != "first" and _ASIDE.search(clause[start : part.start]):
                 kind = "noise"
-            yield _Said(kind, part.seconds, no, clause[part.start : part.end].strip()[:60])
+            said.append(_Said(kind, part.seconds, no, clause[part.start : part.end].strip()[:60]))
         context = ""
+    return said, context
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -175,7 +201,10 @@ def _clauses(text: str) -> Iterator[str]:
     yield text[at:]
 
 
-def _kind(words: str) -> str:
+def _kind(words: str, context: str) -> str:
+    """first, total or "": by the words themselves, or by what was talked about before."""
     if _FIRST.search(words):
         return "first"
-    return "total" if _TOTAL.search(words) else ""
+    if _TOTAL.search(words):
+        return "total"
+    return (context or "total") if _BOUND.search(words) else ""

@@ -11,12 +11,16 @@ from autoresearch.errors import UsageError
 
 LONGEST_S = 366 * 86400.0  # nobody means more than a year; a longer one is a slip of the pen
 
+_HOW = "write it like 90s, 20m, 1h30m, 24h or 2d"
 _SECONDS = {"w": 7 * 86400.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen"
-).split()
-_TENS = {w: 10 * n for n, w in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+_ONES = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
+_TENS = {
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50,
+    "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
+}  # fmt: skip
 _CJK_DIGITS = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
 
 _DIGITS = r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:e[+-]?\d+)?|\.\d+|nan|inf(?:inity)?)"
@@ -25,9 +29,12 @@ _WORDS = rf"(?P<words>(?:(?:{'|'.join(_TENS)})(?:[- ](?:{_WORD}))?)|{_WORD})"
 _HALF = r"(?P<half>half(?: an?)?|an?(?= half\b))"
 _ENGLISH_UNIT = (
     r"(?P<unit>weeks?|wks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)"
-    r"(?:(?=\d)|(?![a-z0-9_]))(?P<tail> and a half)?"
+    r"(?:(?=\d+[hms])|(?![a-z0-9_]))(?P<tail> and a half)?"
 )
-_CJK_UNIT = r"(?P<cjk_unit>周|星期|天|小时|小時|钟头|鐘頭|时(?![间长候刻])|分钟|分鐘|分(?![之数析])|秒钟|秒)(?P<cjk_tail>半)?"
+_CJK_UNIT = (
+    r"(?P<cjk_unit>周|星期|天|小时|小時|钟头|鐘頭|时(?![间长候刻])|分钟|分鐘|分(?![之数析])|秒钟|秒)"
+    r"(?P<cjk_tail>半)?"
+)
 _LEAD = r"(?:(?<![a-z0-9_])|(?<=\d[wdhm]))(?<!\d[.,])"
 _NUMERALS = "零〇一二两三四五六七八九十百半"
 _ONE_RE = re.compile(
@@ -70,10 +77,14 @@ def find_durations(text: str) -> list[Found]:
     return _joined(sorted(found, key=lambda f: f.start), text)
 
 
-def parse_duration(text: str) -> float:
-    """Seconds in `3s`, `20m`, `1h30m`, `24 hours`, `01:30:00`, `一天`, or a bare number of seconds.
+class DurationError(UsageError, ValueError):
+    """A text is not a duration, or one that nothing here can have. Also a ValueError, as of `float`."""
 
-    Raises UsageError for anything else, and for a duration that no run can have.
+
+def parse_duration(text: str) -> float:
+    """Seconds in `3s`, `20m`, `1h30m`, `24 hours`, `01:30:00`, `一天`, or a bare number of seconds; 0 is one.
+
+    Raises DurationError for anything else, and for one that is negative or longer than a year.
     """
     normal = normalise(text).strip()
     found = find_durations(normal)
@@ -83,11 +94,9 @@ def parse_duration(text: str) -> float:
         try:
             seconds = float(normal)
         except ValueError:
-            raise UsageError(
-                f"{text[:60]!r} is not a duration", hint="write it like 90s, 20m, 1h30m, 24h or 2d"
-            ) from None
-    if trouble := problem(seconds):
-        raise UsageError(f"{text[:60]!r} {trouble}", hint="write it like 90s, 20m, 1h30m, 24h or 2d")
+            raise DurationError(f"{text[:60]!r} is not a duration", hint=_HOW) from None
+    if seconds != 0 and (trouble := problem(seconds)):
+        raise DurationError(f"{text[:60]!r} {trouble}", hint=_HOW)
     return seconds
 
 
@@ -124,7 +133,9 @@ def _one(match: re.Match[str]) -> Found:
         count += 0.5
     if (got["cjk_each"] or "") in ("个半", "個半"):
         count += 0.5
-    return Found(match.start(), match.end(), -count * _SECONDS[unit] if got["sign"] else count * _SECONDS[unit], unit)
+    return Found(
+        match.start(), match.end(), -count * _SECONDS[unit] if got["sign"] else count * _SECONDS[unit], unit
+    )
 
 
 def _clock(match: re.Match[str]) -> Found:
@@ -142,7 +153,9 @@ def _joined(found: list[Found], text: str) -> list[Found]:
         gap = text[last.end : part.start] if last else "x"
         smaller = last is not None and order.index(part.unit) > order.index(last.unit)
         split = "and" in gap and _FOLLOWED.match(text, part.end)
-        adds_up = _GAP.match(gap) or (gap.strip() == "," and last is not None and last.unit + part.unit == "ms")
+        adds_up = _GAP.match(gap) or (
+            gap.strip() == "," and last is not None and last.unit + part.unit == "ms"
+        )
         if last is not None and smaller and adds_up and not split:
             merged[-1] = Found(last.start, part.end, last.seconds + part.seconds, part.unit)
         else:

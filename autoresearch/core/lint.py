@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from autoresearch.core.blueprint import Blueprint
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.shell_words import SHELLS, Simple, simple_commands
 
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
-_BLIND = frozenset({"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"})
+_BLIND = frozenset(
+    {"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"}
+)
 _SCRIPT = re.compile(r"[^\s]+\.(?:sh|bash)\Z")
 _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_path")
 
@@ -38,7 +41,9 @@ def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
     findings += _out_of_sight([c for c in commands if not c.depth], where)
     if re.match(r"\s*\$ ", text):
         hint = "take the `$ ` of the prompt out"
-        findings.append(_finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, where, line))
+        findings.append(
+            _finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, where, line)
+        )
     return sorted(findings, key=lambda f: f.line)
 
 
@@ -68,7 +73,9 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
             message = f"{key} is {value}: the trainer aborts below a reward threshold"
             findings.append(_recipe_error("execute_test", message, "set it to False", text, name, where))
         if name in _PATH_KEYS and isinstance(value, str) and value and "/" not in value:
-            message = f"{key} is {value!r}: a path without a directory makes the trainer crash at its first write"
+            message = (
+                f"{key} is {value!r}: a path without a directory makes the trainer crash at its first write"
+            )
             hint = "write it inside exp_result_dir, or as ./" + value
             findings.append(_recipe_error("path_without_directory", message, hint, text, name, where))
     return findings
@@ -93,9 +100,13 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
 
     argv, name = command.argv, command.name
     if any(w == "--autokill" or w.startswith("--autokill=") for w in argv):
-        yield stop("autokill", "--autokill kills every python and ray process on this host, our watcher included")
+        yield stop(
+            "autokill", "--autokill kills every python and ray process on this host, our watcher included"
+        )
     if any(re.fullmatch(r"--kill(=.*)?", w) for w in argv) and re.search(r"ajet", " ".join(argv[:3])):
-        yield stop("kills_by_name", "--kill ends every process whose command line matches, other runs included")
+        yield stop(
+            "kills_by_name", "--kill ends every process whose command line matches, other runs included"
+        )
     if name in ("pkill", "killall", "killall5", "skill", "slay"):
         yield stop("kills_by_name", f"{name} ends processes by name, other people's runs included")
     if name == "tmux" and "kill-server" in argv:
@@ -104,15 +115,22 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
         yield stop("stops_ray", "ray stop ends every Ray process on this host, other clusters included")
     if name == "kill" and "-1" in argv[2:]:
         yield stop("kills_all", "kill -1 signals every process of this user")
-    if name == "kill" and ("xargs" in command.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))):
+    if name == "kill" and (
+        "xargs" in command.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))
+    ):
         yield stop("kills_by_name", "kill with a search for names ends other people's processes too")
 
 
 def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator[Finding]:
     """A pipe into tee reports tee's exit code; `|| true` reports none."""
     careful = re.search(r"\bpipefail\b|\bPIPESTATUS\b", text)
-    for before, after in zip(commands, commands[1:], strict=False):
-        if before.end in ("|", "|&") and after.name in _BLIND and after.end not in ("|", "|&") and not careful:
+    for before, after in pairwise(commands):
+        if (
+            before.end in ("|", "|&")
+            and after.name in _BLIND
+            and after.end not in ("|", "|&")
+            and not careful
+        ):
             message = f"the pipe into {after.name} hides the trainer's exit code: a crash looks like success"
             hint = "the harness keeps a log itself; else begin with `set -o pipefail;`"
             yield _finding(Severity.WARNING, "hidden_exit_code", message, hint, where, after.line)
@@ -153,10 +171,14 @@ def _relative(blueprint: Blueprint) -> Iterator[Finding]:
         bare = key == "exp_venv_exe" and "/" not in value
         if value and key in blueprint.lines and not value.startswith(("/", "~/")) and not bare:
             message = f"[{key}] is relative: {value}"
-            hint = "it is taken from the root of the repository that holds the blueprint, else from its folder"
+            hint = (
+                "it is taken from the root of the repository that holds the blueprint, else from its folder"
+            )
             if key == "exp_yaml_path":
                 hint = "it is looked for in the codebase, then " + hint.removeprefix("it is taken ")
-            yield _finding(Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key])
+            yield _finding(
+                Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key]
+            )
 
 
 def _leaves(recipe: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
-_KEYWORDS = frozenset("then do else elif if while until ! { } fi done esac".split())
-_WRAPPERS = frozenset("sudo exec nohup time command builtin env setsid xargs doas nice".split())
+_KEYWORDS = frozenset(
+    ["then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "fi", "done", "esac"]
+)
+_WRAPPERS = frozenset(
+    ["sudo", "exec", "nohup", "time", "command", "builtin", "env", "setsid", "xargs", "doas", "nice"]
+)
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f\v]+|\\\n)|(?P<comment>\#[^\n]*)|(?P<operator>\n|[()]|[|&;<>]{1,2})"
     r"|(?P<word>(?:[^\s\\'\"|&;()<>`]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|(?<=\$)\([^()]*\))+)|(?P<stray>.)",

@@ -19,9 +19,7 @@ class Launcher(Protocol):
     def preflight(self) -> list[Finding]:
         """What would keep `start` from working here."""
 
-    def start(
-        self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
-    ) -> SessionInfo:
+    def start(self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> SessionInfo:
         """Start argv in a new session of that name; an existing name is a ConflictError."""
 
     def alive(self, sessions: Sequence[SessionInfo]) -> dict[str, bool | None]:

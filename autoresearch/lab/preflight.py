@@ -57,7 +57,9 @@ def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
     findings = [*blueprint.findings, *lint_blueprint(blueprint), *_required(blueprint, environ)]
     if not codebase.is_dir():
         what = "is not a directory" if codebase.exists() else "is not there"
-        findings.append(_missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}"))
+        findings.append(
+            _missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}")
+        )
     interpreter, source = _interpreter(blueprint, base, codebase, environ)
     findings += _executable(blueprint, interpreter)
     recipe = _recipe(blueprint, base, codebase, path, environ)
@@ -102,7 +104,9 @@ def read_blueprint(path: Path) -> bytes:
     except ValueError as failure:  # a NUL in the name
         raise NotFoundError(f"{_shown(path)} is not a file name") from failure
     if len(data) > MAX_BYTES:
-        message = f"{path.name}: the blueprint has {max(size, len(data)) / (1 << 20):.1f} MiB; the limit is 1 MiB"
+        message = (
+            f"{path.name}: the blueprint has {max(size, len(data)) / (1 << 20):.1f} MiB; the limit is 1 MiB"
+        )
         raise BlueprintError(message, hint="keep data out of it", code="blueprint_too_large")
     return data
 
@@ -117,7 +121,9 @@ def base_of(path: Path) -> Path:
 
 def _no_blueprint(path: Path) -> NotFoundError:
     if path.is_dir():
-        return NotFoundError(f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it")
+        return NotFoundError(
+            f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it"
+        )
     if path.exists():
         return NotFoundError(f"{_shown(path)} is not a regular file")
     near: list[str] = []
@@ -150,7 +156,7 @@ def _missing(blueprint: Blueprint, key: str, code: str, message: str, hint: str 
 def _interpreter(
     blueprint: Blueprint, base: Path, codebase: Path, environ: Mapping[str, str]
 ) -> tuple[Path, str]:
-    """The python that the blueprint names, else that of <codebase>/venv, .venv, else ours; and where it is from."""
+    """The python that the blueprint names, that of <codebase>/venv, .venv, else ours; and its source."""
     text = blueprint.venv_exe
     if text:
         if "/" not in text and (found := shutil.which(text, path=environ.get("PATH"))):
@@ -195,7 +201,9 @@ def _read_recipe(blueprint: Blueprint, recipe: Path | None) -> tuple[Mapping[str
         return {}, [_missing(blueprint, "exp_yaml_path", code, message, hint)]
 
     if not recipe.exists():
-        return trouble("missing_recipe", f"the recipe {recipe} is not there", "correct [exp_yaml_path], or write NA")
+        return trouble(
+            "missing_recipe", f"the recipe {recipe} is not there", "correct [exp_yaml_path], or write NA"
+        )
     if not recipe.is_file():
         return trouble("missing_recipe", f"the recipe {recipe} is not a file")
     if recipe.suffix.lower() not in (".yaml", ".yml", ".json"):

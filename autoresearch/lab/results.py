@@ -104,8 +104,14 @@ def _facts(outcome: Outcome) -> list[tuple[str, str]]:
         ("recipe", spec.recipe or "none"),
         ("codebase", spec.cwd),
         ("interpreter", spec.interpreter),
-        ("branch", f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none (see the experiment log)"),
-        ("parent", f"{spec.parent_branch or 'detached'} at {spec.parent_commit[:12]}" if spec.parent_commit else "none"),
+        (
+            "branch",
+            f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none (see the experiment log)",
+        ),
+        (
+            "parent",
+            f"{spec.parent_branch or 'detached'} at {spec.parent_commit[:12]}" if spec.parent_commit else "none",
+        ),
         ("seed", "not fixed by the recipe" if spec.seed is None else str(spec.seed)),
         ("session", spec.session),
         (
@@ -130,7 +136,10 @@ def _timing(outcome: Outcome) -> list[tuple[str, str]]:
         ("started", _stamp(end.started)),
         ("ended", _stamp(end.ended)),
         ("elapsed", _duration(end.duration_s)),
-        ("first step", "none" if end.first_step_s is None else f"step {end.first_step} after {_duration(end.first_step_s)}"),
+        (
+            "first step",
+            "none" if end.first_step_s is None else f"step {end.first_step} after {_duration(end.first_step_s)}",
+        ),
         ("peak memory of the process tree", _bytes(end.peak_memory_bytes)),
     ]
     if end.gpu_memory_bytes is not None:

@@ -34,7 +34,8 @@ def spec_of(rundir: RunDir) -> RunSpec:
         return spec_file.read(rundir)
     except OSError as error:
         raise NotFoundError(
-            f"{rundir.path}: the run directory is gone ({error.strerror})", hint="its row in the ledger remains"
+            f"{rundir.path}: the run directory is gone ({error.strerror})",
+            hint="its row in the ledger remains",
         ) from error
 
 

@@ -27,7 +27,7 @@ def parse_mapping(data: bytes, name: str) -> dict[str, object]:
     import yaml
 
     try:
-        value = yaml.load(data, Loader=_loader())  # noqa: S506 - a SafeLoader
+        value = yaml.load(data, Loader=_loader())
     except yaml.MarkedYAMLError as bad:
         mark = bad.problem_mark or bad.context_mark
         line = f":{mark.line + 1}" if mark else ""
@@ -51,11 +51,15 @@ def dump(mapping: Mapping[str, object]) -> str:
 
 
 def _broken(message: str) -> BlueprintError:
-    return BlueprintError(message, code="bad_yaml", hint="compare the indentation and the quotes of that line")
+    return BlueprintError(
+        message, code="bad_yaml", hint="compare the indentation and the quotes of that line"
+    )
 
 
 def _kind(value: object) -> str:
-    return {list: "list", str: "text", bool: "truth value", int: "number", float: "number"}.get(type(value), "value")
+    return {list: "list", str: "text", bool: "truth value", int: "number", float: "number"}.get(
+        type(value), "value"
+    )
 
 
 def _loader() -> Any:
@@ -73,12 +77,17 @@ def _loader() -> Any:
             try:
                 twice = key in seen
             except TypeError:
-                raise yaml.constructor.ConstructorError(None, None, "a key is a list or a mapping", key_node.start_mark) from None
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key is a list or a mapping", key_node.start_mark
+                ) from None
             if twice and key_node.tag != "tag:yaml.org,2002:merge":
                 message = f"the key {key!r} stands twice (first in line {seen[key]})"
                 raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
             seen[key] = key_node.start_mark.line + 1
-        return {loader.construct_object(k, deep=True): loader.construct_object(v, deep=True) for k, v in node.value}
+        return {
+            loader.construct_object(k, deep=True): loader.construct_object(v, deep=True)
+            for k, v in node.value
+        }
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     return Loader

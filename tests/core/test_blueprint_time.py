@@ -1,0 +1,117 @@
+"""[exp_max_time]: both limits by their labels, never the first duration found."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.core.blueprint import BlueprintInvalid, parse_blueprint
+
+H, M = 3600.0, 60.0
+DEFAULT = (24 * H, 20 * M)
+
+
+def limits(section: str) -> tuple[float, float]:
+    text = f"## [exp_launch_command]\n- command: python x\n\n## [exp_max_time]\n{section}\n"
+    b = parse_blueprint(text.encode(), "b.md")
+    return b.max_time_s, b.first_step_s
+
+
+def refused(section: str) -> str:
+    with pytest.raises(BlueprintInvalid) as caught:
+        limits(section)
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "12 hours in all, 40 minutes to the first step",
+        "40 minutes to the first step, 12 hours in all",
+        "40 minutes to the first step and 12 hours in all",
+        "First step: 40 min\nTotal: 12 h",
+        "- time: 12 hours\n- first_step: 40 min",
+        "- first step timeout: 40 min\n- time: 12 hours",
+        "- max_time: 12h\n- first_step_timeout: 40m",
+        "- content 1: first step success timeout 40 minutes\n- content 2: 12 hours",
+        "- content 1: 12 hours\n- content 2: kl within 40 minutes",
+        "- MaxTime per run:\n  12 hours\n- First step success timeout:\n  40 minutes (when you see the first kl loss value, "
+        "it succeeded; if you did not see any kl loss value after 40 minutes, it failed)",
+        "The run is forcefully terminated after twelve hours. No first KL value after forty minutes means it failed.",
+        "The first KL loss must be printed within 40 minutes; the run is killed at 12 hours.",
+        "Each experiment is forcefully terminated after 12 hours (720 minutes); first update: 40 min (2400 s).",
+        "It may run for twelve\nhours in all, and it must print its first step within forty\nminutes.",
+        "整体 12 小时，首步 40 分钟",
+        "首步（看到 KL）不超过四十分钟；总时间不超过十二小时。",
+        "运行时间不超过１２小时，第一步：４０分钟",
+        "- 时间：12小时\n- 第一步超时：40分钟",
+        "```\nfirst step: 40 min\nin all: 12 h\n```",
+        "12:00:00 in all, 00:40:00 to the first step",
+        "A step takes 5 minutes. 12 hours in all, first step within 40 minutes, a checkpoint every 2 hours.",
+        "- time: 12 hours in all, 40 minutes to the first step\n- hint: others were given 24 hours in all",
+        "| first step | 40 min |\n| total | 12 h |",
+    ],
+)
+def test_both_limits_by_their_labels(section: str) -> None:
+    assert limits(section) == (12 * H, 40 * M)
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ("- time: 12 hours", (12 * H, 20 * M)),
+        ("12 hours", (12 * H, 20 * M)),
+        ("Half a day.", (12 * H, 20 * M)),
+        ("一天", (24 * H, 20 * M)),
+        ("- first_step: 5 min", (24 * H, 5 * M)),
+        ("Stop it if there is no KL after 5 minutes.", (24 * H, 5 * M)),
+        ("- description: no first step within 5 minutes is a failure\n- time: 2 hours", (2 * H, 5 * M)),
+        ("- description: 3 hours", (3 * H, 20 * M)),
+        ("- hint: 3 hours", (3 * H, 20 * M)),
+        ("- time: 12 hours\n- warning: validation takes 1 hour\n- hint: save every 30 min", (12 * H, 20 * M)),
+        ("- time: 12 hours (half a day)", (12 * H, 20 * M)),
+        ("- description: the default", DEFAULT),
+        ("- time: default", DEFAULT),
+        ("- time: NA", DEFAULT),
+        ("- description:\n- hint:", DEFAULT),
+        ("", DEFAULT),
+        ("As the others.", DEFAULT),
+    ],
+)
+def test_one_limit_or_none(section: str, expected: tuple[float, float]) -> None:
+    assert limits(section) == expected
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("- time: 24", "b.md:5: [exp_max_time] holds no duration: '24'"),
+        ("- time: as long as it takes", "b.md:5: [exp_max_time] holds no duration: 'as long as it takes'"),
+        ("- content 1: forever", "b.md:5: [exp_max_time] holds no duration: 'forever'"),
+        ("- time: 0 hours", "b.md:5: '0 hours' is no time at all: a limit must be longer than zero"),
+        ("- time: -5 hours", "b.md:5: '-5 hours' is no time at all: a limit must be longer than zero"),
+        ("- time: 9999 hours", "b.md:5: '9999 hours' is longer than a year"),
+        ("- time: 1e400 h", "b.md:5: '1e400 h' is longer than a year"),
+        ("- time: 25:99:00", "b.md:5: '25:99:00' is not a time that exists"),
+        ("x\n- time: nan hours", "b.md:6: 'nan hours' is not a time that exists"),
+        (
+            "- time: 12 hours in all\n- content: 24 hours in all",
+            "b.md:6: [exp_max_time] says both 12 hours (line 5) and 24 hours (line 6) in all",
+        ),
+        (
+            "First KL after 5 min.\n\nFirst step: 10 min.",
+            "b.md:7: [exp_max_time] says both 5 minutes (line 5) and 10 minutes (line 7) to the first step",
+        ),
+        (
+            "12 hours\n\n40 minutes",
+            "b.md:7: [exp_max_time] does not say which limit is which: '12 hours' (line 5) and '40 minutes' (line 7)",
+        ),
+    ],
+)
+def test_what_cannot_be_understood(section: str, message: str) -> None:
+    assert refused(section) == message
+
+
+def test_a_first_step_longer_than_the_run_is_told() -> None:
+    text = "## [exp_launch_command]\n- command: python x\n\n## [exp_max_time]\n10 min in all, 1 h to the first step\n"
+    findings = parse_blueprint(text.encode(), "b.md").findings
+    assert [(f.code, f.line) for f in findings if f.line == 5] == [("limits_crossed", 5)]

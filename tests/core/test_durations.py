@@ -1,0 +1,98 @@
+"""Durations as people write them, each with a near miss."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.core.durations import LONGEST_S, find_durations, normalise, parse_duration, problem, spoken
+from autoresearch.errors import UsageError
+
+H, M = 3600.0, 60.0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("3s", 3.0),
+        ("0.5s", 0.5),
+        ("20m", 20 * M),
+        ("24h", 24 * H),
+        ("1h30m", 1.5 * H),
+        ("1d12h", 36 * H),
+        ("1.5h", 1.5 * H),
+        ("90 min", 90 * M),
+        ("  24 hours ", 24 * H),
+        ("24-hour", 24 * H),
+        ("2 weeks", 14 * 24 * H),
+        ("twenty-four hours", 24 * H),
+        ("twenty four hours", 24 * H),
+        ("Ninety Minutes", 90 * M),
+        ("an hour", H),
+        ("half an hour", 0.5 * H),
+        ("an hour and a half", 1.5 * H),
+        ("a day", 24 * H),
+        ("1 hour and 30 minutes", 1.5 * H),
+        ("5 minutes, 30 seconds", 330.0),
+        ("1,000 seconds", 1000.0),
+        ("01:30:00", 1.5 * H),
+        ("2-00:00:00", 48 * H),
+        ("24小时", 24 * H),
+        ("２４小时", 24 * H),
+        ("24 个小时", 24 * H),
+        ("一天", 24 * H),
+        ("两天半", 60 * H),
+        ("二十四小时", 24 * H),
+        ("一个半小时", 1.5 * H),
+        ("半小时", 0.5 * H),
+        ("1小时30分", 1.5 * H),
+        ("三十分钟", 30 * M),
+        ("45秒", 45.0),
+        ("90", 90.0),
+        ("0", 0.0),
+        ("0s", 0.0),
+    ],
+)
+def test_parse(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "abc", "1h30", "h30m", "24 hoursx", "1,5h", "3 apples", "第一天", "十分重要", "a second", "20 m inutes"]
+    + ["-5 hours", "-3", "25:99:00", "nan", "nan hours", "inf", "1e400 h", "9" * 400 + "h", "400 days", "12 h 3 h"]
+    + ["24 hours in all", "24 hours and 20 minutes to the first step", "1h; rm -rf /"],
+)
+def test_parse_refuses(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_duration(text)
+    assert len(caught.value.message) < 160
+    assert "20m" in caught.value.hint
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("24 hours and 20 minutes to the first step", [24 * H, 20 * M]),
+        ("24 hours in all, 20 minutes to the first step", [24 * H, 20 * M]),
+        ("between 20-30 minutes", [30 * M]),
+        ("qwen2-7b on 8 gpus in step 3 d2", []),
+        ("it matters; 十分重要；第一步", []),
+        ("a second agent runs 3 d later", [3 * 24 * H]),
+        ("at 2026-04-16, 17:27:09 hours", [17 * H + 27 * M + 9]),
+    ],
+)
+def test_find_in_prose(text: str, seconds: list[float]) -> None:
+    assert [f.seconds for f in find_durations(normalise(text))] == seconds
+
+
+@pytest.mark.parametrize("seconds", [1.0, 0.1, 59.0, 60.0, 90.0, 3600.0, 5400.0, 86400.0, 1e-3, 12345.678, LONGEST_S])
+def test_spoken_reads_back_exactly(seconds: float) -> None:
+    assert parse_duration(spoken(seconds)) == seconds
+
+
+def test_problem() -> None:
+    assert problem(1.0) == ""
+    assert problem(LONGEST_S) == ""
+    for bad in (0.0, -1.0, float("nan"), float("inf"), LONGEST_S + 1):
+        assert problem(bad)
