@@ -547,10 +547,10 @@ def test_extra_files_are_in_the_tree_whatever_else_is_there(repo: Repo) -> None:
     assert tree["run.sh/x"] == (0o100644, b"below\n")
 
 
-@pytest.mark.parametrize("path", ["", "/abs", "../up", "a/../b", "a//b", ".git/config", "x/.GIT/y", "nul\0"])
-def test_extra_files_stay_inside_the_tree(path: str, repo: Repo) -> None:
-    with pytest.raises(UsageError):
-        take(repo, extra={path: b""})
+def test_extra_files_stay_inside_the_tree(repo: Repo) -> None:
+    for path in ["", "/abs", "../up", "a/../b", "a//b", ".git/config", "x/.GIT/y", "nul\0"]:
+        with pytest.raises(UsageError, match="cannot be the name"):
+            take(repo, extra={path: b""})
 
 
 def test_a_follow_up_commit_stands_on_the_given_parent(repo: Repo) -> None:
