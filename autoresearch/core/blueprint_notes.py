@@ -107,7 +107,8 @@ def _prose_line(
     line: Line, current: tuple[_Entry, int] | None, found: list[_Entry], name: str, findings: list[Finding]
 ) -> tuple[_Entry, int] | None:
     """Put one line of prose where it belongs: a new entry, the one before, or nowhere."""
-    written = (current[0].more[-1].text if current[0].more else current[0].first) if current else ""
+    before = current[0].more[-1] if current and current[0].more else None
+    written = "" if before and before.block else before.text if before else current[0].first if current else ""
     if current and (line.indent > current[1] or written.endswith("\\")):
         current[0].more.append(line)
         return current

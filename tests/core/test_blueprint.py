@@ -194,7 +194,11 @@ def test_near_misses_of_headings(line: str) -> None:
     ],
 )
 def test_values_in_the_heading(one_line: str) -> None:
-    command = "5. [exp_launch_command]: python x.py" if "#" not in one_line else "## [exp_launch_command] python x.py"
+    command = (
+        "5. [exp_launch_command]: python x.py"
+        if "#" not in one_line
+        else "## [exp_launch_command] python x.py"
+    )
     b = parse(f"{one_line}\n{command}\n")
     assert (b.codebase_dir, b.launch_command) == ("/data/code", "python x.py")
 
@@ -255,10 +259,15 @@ def test_what_is_no_path(body: str) -> None:
     assert parse(f"## [exp_codebase_dir]\n{body}\n\n{COMMAND}").codebase_dir == "./"
 
 
-@pytest.mark.parametrize("word", ["NA", "N/A", "none", "None.", "null", "无", "NA, the agent writes its own", "-"])
+@pytest.mark.parametrize(
+    "word", ["NA", "N/A", "none", "None.", "null", "无", "NA, the agent writes its own", "-"]
+)
 def test_no_recipe(word: str) -> None:
     assert parse(f"## [exp_yaml_path]\n- path: {word}\n\n{COMMAND}").yaml_path == ""
-    assert parse(f"## [exp_yaml_path]\n- path: {word}/x.yaml\n\n{COMMAND}").yaml_path == f"{word}/x.yaml" or "," in word
+    assert (
+        parse(f"## [exp_yaml_path]\n- path: {word}/x.yaml\n\n{COMMAND}").yaml_path == f"{word}/x.yaml"
+        or "," in word
+    )
     assert parse(f"## [exp_yaml_path]\nnone.yaml\n\n{COMMAND}").yaml_path == "none.yaml"
 
 
@@ -288,7 +297,9 @@ def test_missing_sections_have_the_documented_defaults() -> None:
 
 
 def test_explanations() -> None:
-    silent = parse("## [exp_codebase_dir]\n/data/x\n## [exp_result_dir]\n- description: where\n- path: /r\n" + COMMAND)
+    silent = parse(
+        "## [exp_codebase_dir]\n/data/x\n## [exp_result_dir]\n- description: where\n- path: /r\n" + COMMAND
+    )
     lines = [f.line for f in silent.findings if f.code == "no_explanation"]
     assert lines == [1, 6]
     filled = parse("## [exp_purpose]\n- description:\n- hint:\n" + COMMAND)
@@ -350,7 +361,10 @@ def test_what_is_no_blueprint_at_all(data: bytes, word: str, line: int) -> None:
 
 
 def test_bom_crlf_and_an_exact_mebibyte_are_fine() -> None:
-    assert parse(b"\xef\xbb\xbf" + COMMAND.replace("\n", "\r\n").encode()).launch_command == "python -m x --conf c.yaml"
+    assert (
+        parse(b"\xef\xbb\xbf" + COMMAND.replace("\n", "\r\n").encode()).launch_command
+        == "python -m x --conf c.yaml"
+    )
     filler = b"x" * (MAX_BYTES - len(COMMAND) - 1)
     assert parse(filler + b"\n" + COMMAND.encode()).launch_command
 
@@ -370,7 +384,7 @@ def test_all_errors_are_told_and_the_first_is_the_message() -> None:
 
 
 def test_an_unclosed_fence_names_its_line() -> None:
-    error = refused(f"## [exp_launch_command]\n```bash\npython x\n\n## [exp_result_dir]\n/x\n")
+    error = refused("## [exp_launch_command]\n```bash\npython x\n\n## [exp_result_dir]\n/x\n")
     assert error.message.startswith("b.md:2: the code block that begins here is never closed")
 
 

@@ -51,9 +51,11 @@ def test_mutations(seed: int) -> None:
             continue
         understood += 1
         assert b.launch_command.strip() and b.result_dir and b.codebase_dir and b.slug, text
-        assert 0 < b.max_time_s and 0 < b.first_step_s, text
+        assert b.max_time_s > 0 and b.first_step_s > 0, text
         assert all(f.severity == "warning" for f in b.findings), text
-        assert all(1 <= f.line <= text.count("\n") + 1 for f in lint_blueprint(b) if f.code != "relative_path"), text
+        assert all(
+            1 <= f.line <= text.count("\n") + 1 for f in lint_blueprint(b) if f.code != "relative_path"
+        ), text
     assert understood > 5
 
 

@@ -28,14 +28,24 @@ def refused(body: str) -> str:
 
 @pytest.mark.parametrize(
     "heading",
-    ["## Other Notes", "# Notes", "## Additional Notes", "## 8. 其他说明", "## 其他说明：", "## 备注", "## Notes:"]
+    [
+        "## Other Notes",
+        "# Notes",
+        "## Additional Notes",
+        "## 8. 其他说明",
+        "## 其他说明：",
+        "## 备注",
+        "## Notes:",
+    ]
     + ["## [Other Notes]", "## Additional notes (optional)", "## Additional information", "## **Notes**"],
 )
 def test_headings(heading: str) -> None:
     assert read("- trainer: verl", heading)[0].trainer == "verl"
 
 
-@pytest.mark.parametrize("heading", ["## Notebooks", "## Noted", "### Notes below a section", "Notes", "## 备"])
+@pytest.mark.parametrize(
+    "heading", ["## Notebooks", "## Noted", "### Notes below a section", "Notes", "## 备"]
+)
 def test_near_misses_of_headings(heading: str) -> None:
     assert read("- trainer: verl", heading)[0].trainer == ""
 
@@ -70,7 +80,13 @@ def test_commands() -> None:
         "- prepare: bash a.sh --x 'y: z' # why\n- prepare:\n    cd x && \\\n      make\n- prepare:\n  ```bash\n  set -e\n\n"
         "    b\n  ```\n- prepare:\n    - c\n    - d \\\n      e\n- cleanup: rm -f /tmp/lock\n"
     )
-    assert found.prepare == ("bash a.sh --x 'y: z' # why", "cd x && \\\n  make", "set -e\n\n  b", "c", "d \\\ne")
+    assert found.prepare == (
+        "bash a.sh --x 'y: z' # why",
+        "cd x && \\\n  make",
+        "set -e\n\n  b",
+        "c",
+        "d \\\ne",
+    )
     assert found.cleanup == ("rm -f /tmp/lock",)
 
 
@@ -85,7 +101,7 @@ def test_commands() -> None:
         ('- env: A="tab\\tand \\"quote\\""', {"A": 'tab\tand "quote"'}),
         ("- env: {A: 1, B: 'x, y'}", {"A": "1", "B": "x, y"}),
         ("- environment: A=1", {"A": "1"}),
-        ("```yaml\nenv:\n  A: 1\n  B: \"x: y\"\n```", {"A": "1", "B": "x: y"}),
+        ('```yaml\nenv:\n  A: 1\n  B: "x: y"\n```', {"A": "1", "B": "x: y"}),
     ],
 )
 def test_env(body: str, env: dict[str, str]) -> None:
@@ -144,7 +160,9 @@ def test_prose_is_never_run() -> None:
     assert "rm -rf /data" in found.text
 
 
-@pytest.mark.parametrize(("word", "near"), [("trainr", "trainer"), ("requires env vars", "requires_env"), ("metrics", "metric")])
+@pytest.mark.parametrize(
+    ("word", "near"), [("trainr", "trainer"), ("requires env vars", "requires_env"), ("metrics", "metric")]
+)
 def test_a_misspelt_key_is_told(word: str, near: str) -> None:
     _, findings = read(f"- {word}: x")
     assert [(f.line, f.hint) for f in findings] == [(5, f"did you mean `{near}:`?")]
