@@ -67,7 +67,7 @@ def run(argv: list[str]) -> int:
         sys.stdout.write(f"autoresearch {__version__}\n")
         return 0
     try:
-        code = _app(argv)(argv, standalone_mode=False)
+        code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
         sys.stdout.flush()
     except AutoresearchError as error:
         return _fail(argv, error)
@@ -104,9 +104,7 @@ def _app(argv: Sequence[str]) -> Any:
 def _typer(text: str) -> Any:
     import typer
 
-    app = typer.Typer(
-        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True
-    )
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
     app.callback(help=text)(_nothing)
     return app
 
@@ -138,8 +136,9 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
 
     wording = getattr(error, "format_message", None)
     if wording is not None:
-        name = " ".join(a for a in argv[:2] if not a.startswith("-")) or ""
-        return _fail(argv, UsageError(str(wording()), hint=f"autoresearch {name} --help".replace("  ", " ")))
+        known = argv[:2] if argv[:1] and argv[0] in GROUPS else argv[:1] if argv[:1] and argv[0] in COMMANDS else []
+        words = [a for a in known if not a.startswith("-")]
+        return _fail(argv, UsageError(str(wording()), fix=" ".join(["autoresearch", *words, "--help"])))
     if type(error).__name__ == "Abort":
         return 130
     if isinstance(error, OSError) and error.filename is not None:

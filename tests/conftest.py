@@ -8,6 +8,7 @@ it is ended without a word.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,12 +63,10 @@ class Left:
         state = _state(self.pid)
         return state is not None and state[1] == self.born and state[0] not in "ZX"
 
-    def end(self, how: signal.Signals = signal.SIGKILL) -> None:
+    def end(self) -> None:
         if self.lives():
-            try:
-                os.kill(self.pid, how)
-            except ProcessLookupError:
-                pass
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
 
 @dataclass(slots=True)
@@ -75,19 +74,20 @@ class Reaper:
     """Finds and ends, by pid, the processes that a test started or that carry one of its run ids."""
 
     mark: str
-    runs: set[str] = field(default_factory=set)  # add to it what is in no spec.json below `place`
-    place: Path | None = None
+    runs: set[str] = field(
+        default_factory=set
+    )  # run ids; those in a spec.json of the test are added at its end
 
     def find(self) -> list[Left]:
         """All that lives now, tmux servers included."""
-        wanted = {f"{MARK}={self.mark}", *(f"{RUN}={run}" for run in self.runs | self._runs_on_disk())}
+        wanted = {f"{MARK}={self.mark}", *(f"{RUN}={run}" for run in self.runs)}
         me = os.getpid()
         pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
         found = (_carrier(pid, wanted) for pid in pids if pid != me)
         return [process for process in found if process is not None]
 
     def sweep(self) -> list[Left]:
-        """End everything but tmux servers, at once; returns what it was, for a test that left it on purpose."""
+        """End all but tmux servers, at once; returns what it was, for a test that left it on purpose."""
         swept: list[Left] = []
         deadline = time.monotonic() + PATIENCE_S
         while processes := [p for p in self.find() if not p.is_tmux_server]:
@@ -99,15 +99,12 @@ class Reaper:
         return swept
 
     def end_servers(self) -> None:
-        """End this test's own tmux servers, each by its pid."""
-        servers = [p for p in self.find() if p.is_tmux_server]
-        for server in servers:
-            server.end(signal.SIGTERM)
+        """End this test's own tmux servers, each by its pid. KILL, because on TERM they linger a second."""
         deadline = time.monotonic() + PATIENCE_S
-        while any(server.lives() for server in servers):
-            if time.monotonic() > deadline:
-                for server in servers:
-                    server.end()
+        while servers := [p for p in self.find() if p.is_tmux_server]:
+            assert time.monotonic() < deadline, f"cannot be ended: {servers}"
+            for server in servers:
+                server.end()
             time.sleep(0.01)
 
     def left(self) -> list[Left]:
@@ -118,10 +115,6 @@ class Reaper:
                 return processes
             time.sleep(0.05)
         return []
-
-    def _runs_on_disk(self) -> set[str]:
-        specs = self.place.rglob("spec.json") if self.place else ()
-        return {run for spec in specs if (run := _run_of(spec))}
 
 
 def _run_of(spec: Path) -> str:
@@ -143,7 +136,9 @@ def _state(pid: int) -> tuple[str, str] | None:
 def _carrier(pid: int, wanted: set[str]) -> Left | None:
     try:
         environ = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+        command = (
+            Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+        )
     except OSError:  # it is gone, or another user's
         return None
     state = _state(pid)
@@ -153,7 +148,7 @@ def _carrier(pid: int, wanted: set[str]) -> Left | None:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An own HOME, state directory, git configuration and tmux directory; the person's are out of reach."""
     home = Path(tempfile.mkdtemp(prefix="ar-"))  # short: a Unix socket's path has 107 bytes
     for name in list(os.environ):
@@ -169,7 +164,6 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / "gitconfig"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.setenv("TMUX_TMPDIR", str(home))  # so that even the default server is the test's own
     monkeypatch.setenv("AUTORESEARCH_GPU_LEASES", str(home / "gpu"))
     yield home
@@ -177,16 +171,15 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
 
 
 @pytest.fixture(autouse=True)
-def reaper(
-    clean_environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Reaper]:
+def reaper(clean_environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reaper]:
     """Ends what the test left; fails it if that was more than tmux servers with dead panes in them."""
-    reaper = Reaper(mark=uuid.uuid4().hex, place=tmp_path)
+    reaper = Reaper(mark=uuid.uuid4().hex)
     monkeypatch.setenv(MARK, reaper.mark)
     before = _started[0]
     yield reaper
     if _started[0] == before:
         return
+    reaper.runs |= {run for spec in tmp_path.rglob("spec.json") if (run := _run_of(spec))}
     left = reaper.left()
     reaper.sweep()
     reaper.end_servers()
@@ -200,3 +193,16 @@ def reaper(
 def tmux_socket(clean_environment: Path, reaper: Reaper) -> str:
     """The path of a private tmux socket; no server runs there yet, and none will when the test is over."""
     return str(clean_environment / "tmux.sock")
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], None]:
+    """Wait until something becomes true; for what other processes do, which no clock of ours can move."""
+
+    def wait(true: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 20.0
+        while not true():
+            assert time.monotonic() < deadline, "it never became true"
+            time.sleep(0.02)
+
+    return wait

@@ -25,8 +25,14 @@ def adopt(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
         info = session_info(RunDir(Path(entry.run_dir)))
         ending = found.outcome.exit.ending.value if found.outcome else None
         runs.append(
-            {"run": entry.run, "state": found.state.value, "ending": ending, "attach": info.attach if info else None,
-             "result_dir": entry.result_dir, "run_dir": entry.run_dir}
+            {
+                "run": entry.run,
+                "state": found.state.value,
+                "ending": ending,
+                "attach": info.attach if info else None,
+                "result_dir": entry.result_dir,
+                "run_dir": entry.run_dir,
+            }
         )
         tail = f"recorded as {ending}" if ending else f"attach: {info.attach if info else 'no session'}"
         lines.append(f"{entry.run}  {found.state.value}  {tail}")

@@ -26,7 +26,8 @@ def close(
     state, _ = adopt(rundir, parts)
     if state is not RunState.ENDED:
         raise ConflictError(
-            f"{spec.run} is {state.value}; closing its session would end it", fix=f"autoresearch stop {spec.run}"
+            f"{spec.run} is {state.value}; closing its session would end it",
+            fix=f"autoresearch stop {spec.run}",
         )
     closed = sessions.close_session(rundir, parts)
     said = f"closed {spec.session}" if closed else f"{spec.session} was closed already"

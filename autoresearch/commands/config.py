@@ -22,7 +22,9 @@ def show(
     if as_json:
         settings = {v.key.name: {"value": v.text, "source": v.source} for v in found.values.values()}
         output.emit(
-            "config show", {"settings": settings, "file": str(found.file) if found.file else None, "next": []}, as_json=True
+            "config show",
+            {"settings": settings, "file": str(found.file) if found.file else None, "next": []},
+            as_json=True,
         )
     else:
         output.table(rows)

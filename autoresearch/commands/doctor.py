@@ -52,7 +52,9 @@ def doctor(
             "git": around.git,
             "repository": str(repo.root) if repo else None,
             "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name} for g in around.gpus],
-            "findings": [{"severity": f.severity.value, "code": f.code, "message": f.message, "hint": f.hint} for f in found],
+            "findings": [
+                {"severity": f.severity.value, "code": f.code, "message": f.message, "hint": f.hint} for f in found
+            ],
             "next": ["autoresearch run BLUEPRINT"] if not errors else [],
         }
         output.emit("doctor", payload, as_json=True)

@@ -23,6 +23,9 @@ def init(
             file.write(project.template())
     except FileExistsError:
         raise ConflictError(f"{path} exists already", hint="edit it; nothing was changed") from None
-    payload = {"path": str(path), "next": ["autoresearch config show", "autoresearch blueprint new experiment.md"]}
+    payload = {
+        "path": str(path),
+        "next": ["autoresearch config show", "autoresearch blueprint new experiment.md"],
+    }
     output.emit("init", payload, as_json=as_json, lines=[f"wrote {path}"])
     return 0

@@ -54,17 +54,19 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
     """The newest matching lines of the whole log, in constant memory."""
     from collections import deque
 
+    from autoresearch.core.lines import logical_lines
     from autoresearch.records.secrets import mask_text
     from autoresearch.runner.runner import LogFollower
-    from autoresearch.trainers.lines import logical_lines
 
     try:
         wanted = re.compile(pattern)
     except re.error as error:
         raise UsageError(f"--grep {pattern!r} is not a regular expression: {error}") from None
     found: deque[str] = deque(maxlen=max(1, limit))
-    for chunk in LogFollower(str(log)).poll(final=True):
+    follower = LogFollower(str(log))
+    for chunk in follower.poll():
         found.extend(line for line in logical_lines(chunk) if wanted.search(line))
+    found.extend(line for line in logical_lines(follower.partial()) if wanted.search(line))
     return [mask_text(line)[:500] for line in found]
 
 

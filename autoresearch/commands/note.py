@@ -28,5 +28,10 @@ def note(
     journal.append(Path(spec.result_dir), f"note: {text}")
     events.append(rundir.events, "note", text=text[:1000])
     path = Path(spec.result_dir) / journal.NAME
-    output.emit("note", {"run": spec.run, "journal": str(path), "next": []}, as_json=as_json, lines=[f"noted in {path}"])
+    output.emit(
+        "note",
+        {"run": spec.run, "journal": str(path), "next": []},
+        as_json=as_json,
+        lines=[f"noted in {path}"],
+    )
     return 0

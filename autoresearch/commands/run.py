@@ -21,8 +21,6 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan
 from autoresearch.records.rundir import RunDir
 
-Duration = Annotated[str, typer.Option(metavar="DURATION", show_default=False)]
-
 
 def run(
     blueprint: Annotated[str, typer.Argument(metavar="BLUEPRINT", show_default=False)] = "",
@@ -30,10 +28,10 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Never ask (run never does; kept for scripts).")] = False,
-    first_step_timeout: Annotated[Duration, typer.Option(help="Limit to the first step; strict.")] = "",
-    max_time: Annotated[Duration, typer.Option(help="Limit in all.")] = "",
-    stall_timeout: Annotated[Duration, typer.Option(help="End it when no event came for so long.")] = "",
-    grace: Annotated[Duration, typer.Option(help="Between TERM and KILL.")] = "",
+    first_step_timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit to the first step; strict.")] = "",
+    max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
+    stall_timeout: Annotated[str, typer.Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
+    grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
     trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
     fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
@@ -85,8 +83,11 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
         ["with", f"{spec.interpreter} ({plan.resolved.interpreter_source})"],
         ["trainer", spec.trainer],
         ["metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else "none"],
-        ["limits", f"first step {output.duration(spec.limits.first_step_s)}, in all "
-         f"{output.duration(spec.limits.max_s)}, stall {stall}, grace {output.duration(spec.limits.grace_s)}"],
+        [
+            "limits",
+            f"first step {output.duration(spec.limits.first_step_s)}, in all "
+            f"{output.duration(spec.limits.max_s)}, stall {stall}, grace {output.duration(spec.limits.grace_s)}",
+        ],
         ["result_dir", spec.result_dir],
         ["run_dir", spec.run_dir],
         ["ledger", spec.ledger],
@@ -105,8 +106,12 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
         "interpreter": spec.interpreter,
         "trainer": spec.trainer,
         "metric": spec.objective.metric if spec.objective else None,
-        "limits": {"first_step_s": spec.limits.first_step_s, "max_s": spec.limits.max_s,
-                   "stall_s": spec.limits.stall_s, "grace_s": spec.limits.grace_s},
+        "limits": {
+            "first_step_s": spec.limits.first_step_s,
+            "max_s": spec.limits.max_s,
+            "stall_s": spec.limits.stall_s,
+            "grace_s": spec.limits.grace_s,
+        },
         "result_dir": spec.result_dir,
         "run_dir": spec.run_dir,
         "ledger": spec.ledger,
@@ -174,7 +179,10 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
         return
     rows = [
         ["run", spec.run],
-        ["ended", f"{end.ending.wording}, return code {end.returncode}, after {output.duration(end.duration_s)}"],
+        [
+            "ended",
+            f"{end.ending.wording}, return code {end.returncode}, after {output.duration(end.duration_s)}",
+        ],
         ["verdict", outcome.verdict.value],
         ["first step", "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"],
     ]

@@ -58,15 +58,25 @@ def _all(parts: Parts, *, as_json: bool) -> int:
         entry = found.entry
         ending = found.outcome.exit.ending.value if found.outcome else None
         living.append(
-            {"run": entry.run, "state": found.state.value, "ending": ending, "session": entry.session,
-             "result_dir": entry.result_dir, "run_dir": entry.run_dir}
+            {
+                "run": entry.run,
+                "state": found.state.value,
+                "ending": ending,
+                "session": entry.session,
+                "result_dir": entry.result_dir,
+                "run_dir": entry.run_dir,
+            }
         )
         lines.append(f"{entry.run}  {found.state.value}{' ' + ending if ending else ''}  {entry.result_dir}")
     shown = living[: output.MAX_LINES]
-    recent = [] if living else [
-        {"run": e.run, "session": e.session, "result_dir": e.result_dir, "run_dir": e.run_dir}
-        for e in parts.index.recent(5)
-    ]
+    recent = (
+        []
+        if living
+        else [
+            {"run": e.run, "session": e.session, "result_dir": e.result_dir, "run_dir": e.run_dir}
+            for e in parts.index.recent(5)
+        ]
+    )
     if not living:
         lines = ["nothing runs", *(f"{e['run']}  over  {e['result_dir']}" for e in recent)]
     first = living[0]["run"] if living else recent[0]["run"] if recent else ""

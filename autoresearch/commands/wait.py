@@ -11,13 +11,14 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.durations import parse_duration
 from autoresearch.core.run import RunState
 from autoresearch.errors import UsageError
-from autoresearch.records.events import last_seq
 from autoresearch.records.rundir import RunDir
 
 
 def wait(
     run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
-    seconds: Annotated[str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")] = "100s",
+    seconds: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
+    ] = "100s",
     since: Annotated[int, typer.Option(help="Return at once for events after this number.")] = -1,
     tail: Annotated[int, typer.Option(help="Lines of the log to add.")] = 5,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -27,6 +28,7 @@ def wait(
     from autoresearch.lab import sessions
     from autoresearch.lab.adopt import adopt
     from autoresearch.lab.watch import wait_for_news
+    from autoresearch.records.events import read as read_events
 
     try:
         limit = parse_duration(seconds)
@@ -35,7 +37,7 @@ def wait(
     parts = real_parts()
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
-    start = last_seq(rundir.events) if since < 0 else since
+    start = read_events(rundir.events)[1] if since < 0 else since
     if rundir.state() not in (RunState.ENDED, RunState.DEAD):
         news, upto = wait_for_news(rundir, since=start, seconds=limit)
     else:

@@ -66,11 +66,15 @@ def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
         failpoint("adopt.swept")
         now = clock()
         if identity is None:
-            ending, reason = Ending.LAUNCH_FAILED, "the command that launched it died before the Runner started"
+            ending, reason = (
+                Ending.LAUNCH_FAILED,
+                "the command that launched it died before the Runner started",
+            )
         else:
             ending = Ending.LOST
             reason = f"the Runner (pid {identity.get('pid')}) died without an exit record; {killed} processes of the run were ended"
         last = _last_sign(rundir, spec.created)
+        seen = _first_step(rundir)
         events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
         exit_record.write(
             rundir,
@@ -83,7 +87,8 @@ def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
                 ended=min(now, last),
                 duration_s=max(0.0, last - spec.created),
                 kill_sent=killed,
-                **_seen(rundir),
+                first_step_s=seen.s if seen else None,
+                first_step=seen.get("step") if seen else None,
             ),
         )
 
@@ -99,10 +104,6 @@ def _last_sign(rundir: RunDir, created: float) -> float:
     return max(times)
 
 
-def _seen(rundir: RunDir) -> dict[str, float | int | None]:
+def _first_step(rundir: RunDir) -> events.Event | None:
     """What the dead Runner had already reported about the first step."""
-    for event in events.read(rundir.events)[0]:
-        if event.event == "first_step":
-            step = event.fields.get("step")
-            return {"first_step_s": event.s, "first_step": step if isinstance(step, int) else None}
-    return {}
+    return next((e for e in events.read(rundir.events)[0] if e.event == "first_step"), None)

@@ -43,7 +43,8 @@ class Experiment:
         spec = sessions.spec_of(rundir)
         if rundir.state() not in (RunState.ENDED, RunState.DEAD):
             raise ConflictError(
-                f"{spec.run} still runs; only a run that is over can be repaired", fix=f"autoresearch wait {spec.run}"
+                f"{spec.run} still runs; only a run that is over can be repaired",
+                fix=f"autoresearch wait {spec.run}",
             )
         return spec
 

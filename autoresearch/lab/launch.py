@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -67,7 +66,10 @@ def _check_place(plan: Plan, parts: Parts) -> None:
     for finding in launcher.preflight():
         if finding.severity is Severity.ERROR:
             raise EnvironmentUnusable(
-                finding.message, code=finding.code, hint=finding.hint, fix=install_line() if finding.code == "no_tmux" else ""
+                finding.message,
+                code=finding.code,
+                hint=finding.hint,
+                fix=install_line() if finding.code == "no_tmux" else "",
             )
     if shutil.which("bash") is None:
         raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
@@ -124,9 +126,7 @@ def _entry(spec: RunSpec) -> Entry:
 def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
     """The records of an earlier run are moved aside, then the experiment log is the first thing made."""
     result_dir = Path(spec.result_dir)
-    aside = journal.set_aside(result_dir, own_outputs(spec))
-    journal.create(result_dir, spec)
-    for path in aside:
+    for path in journal.begin(result_dir, spec, own_outputs(spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
     for finding in plan.findings:
         journal.append(result_dir, str(finding))
@@ -258,7 +258,4 @@ def _await_report(rundir: RunDir, spec: RunSpec, *, clock: Callable[[], float] =
 
 def environment_left_behind(rundir: RunDir) -> None:
     """Remove the trainer's environment if the Runner never came to read it: it may hold secrets."""
-    try:
-        os.unlink(rundir.environment)
-    except FileNotFoundError:
-        pass
+    rundir.environment.unlink(missing_ok=True)

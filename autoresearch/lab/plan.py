@@ -15,7 +15,7 @@ from autoresearch.core.limits import Limits
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Source, Trainer
-from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.errors import BlueprintError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
@@ -110,9 +110,7 @@ def _spec(
     branch = ""
     if checkout:
         branch = fixed.branch if fixed else _free_branch(checkout, settings, campaign, slug)
-    sources = tuple(
-        replace(s, path=str((resolved.codebase / s.path).absolute())) for s in _sources(trainer, resolved)
-    )
+    sources = tuple(replace(s, path=str((resolved.codebase / s.path).absolute())) for s in _sources(trainer, resolved))
     return RunSpec(
         run=naming.run_id(slug, token),
         slug=slug,
@@ -157,9 +155,7 @@ def limits_of(resolved: Resolved, settings: Settings) -> Limits:
         first_step_s=blueprint.first_step_s
         if blueprint.first_step_given
         else settings.seconds("first_step_timeout") or Limits().first_step_s,
-        max_s=blueprint.max_time_s
-        if blueprint.max_time_given
-        else settings.seconds("max_time") or Limits().max_s,
+        max_s=blueprint.max_time_s if blueprint.max_time_given else settings.seconds("max_time") or Limits().max_s,
         stall_s=settings.seconds("stall_timeout"),
         grace_s=_or(settings.seconds("grace"), Limits().grace_s),
         first_step_cap_s=_or(settings.seconds("first_step_cap"), Limits().first_step_cap_s),
@@ -191,7 +187,14 @@ def _objective(trainer: Trainer, resolved: Resolved) -> Objective | None:
     return Objective(notes.metric, Direction.MINIMIZE if "loss" in notes.metric else Direction.MAXIMIZE)
 
 
-_DIRECTIONS = {"max": "maximize", "min": "minimize", "up": "maximize", "down": "minimize", "higher": "maximize", "lower": "minimize"}
+_DIRECTIONS = {
+    "max": "maximize",
+    "min": "minimize",
+    "up": "maximize",
+    "down": "minimize",
+    "higher": "maximize",
+    "lower": "minimize",
+}
 
 
 def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
@@ -204,7 +207,10 @@ def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
 
 
 def _sources(trainer: Trainer, resolved: Resolved) -> tuple[Source, ...]:
-    return trainer.sources(resolved.recipe_data)
+    """Declared files first, then those that the trainer is known to write."""
+    declared = resolved.blueprint.notes.source
+    known = trainer.sources(resolved.recipe_data)
+    return (*declared, *(s for s in known if s.path not in {d.path for d in declared}))
 
 
 def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: str) -> str:
@@ -220,12 +226,6 @@ def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: st
 
 
 def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[str, ...]) -> dict[str, str]:
-    missing = [n for n in resolved.blueprint.notes.requires_env if not environ.get(n)]
-    if missing:
-        raise UsageError(
-            f"{resolved.path}: the environment variable {missing[0]} is required and not set",
-            hint=f"export {missing[0]}=... before this command",
-        )
     env = {k: v for k, v in environ.items() if not k.startswith("AUTORESEARCH_RUN_")}
     env.update(resolved.blueprint.notes.env)
     if uuids:
@@ -236,7 +236,11 @@ def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[st
 def _recorded(env: Mapping[str, str], resolved: Resolved, uuids: tuple[str, ...]) -> dict[str, str]:
     """What the record holds: declared and required variables and the GPUs, secrets masked."""
     notes = resolved.blueprint.notes
-    names = [*notes.env, *notes.requires_env, *(["CUDA_VISIBLE_DEVICES"] if uuids or "CUDA_VISIBLE_DEVICES" in env else [])]
+    names = [
+        *notes.env,
+        *notes.requires_env,
+        *(["CUDA_VISIBLE_DEVICES"] if uuids or "CUDA_VISIBLE_DEVICES" in env else []),
+    ]
     return mask_environment({n: env[n] for n in names if n in env})
 
 

@@ -30,6 +30,7 @@ STEP_COLUMNS = (
     "grad_norm",
     "timing_s/step",
 )  # shown where a trainer has them, in this order; else its first few
+VALIDATION_PREFIXES = ("task_pass_rate@", "val-core/", "mean_reward", "eval_reward")  # shown before bookkeeping
 MAX_COLUMNS = 7
 
 
@@ -42,7 +43,8 @@ def render_results(
     steps, validations = measurement.steps, measurement.validations
     step_columns = _columns(steps, STEP_COLUMNS)
     first = (outcome.spec.objective.metric,) if outcome.spec.objective else ()
-    validation_columns = _columns(validations, first)
+    telling = sorted({n for r in validations for n in r.metrics if n.startswith(VALIDATION_PREFIXES)})
+    validation_columns = _columns(validations, (*first, *(n for n in telling if n not in first)))
     stride = max(1, math.ceil(len(steps) / MAX_ROWS))
     return render(
         "results.md.j2",
@@ -104,8 +106,14 @@ def _facts(outcome: Outcome) -> list[tuple[str, str]]:
         ("recipe", spec.recipe or "none"),
         ("codebase", spec.cwd),
         ("interpreter", spec.interpreter),
-        ("branch", f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none (see the experiment log)"),
-        ("parent", f"{spec.parent_branch or 'detached'} at {spec.parent_commit[:12]}" if spec.parent_commit else "none"),
+        (
+            "branch",
+            f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none (see the experiment log)",
+        ),
+        (
+            "parent",
+            f"{spec.parent_branch or 'detached'} at {spec.parent_commit[:12]}" if spec.parent_commit else "none",
+        ),
         ("seed", "not fixed by the recipe" if spec.seed is None else str(spec.seed)),
         ("session", spec.session),
         (
@@ -130,7 +138,10 @@ def _timing(outcome: Outcome) -> list[tuple[str, str]]:
         ("started", _stamp(end.started)),
         ("ended", _stamp(end.ended)),
         ("elapsed", _duration(end.duration_s)),
-        ("first step", "none" if end.first_step_s is None else f"step {end.first_step} after {_duration(end.first_step_s)}"),
+        (
+            "first step",
+            "none" if end.first_step_s is None else f"step {end.first_step} after {_duration(end.first_step_s)}",
+        ),
         ("peak memory of the process tree", _bytes(end.peak_memory_bytes)),
     ]
     if end.gpu_memory_bytes is not None:

@@ -34,7 +34,8 @@ def spec_of(rundir: RunDir) -> RunSpec:
         return spec_file.read(rundir)
     except OSError as error:
         raise NotFoundError(
-            f"{rundir.path}: the run directory is gone ({error.strerror})", hint="its row in the ledger remains"
+            f"{rundir.path}: the run directory is gone ({error.strerror})",
+            hint="its row in the ledger remains",
         ) from error
 
 
@@ -49,11 +50,7 @@ def close_session(rundir: RunDir, parts: Parts) -> bool:
     info = session_info(rundir)
     if info is None:
         return False
-    launcher = parts.launcher(info.socket)
-    if launcher.alive([info]).get(info.session) is not True:
-        return False
-    launcher.close(info)
-    return True
+    return parts.launcher(info.socket).close(info)
 
 
 def living(parts: Parts) -> list[Entry]:

@@ -29,11 +29,21 @@ class Key:
 
 
 KEYS = (
-    Key("first_step_timeout", f"{FIRST_STEP_S / 60:.0f}m", True, "time to the first step, unless the blueprint says"),
+    Key(
+        "first_step_timeout",
+        f"{FIRST_STEP_S / 60:.0f}m",
+        True,
+        "time to the first step, unless the blueprint says",
+    ),
     Key("max_time", f"{MAX_TIME_S / 3600:.0f}h", True, "time in all, unless the blueprint says"),
     Key("stall_timeout", "", True, "end a run without a new event for so long; empty: only report"),
     Key("grace", f"{GRACE_S:.0f}s", True, "between TERM and KILL"),
-    Key("first_step_cap", f"{FIRST_STEP_CAP_S / 3600:.0f}h", True, "how long boot and validation may hold the first-step clock"),
+    Key(
+        "first_step_cap",
+        f"{FIRST_STEP_CAP_S / 3600:.0f}h",
+        True,
+        "how long boot and validation may hold the first-step clock",
+    ),
     Key("tmux_socket", "", False, "tmux socket name or path; empty: the default server"),
     Key("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
     Key("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),

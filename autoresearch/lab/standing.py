@@ -67,8 +67,8 @@ def boot_id() -> str:
 
 def last_readings(log: Path, spec: RunSpec) -> tuple[Reading | None, Reading | None]:
     """The last training step and the last validation in the tail of a log."""
+    from autoresearch.core.lines import logical_lines
     from autoresearch.trainers import registry
-    from autoresearch.trainers.lines import logical_lines
 
     trainer = registry.by_name(spec.trainer)
     step: Reading | None = None
@@ -100,8 +100,8 @@ def tail(path: Path, limit: int) -> bytes:
 
 def tail_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log as they may be shown to anybody: no escapes, no secrets, bounded."""
+    from autoresearch.core.lines import logical_lines
     from autoresearch.records.secrets import mask_text
-    from autoresearch.trainers.lines import logical_lines
 
     lines = list(logical_lines(tail(path, TAIL_BYTES)))[-count:]
     return [mask_text(line)[:500] for line in lines]
@@ -126,7 +126,9 @@ def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
         "metric_value": metrics.get(name) if name else None,
         "elapsed_s": round(now.elapsed_s, 3),
         "deadline_s": round(now.left_s, 3),
-        "first_step_left_s": now.first_step_left_s if now.first_step_left_s is None else round(now.first_step_left_s, 3),
+        "first_step_left_s": now.first_step_left_s
+        if now.first_step_left_s is None
+        else round(now.first_step_left_s, 3),
         "branch": spec.branch or None,
         "session": spec.session,
         "result_dir": spec.result_dir,

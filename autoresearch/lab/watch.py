@@ -6,7 +6,6 @@ slow poll stands beside inotify because events do not cross network file systems
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from collections.abc import Iterable
@@ -20,7 +19,19 @@ from autoresearch.records.rundir import RunDir
 POLL_S = 30.0  # where inotify works; it only catches what a network file system hides
 BLIND_POLL_S = 1.0  # where it does not
 WAKING = frozenset(
-    {"first_step", "error", "nan", "stall", "limit", "stopping", "ended", "killed", "recorded", "lost", "launch_failed"}
+    {
+        "first_step",
+        "error",
+        "nan",
+        "stall",
+        "limit",
+        "stopping",
+        "ended",
+        "killed",
+        "recorded",
+        "lost",
+        "launch_failed",
+    }
 )
 
 
@@ -52,10 +63,10 @@ class Watcher:
     @staticmethod
     def _look(rundir: RunDir) -> tuple[int, bool]:
         try:
-            size = os.stat(rundir.events).st_size
+            size = rundir.events.stat().st_size
         except OSError:
             size = 0
-        return size, os.path.exists(rundir.exit_record)
+        return size, rundir.exit_record.exists()
 
     def wait(self, timeout: float) -> list[RunDir]:
         """Sleep until a run changes or `timeout` seconds are over; returns the runs that changed."""

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from autoresearch.launchers.tmux_session import (
     attach_line,
     keeper_session,
     new_session,
+    release_server,
     socket_flags,
 )
 
@@ -45,6 +46,8 @@ KEEPER_S = 20  # the session that holds a new server open ends by itself after s
 _NO_SERVER = re.compile(
     r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)"
 )
+_EXITING = re.compile("server exited|lost server")  # it went while it was asked; what was asked is not done
+_NO_PANE = re.compile("no current target|no sessions")  # a server without a session has its own words
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _INSTALL = {
     "apt-get": "sudo apt-get install -y tmux",
@@ -111,9 +114,10 @@ class TmuxLauncher:
         run directory to say.
         """
         _check(session, argv, cwd, environment)
-        require_tmux()
         command = new_session(session, argv, cwd, environment)
         answer = self._ask(*command)
+        if not answer.ok:
+            require_tmux()  # asked for only now: it costs as much as half a session
         if answer.absent:
             with self._server():
                 answer = self._ask(*command)
@@ -135,14 +139,23 @@ class TmuxLauncher:
                 states[info.session] = None if panes is None else any(pane.runs(info) for pane in panes)
         return states
 
-    def close(self, info: SessionInfo) -> None:
-        """End this one session if it still exists; what runs in it gets SIGHUP.
+    def exists(self, info: SessionInfo) -> bool:
+        """Whether the session can be looked at: a pane stays readable after its run.
 
         Raises EnvironmentUnusable where the server cannot be asked.
         """
-        there = TmuxLauncher(info.socket)
-        if any(pane.is_of(info) for pane in there._known_panes({info.server_pid})):
-            there._ask("kill-session", "-t", info.session_id)
+        panes = TmuxLauncher(info.socket)._known_panes({info.server_pid})
+        return any(pane.is_of(info) for pane in panes)
+
+    def close(self, info: SessionInfo) -> bool:
+        """End this one session, what runs in it gets SIGHUP; False where it is gone already.
+
+        Raises EnvironmentUnusable where the server cannot be asked.
+        """
+        if not self.exists(info):
+            return False
+        TmuxLauncher(info.socket)._ask("kill-session", "-t", info.session_id, ";", *release_server())
+        return True
 
     def attach_line(self, info: SessionInfo) -> str:
         """The line that a person types to see the session; good in any shell."""
@@ -160,7 +173,6 @@ class TmuxLauncher:
 
         Raises EnvironmentUnusable where there is no usable tmux or the server does not answer.
         """
-        require_tmux()
         first: dict[str, Pane] = {}
         for pane in sorted(self._known_panes(), key=lambda p: int(p.pane_id[1:])):
             if naming.SESSION.match(pane.session):
@@ -185,10 +197,11 @@ class TmuxLauncher:
             message = f"there is a tmux session {session} already"
             hint = f"look at it: {attach_line(self.socket, session)}"
             raise ConflictError(message, code="session_exists", hint=hint)
-        if not answer.ok or not answer.lines:
+        announced = [pane for pane in Pane.read(answer.lines) if pane.session == session]
+        if not answer.ok or not announced:
             message = f"tmux could not start session {session}: {answer.error or 'it gave no reason'}"
             raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
-        info = self._info(Pane.read(answer.lines[0]))
+        info = self._info(announced[0])
         if not self._ask("has-session", "-t", info.session_id).ok:
             message = f"tmux said that session {session} was started, but it is gone"
             raise EnvironmentUnusable(message, code="session_lost", hint=sandbox.REMEDY)
@@ -197,6 +210,7 @@ class TmuxLauncher:
     def _known_panes(self, server_pids: Iterable[int] = ()) -> list[Pane]:
         panes = self._panes(server_pids)
         if panes is None:
+            require_tmux()
             message = "the tmux server cannot be reached"
             raise EnvironmentUnusable(message, code="tmux_unreachable", hint="see `autoresearch doctor`")
         return panes
@@ -213,8 +227,8 @@ class TmuxLauncher:
             if answer.absent:
                 return None
         if not answer.ok:
-            return [] if answer.absent else None
-        return [Pane.read(line) for line in answer.lines]
+            return [] if answer.absent or _NO_PANE.search(answer.error) else None
+        return Pane.read(answer.lines)
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[None]:
@@ -230,8 +244,7 @@ class TmuxLauncher:
         unwanted = {MARKER, "TMUX", "TMUX_PANE", *sandbox.AGENT_MARKERS}
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # the caller's next call says why
             subprocess.run(
-                keeper_session(self.socket, keeper, KEEPER_S),
-                executable=shutil.which("tmux"),  # its path may hold one of the words, so argv[0] does not
+                keeper_session(self.socket, keeper, KEEPER_S),  # "tmux": its path may hold such a word
                 env={name: value for name, value in os.environ.items() if name not in unwanted},
                 cwd="/",  # a daemon should not keep a directory busy
                 stdin=subprocess.DEVNULL,
@@ -246,14 +259,21 @@ class TmuxLauncher:
 
     def _ask(self, *arguments: str) -> _Answer:
         """One tmux call that never starts a server; an error or a silent server is an answer too."""
-        said: list[_Answer] = []
-        # libtmux waits without a limit, and a stopped server never answers
-        thread = threading.Thread(target=lambda: said.append(_call(self.socket, arguments)), daemon=True)
-        thread.start()
-        thread.join(ANSWER_S)
-        if thread.is_alive():
-            _end_child_of(thread)
-        return said[0] if said else _Answer(124, error=f"no answer within {ANSWER_S:.0f} s")
+        answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
+        if _EXITING.search(answer.error):
+            answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
+        return answer
+
+
+def _within(seconds: float, call: Callable[[], _Answer]) -> _Answer:
+    """The answer of a call, or that there was none: libtmux itself waits for ever."""
+    said: list[_Answer] = []
+    thread = threading.Thread(target=lambda: said.append(call()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        _end_child_of(thread)
+    return said[0] if said else _Answer(124, error=f"no answer within {seconds:.0f} s")
 
 
 def _call(socket: str, arguments: Sequence[str]) -> _Answer:
@@ -272,11 +292,13 @@ def _call(socket: str, arguments: Sequence[str]) -> _Answer:
 
 
 def _end_child_of(thread: threading.Thread) -> None:
-    """End the tmux client that this thread waits for, so that no stuck client stays behind."""
+    """End the tmux client that this thread waits for, so that no stuck client stays behind.
+
+    The thread itself goes on until the server lets go of the pipe that the client handed to it.
+    """
     with contextlib.suppress(OSError):
         for pid in Path(f"/proc/self/task/{thread.native_id}/children").read_text().split():
             os.kill(int(pid), signal.SIGKILL)
-    thread.join(1.0)
 
 
 def _mend_socket(server_pid: int) -> bool:

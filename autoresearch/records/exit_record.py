@@ -44,7 +44,9 @@ def read(rundir: RunDir) -> ExitRecord | None:
     data = read_json(rundir.exit_record)
     if data is None:
         return None
-    known: dict[str, Any] = {k: v for k, v in data.items() if k in ExitRecord.__dataclass_fields__ and v is not None}
+    known: dict[str, Any] = {
+        k: v for k, v in data.items() if k in ExitRecord.__dataclass_fields__ and v is not None
+    }
     known["ending"] = Ending(data["ending"])
     known["run"] = str(data.get("run", ""))
     known["reason"] = str(data.get("reason") or "")

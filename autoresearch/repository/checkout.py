@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.repository.git import Git, GitFailed
+from autoresearch.repository.git import LIST, Git, GitFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _ignored(checkout: Checkout, directory: Path) -> bool:
     with checkout.git.start("check-ignore", "-q", "--", place) as asked:
         if asked.finish()[0] != 0:
             return False
-    return not checkout.git.run("ls-files", "-z", "--", place)  # files added by force make it theirs
+    return not checkout.git.run(*LIST, "--", place)  # files added by force make it theirs
 
 
 def _reason(directory: Path, failure: GitFailed) -> str:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shlex
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +32,7 @@ SETTINGS = (
     "core.safecrlf=false",  # its warning is fatal when "true"; nothing of the user's is rewritten
     "i18n.commitEncoding=UTF-8",
 )
+LIST = ("--literal-pathspecs", "ls-files", "-z")  # names are names, not patterns
 FLAGS = tuple(part for setting in SETTINGS for part in ("-c", setting))
 
 # What of GIT_* is the user's configuration or name. The rest says "another repository" (GIT_DIR,
@@ -93,13 +97,14 @@ class Git:
             environment["GIT_INDEX_FILE"] = str(self.index)
         environment.update(extra or {})
         try:
-            process = subprocess.Popen(
+            process = _Process(
                 ["git", *FLAGS, *arguments],
                 cwd=self.cwd,
                 env=environment,
                 stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                process_group=0,  # filters and submodule commands of git end with it
             )
         except OSError as error:
             raise _cannot_start(self.cwd, arguments, error) from error
@@ -108,14 +113,14 @@ class Git:
                 yield Running(process, ("git", *arguments), feed, self.timeout_s)
             finally:
                 if process.poll() is None:
-                    process.kill()
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     """A git process that was started."""
 
-    process: subprocess.Popen[bytes]
+    process: _Process
     command: tuple[str, ...]
     feed: bytes | None
     timeout_s: float
@@ -125,9 +130,8 @@ class Running:
         try:
             out, err = self.process.communicate(self.feed, self.timeout_s)
         except subprocess.TimeoutExpired as error:
-            self.process.kill()
-            self.process.communicate()
-            raise GitFailed(self.command, -9, f"no answer within {self.timeout_s:.0f} s") from error
+            said = f"no answer within {self.timeout_s:.0f} s"
+            raise GitFailed(self.command, -signal.SIGKILL, said) from error
         return self.process.returncode, out, err.decode("utf-8", "backslashreplace")
 
     def stdout(self) -> bytes:
@@ -136,6 +140,21 @@ class Running:
         if status:
             raise GitFailed(self.command, status, err)
         return out
+
+
+class _Process(subprocess.Popen[bytes]):
+    """A process whose end is noticed at once: with a time limit, the standard `wait` naps and looks."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status; TimeoutExpired where the limit passes first."""
+        if sys.platform == "linux" and timeout is not None and self.returncode is None:
+            with contextlib.suppress(OSError):  # an old kernel: then it naps
+                fd = os.pidfd_open(self.pid)
+                try:
+                    select.select([fd], [], [], timeout)
+                finally:
+                    os.close(fd)
+        return super().wait(timeout)
 
 
 def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -147,7 +166,6 @@ def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     }
     environment |= {
         "GIT_OPTIONAL_LOCKS": "0",  # else even `git status` rewrites the user's index
-        "GIT_LITERAL_PATHSPECS": "1",  # file names are names, not patterns
         "GIT_TERMINAL_PROMPT": "0",
         "LC_ALL": "C",  # messages are matched
     }
@@ -169,7 +187,7 @@ def _hint(stderr: str) -> str:
     said = stderr.lower()
     if "dubious ownership" in said:
         return "the repository belongs to another user; add it to git's safe.directory if you trust it"
-    if "permission" in said or "read-only file system" in said:
+    if any(sign in said for sign in ("permission", "read-only file system", "unable to create directory")):
         return "the repository cannot be written; the run can go on without a branch"
     if "no space left" in said or "quota" in said or "file too large" in said:
         return "the disk is full; free some space"

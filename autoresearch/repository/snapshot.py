@@ -7,6 +7,7 @@ only objects are added, which nothing refers to until a branch is claimed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,10 @@ from pathlib import Path
 from autoresearch.errors import UsageError
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.checkout import Checkout
-from autoresearch.repository.git import Git, GitFailed
+from autoresearch.repository.git import LIST, Git, GitFailed
+from autoresearch.repository.piles import LeftOut, Pin, Survey, own_screen
 from autoresearch.repository.private_index import private_index
-from autoresearch.repository.survey import MAX_BYTES, LeftOut, Pin, Survey, look, own_screen
+from autoresearch.repository.survey import MAX_BYTES, look
 
 ATTEMPTS = 3  # files come and go while we look
 
@@ -45,9 +47,11 @@ def snapshot(
     parent: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Snapshot:
-    """Commit what is on disk, with `extra` files (path in the tree -> content), on `parent` (default HEAD).
+    """Commit what is on disk, with `extra` files, on `parent` (default HEAD).
 
-    Raises GitFailed where the repository cannot be read or written, UsageError for an impossible path.
+    `extra` maps paths in the tree to content that must be there, whatever is ignored or left out; where
+    git takes the very file anyway, it goes git's way (filters, mode). Raises GitFailed where the
+    repository cannot be read or written, UsageError for an impossible path.
     """
     own = own_screen(checkout, tuple(leave_out), max_bytes)
     for attempt in range(1, ATTEMPTS + 1):
@@ -55,12 +59,13 @@ def snapshot(
             found = look(git, own)
             failpoint("repository.surveyed")
             try:
-                _fill(git, found, extra or {})
+                _fill(git, found, _missing(git, found, extra or {}))
             except GitFailed:
                 if attempt == ATTEMPTS:
                     raise
                 continue
-            tree = git.line("write-tree")
+            # Blobs were just written or staged by git itself; to look for each is a quarter of the time.
+            tree = git.line("write-tree", "--missing-ok")
         failpoint("repository.tree")
         above = found.head if parent is None else parent
         commit = _commit(checkout.git, tree, above, message)
@@ -69,23 +74,42 @@ def snapshot(
     raise AssertionError("unreachable")
 
 
-def _fill(git: Git, found: Survey, extra: Mapping[str, bytes]) -> None:
+def _fill(git: Git, found: Survey, extra: Mapping[bytes, bytes]) -> None:
     """Bring the private index to what is on disk; blobs go into the repository."""
     pins = list(found.pins)
-    given = {_inside(path) for path in extra}
     for path, content in extra.items():
         oid = git.line("hash-object", "-w", "--stdin", feed=content)
-        pins.append(Pin("100644", oid, _inside(path)))
+        pins.append(Pin("100644", oid, path))
     if pins:
         # Removals first, and without a look at the disk: a tracked directory may be a link by now.
         lines = sorted(pins, key=lambda pin: pin.mode != "0")
         git.run("update-index", "-z", "--index-info", feed=b"".join(pin.line for pin in lines))
     failpoint("repository.pinned")
-    take = [path for path in found.take if path not in given]
+    take = [path for path in found.take if path not in extra]
     if take:
         command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
         git.run(*command, feed=b"\0".join(take))
     failpoint("repository.filled")
+
+
+def _missing(git: Git, found: Survey, extra: Mapping[str, bytes]) -> dict[bytes, bytes]:
+    """Those extra files that the tree would not hold, or not with this content."""
+    missing = {_inside(path): content for path, content in extra.items()}
+    same = {path for path, content in missing.items() if _on_disk(git, path) == content}
+    tracked = same.difference(found.take)
+    if tracked:
+        names = map(os.fsdecode, tracked)
+        tracked.intersection_update(git.run(*LIST, "--", *names).split(b"\0"))
+    covered = (tracked | same.intersection(found.take)).difference(pin.path for pin in found.pins)
+    return {path: content for path, content in missing.items() if path not in covered}
+
+
+def _on_disk(git: Git, path: bytes) -> bytes | None:
+    place = Path(os.fsdecode(os.fsencode(git.cwd) + b"/" + path))
+    try:
+        return None if place.is_symlink() else place.read_bytes()
+    except OSError:
+        return None
 
 
 def _inside(path: str) -> bytes:

@@ -17,7 +17,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", 
 
 import numpy as np  # noqa: E402
 
-from autoresearch.tinygrpo.recipe import RecipeError  # noqa: E402
+from autoresearch.tinygrpo.recipe import RecipeError, keys_as_markdown  # noqa: E402
 from autoresearch.tinygrpo.recipe_file import read_recipe  # noqa: E402
 from autoresearch.tinygrpo.report import open_report  # noqa: E402
 from autoresearch.tinygrpo.training import train  # noqa: E402
@@ -40,7 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="KEY=VALUE",
         help="keys that win over the file's",
     )
+    parser.add_argument(
+        "--keys", action="store_true", help="print what a recipe may say, as a markdown table"
+    )
     options = parser.parse_args(arguments)
+    if options.keys:
+        print(keys_as_markdown())
+        return 0
     try:
         recipe = read_recipe(options.conf, options.set)
         # A run that diverges says so in its metrics; numpy's warnings would only repeat it.

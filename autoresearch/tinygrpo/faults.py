@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from typing import NoReturn
 
 from autoresearch.tinygrpo.recipe import Recipe
@@ -22,8 +23,10 @@ OOM_MESSAGE = (
 )
 
 
-def strike(recipe: Recipe, step: int) -> None:
+def strike(recipe: Recipe, step: int, say: Callable[[str], None]) -> None:
     """Do what `fault` says if its step has come; step 0 is the moment before the first validation.
+
+    A fault that leaves no other trace first says that it strikes.
 
     `nan` and `slow` strike elsewhere: see `poisons` and `seconds_of_sleep`.
     """
@@ -35,11 +38,14 @@ def strike(recipe: Recipe, step: int) -> None:
         case "crash":
             raise RuntimeError(f"simulated by tinygrpo, `fault: crash` at step {step}")
         case "hang":
+            say(f"simulated fault: hang at step {step}")
             _sleep_for_ever()
         case "ignore_term":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            say(f"simulated fault: SIGTERM ignored and hang at step {step}")
             _sleep_for_ever()
         case "kill":
+            say(f"simulated fault: SIGKILL at step {step}")
             os.kill(os.getpid(), signal.SIGKILL)
 
 

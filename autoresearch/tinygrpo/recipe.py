@@ -1,7 +1,7 @@
 """What a recipe may say: every key with its default, its range and its meaning.
 
 The dataclass is the only list of keys. Reading a file (`recipe_file`), the error messages and the table in
-`docs/tinygrpo.md` are all derived from it.
+`docs/tinygrpo.md` all follow from it.
 """
 
 from __future__ import annotations
@@ -143,3 +143,14 @@ class Recipe:
 
 RULES: dict[str, Rule] = {f.name: f.metadata["rule"] for f in fields(Recipe)}
 """The rule of every key, in the order of the dataclass."""
+
+
+def keys_as_markdown() -> str:
+    """A markdown table of all keys, as `--keys` prints it and `docs/tinygrpo.md` holds it."""
+    defaults = Recipe()
+    rows = ["| key | default | accepts | meaning |", "|---|---|---|---|"]
+    for key, rule in RULES.items():
+        value = getattr(defaults, key)
+        text = str(value).lower() if isinstance(value, bool) else str(value) or '""'
+        rows.append(f"| `{key}` | `{text}` | {rule.wanted()} | {rule.meaning} |")
+    return "\n".join(rows)

@@ -68,7 +68,7 @@ def nearest_key(key: str) -> str:
     name = key.lower().replace("-", "_")
     if name in FOREIGN_NAMES:
         return FOREIGN_NAMES[name]
-    return max(RULES, key=lambda valid: difflib.SequenceMatcher(None, name, valid).ratio())
+    return max(RULES, key=lambda valid: (name in valid, difflib.SequenceMatcher(None, name, valid).ratio()))
 
 
 def _file_entries(path: Path) -> Iterator[Entry]:

@@ -79,7 +79,10 @@ def answer_mask(answers: Ints, end: int) -> Bools:
 def split_prompts(task: Task, train: int, validation: int, rng: np.random.Generator) -> Split:
     """Distinct prompts, dealt to training and validation. Raises RecipeError if the task has too few."""
     wanted = train + validation
-    distinct = np.unique(task.prompts(20 * wanted, rng), axis=0)
+    drawn = task.prompts(20 * wanted, rng)
+    # One number per prompt: unique numbers are found many times faster than unique rows.
+    digits = task.sizes.prompt_alphabet ** np.arange(task.sizes.prompt_slots)[::-1]
+    distinct = drawn[np.unique(drawn @ digits, return_index=True)[1]]
     if len(distinct) < wanted:
         raise RecipeError(
             f"'train_prompts' + 'val_tasks' is {wanted}, but {task.name} has only {len(distinct)} prompts."

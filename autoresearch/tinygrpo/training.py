@@ -26,12 +26,13 @@ def train(recipe: Recipe, report: Report) -> None:
     finite (`on_nan`), and what the fault raises.
     """
     report.config()
-    faults.strike(recipe, 0)
+    faults.strike(recipe, 0, report.say)
     learner = make_learner(recipe)
     last = _validate_now(learner, recipe, report, 0) if recipe.val_before_train else {}
     started = time.monotonic()
     stopped_by = "total_steps"
     for step in range(1, recipe.total_steps + 1):
+        faults.strike(recipe, step, report.say)
         metrics = train_step(learner, recipe, step)
         report.training(step, metrics)
         _refuse_non_finite(metrics, recipe, step)
@@ -56,7 +57,6 @@ def _identity(learner: Learner, recipe: Recipe) -> dict[str, object]:
 def train_step(learner: Learner, recipe: Recipe, step: int) -> Metrics:
     """Sample, learn, and say how it went. Times are in seconds, throughput in tokens per second."""
     began = time.perf_counter()
-    faults.strike(recipe, step)
     rollout = roll_out(learner, recipe)
     sampled = time.perf_counter()
     batch = _poisoned(rollout.batch) if faults.poisons(recipe, step) else rollout.batch

@@ -1,6 +1,6 @@
 """`make bench`: every claim about speed and memory, side by side in one run, as ratios.
 
-    python -m tests.bench [NAME ...] [--repeats N] [--write docs/benchmarks.md]
+python -m tests.bench [NAME ...] [--repeats N] [--write docs/benchmarks.md]
 """
 
 from __future__ import annotations

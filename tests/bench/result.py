@@ -26,7 +26,9 @@ class Result:
 
     @property
     def ratios(self) -> list[float]:
-        return [a / b for a, b in zip(self.ours, self.theirs, strict=True)] if self.theirs else list(self.ours)
+        return (
+            [a / b for a, b in zip(self.ours, self.theirs, strict=True)] if self.theirs else list(self.ours)
+        )
 
     @property
     def met(self) -> bool:

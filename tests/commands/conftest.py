@@ -18,7 +18,7 @@ import pytest
 
 REPO = Path(__file__).parents[2]
 
-TRAINER = '''
+TRAINER = """
 import os, signal, subprocess, sys, time
 mode = sys.argv[1] if len(sys.argv) > 1 else "ok"
 def step(n, extra=""):
@@ -42,6 +42,8 @@ if mode in ("long", "tree", "stubborn"):
     for n in range(2, 6000):
         time.sleep(0.1)
         step(n)
+if mode == "hang":
+    time.sleep(600)
 if mode == "kill":
     os.kill(os.getpid(), 9)
 step(2)
@@ -50,7 +52,7 @@ if mode == "no_metric":
     pass
 if mode.startswith("rc"):
     sys.exit(int(mode[2:]))
-'''
+"""
 
 BLUEPRINT = """# {title}
 

@@ -12,10 +12,23 @@ from typing import Any
 
 import pytest
 
-NEMO = (
-    "index branch parent_commit commit recipe metric_name metric_value memory_gb elapsed_min "
-    "launcher job_id command log_path status description"
-).split()
+NEMO = [
+    "index",
+    "branch",
+    "parent_commit",
+    "commit",
+    "recipe",
+    "metric_name",
+    "metric_value",
+    "memory_gb",
+    "elapsed_min",
+    "launcher",
+    "job_id",
+    "command",
+    "log_path",
+    "status",
+    "description",
+]
 
 
 def rows(ledger: str) -> list[dict[str, str]]:
@@ -29,17 +42,38 @@ def flag(result_dir: str) -> dict[str, Any]:
 
 def test_a_run_ends_with_its_records(bench: Any) -> None:
     payload = bench.json("run", bench.blueprint("ok"))
-    assert {"run", "state", "ending", "returncode", "verdict", "metrics", "branch", "result_dir", "log_path",
-            "ledger", "next"} <= set(payload)
+    assert {
+        "run",
+        "state",
+        "ending",
+        "returncode",
+        "verdict",
+        "metrics",
+        "branch",
+        "result_dir",
+        "log_path",
+        "ledger",
+        "next",
+    } <= set(payload)
     assert (payload["state"], payload["ending"], payload["returncode"], payload["verdict"]) == (
-        "ended", "finished", 0, "keep")
+        "ended",
+        "finished",
+        0,
+        "keep",
+    )
     assert payload["metrics"]["task_pass_rate@1"] == 0.5
     result_dir = Path(payload["result_dir"])
     log = (result_dir / "experiment_log.md").read_text()
     assert "python trainer.py ok" in log and "first step" in log and "verdict: keep" in log
     assert log.index("python trainer.py ok") < log.index("first step")
     results = (result_dir / "results.md").read_text()
-    for words in ("See what ok does.", "## Validation", "## Training", "critic/rewards/mean", "task_pass_rate@1"):
+    for words in (
+        "See what ok does.",
+        "## Validation",
+        "## Training",
+        "critic/rewards/mean",
+        "task_pass_rate@1",
+    ):
         assert words in results
     assert flag(payload["result_dir"])["ending"] == "finished"
     (row,) = rows(payload["ledger"])
@@ -59,7 +93,11 @@ def test_the_branch_holds_exactly_the_code_that_ran(bench: Any) -> None:
     index = (bench.repo / ".git" / "index").read_bytes()
     payload = bench.json("run", blueprint)
     assert (bench.repo / ".git" / "index").read_bytes() == index
-    assert (bench.git("status", "--porcelain"), bench.git("rev-parse", "HEAD"), bench.git("stash", "list")) == before
+    assert (
+        bench.git("status", "--porcelain"),
+        bench.git("rev-parse", "HEAD"),
+        bench.git("stash", "list"),
+    ) == before
     names = bench.git("ls-tree", "-r", "--name-only", payload["branch"]).split("\n")
     assert sorted(names) == ["exp.md", "new_module.py", "trainer.py"]
     assert bench.git("show", f"{payload['branch']}:trainer.py").endswith("# uncommitted")
@@ -77,7 +115,7 @@ def test_the_branch_holds_exactly_the_code_that_ran(bench: Any) -> None:
         ("silent", ("--first-step-timeout", "1s", "--grace", "1s"), 11, "first_step_timeout", 143),
         ("tree", ("--max-time", "2s", "--grace", "1s"), 12, "max_time", 143),
         ("stubborn", ("--max-time", "2s", "--grace", "1s"), 12, "max_time", 137),
-        ("long", ("--stall-timeout", "20ms", "--grace", "1s"), 10, "stalled", 143),
+        ("hang", ("--stall-timeout", "1s", "--grace", "1s"), 10, "stalled", 143),
     ],
 )
 def test_every_ending_is_told_apart(
@@ -88,7 +126,7 @@ def test_every_ending_is_told_apart(
     assert flag(payload["result_dir"])["ending"] == ending
     (row,) = rows(payload["ledger"])
     assert row["ending"] == ending and row["returncode"] == str(returncode)
-    assert bench.carriers() == []
+    bench.until(lambda: not bench.carriers())  # the Runner's own collector may just be finding nothing to do
 
 
 def test_a_crash_is_explained(bench: Any) -> None:
@@ -138,7 +176,10 @@ def test_two_commands_on_one_blueprint_at_once_make_one_run(bench: Any) -> None:
     both = [
         subprocess.Popen(
             [sys.executable, "-m", "autoresearch", "run", str(blueprint), "--detach", "--json"],
-            env=bench.env, cwd=bench.repo, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            env=bench.env,
+            cwd=bench.repo,
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
         )
         for _ in range(2)
     ]
@@ -212,7 +253,7 @@ def test_prepare_and_cleanup_run_under_the_runner(bench: Any) -> None:
 def test_environment_is_passed_and_masked(bench: Any) -> None:
     notes = "- env: FLAVOUR=sweet\n- requires_env: MY_API_KEY\n"
     blueprint = bench.blueprint("ok", notes=notes, command="env && python trainer.py ok")
-    refused = bench.json("run", blueprint, check=2)
+    refused = bench.json("run", blueprint, check=3)
     assert "MY_API_KEY" in refused["error"]["message"]
     payload = bench.json("run", blueprint, MY_API_KEY="sk-very-secret-0123456789abcdef")
     log = Path(payload["log_path"]).read_text()
@@ -226,12 +267,22 @@ def test_environment_is_passed_and_masked(bench: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["with space", "qu'ote\"s", "semi;colon", "$(touch pwned)", "new\nline", "ünïcødé", "dot.colon:", "x" * 300]
+    "name",
+    [
+        "with space",
+        "qu'ote\"s",
+        "semi;colon",
+        "$(touch pwned)",
+        "new\nline",
+        "ünïcødé",
+        "dot.colon:",
+        "x" * 300,
+    ],
 )
 def test_names_are_never_interpreted(bench: Any, name: str) -> None:
     result_dir = bench.root / ("results " + name.replace("\n", " ")[:100])
     title = name.replace("\n", " ")
-    payload = bench.json("run", bench.blueprint("ok", title=title, result_dir=str(result_dir)))
+    payload = bench.json("run", bench.blueprint("ok", title=title, result_dir=f"`{result_dir}`"))
     assert payload["ending"] == "finished"
     assert payload["result_dir"] == str(result_dir)
     assert not list(bench.root.rglob("pwned"))

@@ -14,7 +14,9 @@ def test_the_published_cadence(looks: int, seconds: float) -> None:
     assert nap(looks) == seconds
 
 
-@pytest.mark.parametrize(("looks", "limit", "seconds"), [(5, 310.0, 310.0), (0, 31.0, 30.0), (3, 0.0, 0.0), (3, -5.0, 0.0)])
+@pytest.mark.parametrize(
+    ("looks", "limit", "seconds"), [(5, 310.0, 310.0), (0, 31.0, 30.0), (3, 0.0, 0.0), (3, -5.0, 0.0)]
+)
 def test_a_nap_never_sleeps_through_a_limit(looks: int, limit: float, seconds: float) -> None:
     assert nap(looks, until_limit_s=limit) == seconds
 

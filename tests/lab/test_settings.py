@@ -22,7 +22,9 @@ def test_each_layer_wins_over_the_one_below(tmp_path: Path) -> None:
     (tmp_path / "autoresearch.yaml").write_text("max_time: 3h\ngrace: 5s\nfirst_step_timeout: 1m\n")
     environ = {"AUTORESEARCH_GRACE": "7s", "AUTORESEARCH_FIRST_STEP_TIMEOUT": "2m"}
     found = settings.load(tmp_path, environ=environ, flags={"first_step_timeout": "3m", "max_time": ""})
-    assert [(found.seconds(n), found.values[n].source.split()[0]) for n in ("max_time", "grace", "first_step_timeout")] == [
+    assert [
+        (found.seconds(n), found.values[n].source.split()[0]) for n in ("max_time", "grace", "first_step_timeout")
+    ] == [
         (3 * 3600, str(tmp_path / "autoresearch.yaml")),
         (7, "environment"),
         (180, "flag"),
@@ -40,7 +42,12 @@ def test_the_file_is_found_from_below_but_not_beyond_the_repository(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("max_tim: 3h\n", "max_tim"), ("max_time: soon\n", "max_time"), ("- a\n- b\n", "autoresearch.yaml"), ("a: [\n", "autoresearch.yaml")],
+    [
+        ("max_tim: 3h\n", "max_tim"),
+        ("max_time: soon\n", "max_time"),
+        ("- a\n- b\n", "autoresearch.yaml"),
+        ("a: [\n", "autoresearch.yaml"),
+    ],
 )
 def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "autoresearch.yaml").write_text(text)

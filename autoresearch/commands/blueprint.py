@@ -1,0 +1,167 @@
+"""`autoresearch blueprint new|check|schema`: make, lint and describe blueprints."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.core.blueprint_fields import BlueprintFields, fields_from
+from autoresearch.core.finding import Severity
+from autoresearch.errors import BlueprintError, ConflictError
+
+QUESTIONS = (
+    ("purpose", "Why is it run, and how does it differ from others?"),
+    ("codebase_dir", "In which directory?"),
+    ("launch_command", "With which command?"),
+    ("yaml_path", "Which recipe does it read (empty: none)?"),
+    ("result_dir", "Where do results go (empty: ./auto_agent/exp_results/<slug>/)?"),
+)
+
+
+def new(
+    path: Annotated[str, typer.Argument(metavar="FILE", show_default=False)],
+    source: Annotated[str, typer.Option("--from", metavar="YAML", help="Take the values from a YAML file.")] = "",
+    title: Annotated[str, typer.Option()] = "",
+    purpose: Annotated[str, typer.Option()] = "",
+    codebase: Annotated[str, typer.Option()] = "",
+    venv: Annotated[str, typer.Option(help="The python to run with.")] = "",
+    recipe: Annotated[str, typer.Option(help="The trainer's own YAML.")] = "",
+    command: Annotated[str, typer.Option(help="The launch command.")] = "",
+    result_dir: Annotated[str, typer.Option()] = "",
+    max_time: Annotated[str, typer.Option(metavar="DURATION")] = "",
+    first_step: Annotated[str, typer.Option(metavar="DURATION")] = "",
+    trainer: Annotated[str, typer.Option()] = "",
+    metric: Annotated[str, typer.Option()] = "",
+    direction: Annotated[str, typer.Option()] = "",
+    note: Annotated[str, typer.Option(help="Prose for readers.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Render a blueprint from flags, a YAML file, or answers on a terminal."""
+    from autoresearch.lab.yaml_files import load_mapping
+
+    given = {
+        "title": title,
+        "purpose": purpose,
+        "codebase_dir": codebase,
+        "venv_exe": venv,
+        "yaml_path": recipe,
+        "launch_command": command,
+        "result_dir": result_dir,
+        "max_time_s": max_time,
+        "first_step_s": first_step,
+        "trainer": trainer,
+        "metric": metric,
+        "direction": direction,
+        "remarks": note,
+    }
+    values = {**(load_mapping(Path(source)) if source else {}), **{k: v for k, v in given.items() if v}}
+    if not values.get("launch_command") and not output.agent_or_pipe():
+        values = _ask(values)
+    target = Path(path)
+    _write(target, _fields(target, values), force=force)
+    payload = {
+        "path": str(target.absolute()),
+        "next": [f"autoresearch blueprint check {path}", f"autoresearch run {path} --dry-run"],
+    }
+    output.emit("blueprint new", payload, as_json=as_json, lines=[f"wrote {target}"])
+    return 0
+
+
+def check(
+    path: Annotated[str, typer.Argument(metavar="BLUEPRINT", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Parse and lint one blueprint; exits 3 where it could not be run."""
+    from autoresearch.lab.preflight import resolve
+    from autoresearch.trainers import registry
+
+    resolved = resolve(Path(path), environ=os.environ)
+    blueprint = resolved.blueprint
+    trainer = registry.choose(blueprint.notes.trainer, blueprint.launch_command)
+    found = [*resolved.findings, *trainer.lint(resolved.recipe_data)]
+    errors = [f for f in found if f.severity is Severity.ERROR]
+    payload = {
+        "path": str(resolved.path),
+        "valid": not errors,
+        "slug": blueprint.slug,
+        "purpose": blueprint.purpose,
+        "codebase_dir": str(resolved.codebase),
+        "venv_exe": str(resolved.interpreter),
+        "yaml_path": str(resolved.recipe or "") or None,
+        "launch_command": blueprint.launch_command,
+        "result_dir": str(resolved.result_dir),
+        "max_time_s": blueprint.max_time_s,
+        "first_step_s": blueprint.first_step_s,
+        "trainer": trainer.name,
+        "findings": [
+            {
+                "severity": f.severity.value,
+                "code": f.code,
+                "message": f.message,
+                "hint": f.hint,
+                "where": f.where,
+                "line": f.line,
+            }
+            for f in found
+        ],
+        "exit_code": BlueprintError.exit_code if errors else 0,
+        "next": [] if errors else [f"autoresearch run {path} --dry-run"],
+    }
+    lines = [*map(str, found), f"{path}: {len(errors)} errors, {len(found) - len(errors)} warnings"]
+    output.emit("blueprint check", payload, as_json=as_json, lines=lines)
+    return BlueprintError.exit_code if errors else 0
+
+
+def schema(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
+    """What a blueprint must hold: sections, notes, defaults, an example."""
+    from autoresearch.core.blueprint_schema import schema as describe
+
+    description = describe()
+    if as_json:
+        output.emit("blueprint schema", {**description, "next": ["autoresearch blueprint new FILE.md"]}, as_json=True)
+        return 0
+    from autoresearch.lab.yaml_files import dump
+
+    output.say(dump(description).rstrip())
+    return 0
+
+
+def ask_for_blueprint() -> Path:
+    """`run` without a blueprint on a terminal: make one by asking, and give its path."""
+    output.remark("No blueprint was named; a few questions make one (Ctrl-C to leave).")
+    path = Path(typer.prompt("File to write", default="experiment.md"))
+    _write(path, _fields(path, _ask({})), force=False)
+    output.remark(f"wrote {path}")
+    return path
+
+
+def _ask(values: dict[str, Any]) -> dict[str, Any]:
+    answers = dict(values)
+    for key, question in QUESTIONS:
+        if not answers.get(key):
+            answer = typer.prompt(question, default="./" if key == "codebase_dir" else "", show_default=False)
+            if answer.strip():
+                answers[key] = answer.strip()
+    return answers
+
+
+def _fields(path: Path, values: dict[str, Any]) -> BlueprintFields:
+    title = path.stem.replace("_", " ").replace("-", " ")
+    return fields_from({"title": title, **values})
+
+
+def _write(path: Path, fields: BlueprintFields, *, force: bool) -> None:
+    from autoresearch.lab.render import render_blueprint
+
+    text = render_blueprint(fields)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConflictError(f"{path} exists already", hint="nothing was changed; --force replaces it") from None

@@ -1,0 +1,64 @@
+"""`autoresearch ledger show`: the rows of a ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import NotFoundError, UsageError
+
+FORMATS = ("table", "tsv", "json", "md")
+BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
+
+
+def show(
+    run: Annotated[str, typer.Argument(metavar="RUN|TSV", help="A run of the ledger, or its file.")] = "last",
+    style: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "table",
+    last: Annotated[int, typer.Option(help="So many last rows.")] = output.MAX_LINES,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """The rows of the ledger that a run is in."""
+    from autoresearch.records import ledger_views
+    from autoresearch.records.ledger import Ledger
+
+    if style not in FORMATS:
+        raise UsageError(f"--format {style!r} is not one of {', '.join(FORMATS)}")
+    path = _ledger(run)
+    if not path.is_file():
+        raise NotFoundError(f"{path}: there is no ledger yet", hint="its first row comes with the end of its first run")
+    ledger = Ledger(path)
+    header = ledger.header()
+    records = list(ledger.records())
+    shown = records[-last:] if last > 0 else records
+    if as_json or style == "json":
+        payload = {
+            "ledger": str(path),
+            "rows": list(ledger_views.as_objects(shown)),
+            "count": len(records),
+            "left_off": len(records) - len(shown),
+            "next": [f"autoresearch ledger show {path} --format tsv --last 0"],
+        }
+        output.emit("ledger show", payload, as_json=True)
+    elif style == "tsv":
+        for line in ledger_views.as_tsv(header, shown):
+            output.say(line)
+    elif style == "md":
+        for line in ledger_views.as_markdown(shown):
+            output.say(line)
+    else:
+        rows = [[r.get(name, "")[:60] for name in BRIEF] for r in shown]
+        output.table([list(BRIEF), *rows])
+        output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {path}")
+    return 0
+
+
+def _ledger(name: str) -> Path:
+    from autoresearch.lab import sessions
+
+    if name.endswith(".tsv"):
+        return Path(name).absolute()
+    return Path(sessions.spec_of(sessions.find(name, real_parts())).ledger)

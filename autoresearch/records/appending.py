@@ -1,0 +1,63 @@
+"""Append whole lines to files that others append to at the same time."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from autoresearch.errors import EnvironmentUnusable
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
+    """Add `line` (which ends in a newline) by one O_APPEND write; EnvironmentUnusable if it cannot be.
+
+    No lock: one write is one line on a local file system. Where a killed writer left half a line, ours
+    starts on a new one, so that readers lose only the half.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            data = b"\n" + line if _is_torn(fd) else line
+            if os.write(fd, data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _is_torn(fd: int) -> bool:
+    size = os.fstat(fd).st_size
+    return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+
+
+def unwritable(path: Path, error: OSError) -> EnvironmentUnusable:
+    """One sentence about a file that cannot be written, and what to do about it."""
+    if error.errno in FULL:
+        return EnvironmentUnusable(
+            f"{path} cannot be written: {error.strerror}",
+            hint="free some space and repeat the command; nothing that was recorded is lost",
+            fix=f"df -h {path.parent}",
+            code="disk_full",
+        )
+    return EnvironmentUnusable(
+        f"{path} cannot be written: {error.strerror}",
+        hint="make it writable for this user, or record somewhere else",
+        code="unwritable",
+    )
+
+
+def sync_directory(path: Path) -> None:
+    """Make a new name in a directory durable; file systems that cannot do that are forgiven."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)

@@ -1,0 +1,54 @@
+"""Records of an earlier run are moved aside, to `earlier/<its run id>/`: never deleted, never overwritten."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from autoresearch.core.naming import RUN_ID
+from autoresearch.records.appending import sync_directory
+
+DIRECTORY = "earlier"
+MOVING = ".moving"  # filled first and then named, so that a kill in between is continued, not repeated
+
+
+def unfinished(result_dir: Path) -> Path:
+    """Where a move that was interrupted has put its files so far."""
+    return result_dir / DIRECTORY / MOVING
+
+
+def move(result_dir: Path, files: Iterable[Path], run: str = "") -> list[Path]:
+    """Move those of `files` that exist into one new directory; returns where they are now. May raise OSError.
+
+    A file inside the result directory keeps its place under it. Interrupted and called again, it goes on.
+    """
+    present = [f for f in files if os.path.lexists(f)]
+    moving = unfinished(result_dir)
+    if moving.is_dir() and any(os.path.lexists(moving / _inside(result_dir, f)) for f in present):
+        _name(result_dir, moving, "")  # a second set of the same names: the first one gets its own place
+    if not present and not moving.is_dir():
+        return []
+    moving.mkdir(parents=True, exist_ok=True)
+    for file in present:
+        target = moving / _inside(result_dir, file)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.rename(target)
+    final = _name(result_dir, moving, run)
+    sync_directory(result_dir)
+    return sorted(p for p in final.rglob("*") if not p.is_dir())
+
+
+def _inside(result_dir: Path, file: Path) -> Path:
+    return file.relative_to(result_dir) if result_dir in file.parents else Path(file.name)
+
+
+def _name(result_dir: Path, moving: Path, run: str) -> Path:
+    """Give the filled directory its name: the run's, or the next number."""
+    base, n = (f"{run}-" if RUN_ID.match(run) else ""), 1
+    final = result_dir / DIRECTORY / (base.rstrip("-") or "1")
+    while os.path.lexists(final):
+        n += 1
+        final = result_dir / DIRECTORY / f"{base}{n}"
+    moving.rename(final)
+    return final

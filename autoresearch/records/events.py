@@ -1,0 +1,113 @@
+"""events.jsonl: what happened to a run, one JSON object a line, by the Runner and by whoever intervened.
+
+    {"t": wall clock seconds, "s": seconds since the Runner started or null, "event": word, ...}
+
+An event's sequence number is the number of its line, from 1. A last line without its end is not there
+yet; a line that is no event (half of one, from a killed writer) keeps its number and is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from autoresearch.records import lines
+from autoresearch.records.appending import append_line
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of events.jsonl; `event["step"]` and `event.get("step")` read its own fields."""
+
+    seq: int
+    t: float
+    s: float | None
+    event: str
+    fields: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.fields
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A field of its own, or `default`."""
+        return self.fields.get(name, default)
+
+    def record(self) -> dict[str, Any]:
+        """The flat object, with its number: what `events --json` prints."""
+        return {"seq": self.seq, "t": self.t, "s": self.s, "event": self.event, **self.fields}
+
+
+def append(path: Path, event: str, *, s: float | None = None, t: float | None = None, **fields: Any) -> None:
+    """Record an intervention; `s` None where the Runner's clock is not at hand.
+
+    Numbers that are not finite become null. EnvironmentUnusable where it cannot be written.
+    """
+    record = {"t": round(time.time() if t is None else t, 3), "s": s, "event": event, **_finite(fields)}
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False, default=str)
+    append_line(path, text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def read(path: Path, since: int = 0) -> tuple[list[Event], int]:
+    """The events after number `since`, and the number to give next time. A missing file has none."""
+    found: list[Event] = []
+    seq = 0
+    with lines.reading(path) as fd:
+        if fd is None:
+            return [], since
+        for seq, line in enumerate(lines.forwards(fd), 1):
+            if not line.endswith(b"\n"):
+                seq -= 1
+                break
+            if seq > since and (event := _parse(seq, line)):
+                found.append(event)
+    return found, max(seq, since)
+
+
+def last(path: Path, count: int) -> list[Event]:
+    """The last events, oldest first; only they are parsed, and only they are held in memory."""
+    with lines.reading(path) as fd:
+        if fd is None:
+            return []
+        total = lines.count(fd)
+        whole = (line for line in lines.backwards(fd) if line.endswith(b"\n"))
+        numbered = zip(range(total, 0, -1), whole, strict=False)
+        found = list(islice((e for seq, line in numbered if (e := _parse(seq, line))), count))
+    return found[::-1]
+
+
+def last_seq(path: Path) -> int:
+    """The number of the last whole line; 0 where there is none."""
+    with lines.reading(path) as fd:
+        return 0 if fd is None else lines.count(fd)
+
+
+def _parse(seq: int, line: bytes) -> Event | None:
+    try:
+        record = json.loads(line)
+        t, s, word = record.pop("t", 0.0), record.pop("s", None), record.pop("event")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if not isinstance(word, str):
+        return None
+    return Event(seq, _seconds(t) or 0.0, _seconds(s), word, record)
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None

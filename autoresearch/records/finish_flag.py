@@ -1,0 +1,170 @@
+"""finish.flag: the mark that a run is over, whatever happened; a full disk cannot prevent it.
+
+Somebody who only asks whether the file exists gets what the published skill promises; somebody who
+reads it finds one JSON object. Its bytes are reserved before the launch, as `.finish.flag.reserve`, and
+the reserve is filled and renamed at the end.
+
+A trainer may write the flag itself (AgentJet: `Training completed at 1737...`). Such a foreign flag is
+evidence, not our verdict: it is recorded in ours under `foreign`, and replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autoresearch.records import earlier
+from autoresearch.records.appending import sync_directory, unwritable
+from autoresearch.records.rundir import write_all, write_atomically
+
+NAME = "finish.flag"
+RESERVE = ".finish.flag.reserve"
+RESERVED_BYTES = 4096
+READ_MAX = 1 << 16
+FOREIGN_MAX = 500  # characters of a foreign flag that are kept
+TEXT_MAX = (1000, 400, 150)  # characters of any one text in ours: the most that fits the reserve
+_COMPLETED = re.compile(r"completed at (\d+(?:\.\d+)?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A finish.flag as found, ours or not."""
+
+    exists: bool
+    content: Mapping[str, Any] = field(default_factory=dict)  # empty if it is foreign
+    text: str = ""  # as it stands there, at most 64 KiB
+    written: float | None = None  # its mtime, wall clock
+
+    @property
+    def ours(self) -> bool:
+        """Whether we wrote it."""
+        return bool(self.content)
+
+    @property
+    def run(self) -> str:
+        """The run it marks; "" if it is foreign."""
+        return str(self.content.get("run", ""))
+
+    @property
+    def completed(self) -> float | None:
+        """The wall-clock second at which a trainer that wrote it itself says it was done."""
+        match = None if self.ours else _COMPLETED.search(self.text)
+        return float(match[1]) if match else None
+
+
+def read(path: Path) -> Flag:
+    """What a finish.flag says. Never raises: it may be missing, empty, unreadable or somebody else's."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(READ_MAX)
+            written = os.fstat(file.fileno()).st_mtime
+    except FileNotFoundError:
+        return Flag(exists=False)
+    except OSError:
+        return Flag(exists=os.path.lexists(path))
+    text = data.decode("utf-8", "replace")
+    return Flag(exists=True, content=_ours(text), text=text, written=written)
+
+
+def _ours(text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) and {"schema", "run", "ending"} <= content.keys() else {}
+
+
+def reserve(result_dir: Path) -> None:
+    """Take the bytes that the flag will need, while there are any; EnvironmentUnusable if there are none."""
+    path = result_dir / RESERVE
+    try:
+        result_dir.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            write_all(fd, b" " * RESERVED_BYTES)  # written, not only allocated: every file system keeps that
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync_directory(result_dir)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def write(result_dir: Path, content: Mapping[str, Any]) -> None:
+    """Mark a run as over; writing the same flag again changes nothing. EnvironmentUnusable if it cannot be.
+
+    `content` holds at least schema, run, ending. A flag of another run is moved aside first.
+    """
+    path = result_dir / NAME
+    try:
+        result_dir.mkdir(parents=True, exist_ok=True)
+        found = read(path)
+        if found.ours and found.run != str(content["run"]):
+            earlier.move(result_dir, [path], found.run)
+            found = Flag(exists=False)
+        elif (unfinished := earlier.unfinished(result_dir)).is_dir():
+            earlier.move(result_dir, (), read(unfinished / NAME).run)  # it was killed just there
+        data = _bytes({**content, **_foreign(found)})
+        if found.text != data.decode():
+            _put(result_dir, data)
+        (result_dir / RESERVE).unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _foreign(found: Flag) -> dict[str, Any]:
+    """What a foreign flag said, also when ours has replaced it already."""
+    if found.ours:
+        return {"foreign": found.content["foreign"]} if "foreign" in found.content else {}
+    if not found.exists:
+        return {}
+    return {"foreign": {"text": found.text[:FOREIGN_MAX], "written": found.written}}
+
+
+def _bytes(content: Mapping[str, Any]) -> bytes:
+    data = b""
+    for limit in TEXT_MAX:
+        text = json.dumps(_bounded(content, limit), ensure_ascii=False, allow_nan=False, indent=1)
+        data = text.encode("utf-8", "backslashreplace") + b"\n"
+        if len(data) <= RESERVED_BYTES:
+            break
+    return data
+
+
+def _bounded(value: Any, limit: int) -> Any:
+    """JSON has no NaN, and a flag no novels."""
+    if isinstance(value, Mapping):
+        return {str(k): _bounded(v, limit) for k, v in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value[:limit] if isinstance(value, str) else value
+
+
+def _put(result_dir: Path, data: bytes) -> None:
+    """Into the reserve, which is then renamed; by the ordinary way if it is gone or too small."""
+    reserved = result_dir / RESERVE
+    if len(data) > _size(reserved):
+        write_atomically(result_dir / NAME, data)
+        return
+    fd = os.open(reserved, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        write_all(fd, data)
+        os.ftruncate(fd, len(data))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    reserved.rename(result_dir / NAME)
+    sync_directory(result_dir)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,213 @@
+"""The index of runs: finds any run from any directory, by any name a person would use for it.
+
+    runs.jsonl     every run ever launched from this account, one object a line, append-only
+    live/<run>     the same object for each run that has no finished records yet
+    locks/<key>    flock'd while a command launches from one blueprint
+
+It lies in `$XDG_STATE_HOME/autoresearch`. It is a hint: the run directories are the truth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from autoresearch.core.naming import RUN_ID
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.records import lines
+from autoresearch.records.appending import append_line
+from autoresearch.records.rundir import locked, write_atomically
+
+NAME_MAX = 4096  # no path is longer
+FOUND_MAX = 20
+_LOCK_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where one run is, and the names it answers to."""
+
+    run: str
+    slug: str
+    session: str
+    run_dir: str
+    result_dir: str
+    blueprint: str = ""
+    blueprint_sha: str = ""
+    created: float = 0.0  # wall clock, seconds
+    root: str = ""  # of the repository, if there is one
+
+
+def state_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_STATE_HOME/autoresearch`, by default `~/.local/state/autoresearch`.
+
+    A relative value does not count, as the XDG specification has it.
+    """
+    base = environ.get("XDG_STATE_HOME", "")
+    if base.startswith("/"):
+        return Path(base) / "autoresearch"
+    home = environ.get("HOME", "")
+    return (Path(home) if home.startswith("/") else _home()) / ".local/state/autoresearch"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise EnvironmentUnusable(
+            "this account has no home directory",
+            hint="set HOME, or XDG_STATE_HOME, to a directory that it may write",
+        ) from error
+
+
+class Index:
+    """The runs of this account. EnvironmentUnusable where the directory cannot be read or written."""
+
+    def __init__(self, directory: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> None:
+        self.directory = directory or state_home(environ)
+
+    @property
+    def runs(self) -> Path:
+        """The file of all entries."""
+        return self.directory / "runs.jsonl"
+
+    def add(self, entry: Entry) -> None:
+        """Enter a run, as living: first where `live` finds it, so that a kill in between loses nothing."""
+        if not RUN_ID.match(entry.run):
+            raise ValueError(f"not a run id: {entry.run[:80]!r}")
+        data = _line(entry)
+        with self._usable():
+            live = self._made("live")
+            write_atomically(live / entry.run, data)
+        append_line(self.runs, data, durable=False)
+
+    def discard_live(self, run: str) -> None:
+        """The run has its finished records; unknown ones are none the wiser."""
+        if RUN_ID.match(run):
+            with self._usable():
+                (self.directory / "live" / run).unlink(missing_ok=True)
+
+    def live(self) -> list[Entry]:
+        """Every run that has no finished records yet, oldest first."""
+        found = []
+        with self._usable():
+            names = _names(self.directory / "live")
+            for name in names:
+                try:
+                    entry = _parse((self.directory / "live" / name).read_bytes())
+                except FileNotFoundError:
+                    continue  # collected meanwhile
+                if entry:
+                    found.append(entry)
+        return sorted(found, key=lambda e: (e.created, e.run))
+
+    def find_live_by_blueprint(self, path: str, sha: str) -> list[Entry]:
+        """The living runs of exactly this blueprint, newest first."""
+        return [e for e in reversed(self.live()) if (e.blueprint, e.blueprint_sha) == (path, sha)]
+
+    def find(self, name: str, *, limit: int = FOUND_MAX) -> list[Entry]:
+        """The runs that answer to a name, newest first; at most `limit`.
+
+        A run id beats a session, a slug beats a directory; `last` is the newest run of all. Names are
+        data: they are compared, and never become part of a path.
+        """
+        if not name or len(name) > NAME_MAX or "\0" in name:
+            return []
+        if name == "last":
+            return self.recent(1)
+        for kind in ("run", "session", "slug"):
+            if found := self._matching(name, kind, limit):
+                return found
+        for place in _places(name):
+            for kind in ("result_dir", "run_dir"):
+                if found := self._matching(place, kind, limit):
+                    return found
+        return []
+
+    def _matching(self, value: str, kind: str, limit: int) -> list[Entry]:
+        # the bytes as `_line` writes them: lines without them are never parsed
+        needle = _json({kind: value})[1:-1]
+        return self._newest(limit, needle, lambda entry: getattr(entry, kind) == value)
+
+    def recent(self, count: int) -> list[Entry]:
+        """The newest runs, newest first."""
+        return self._newest(count, b"", lambda _: True)
+
+    def _newest(self, count: int, needle: bytes, wanted: Callable[[Entry], bool]) -> list[Entry]:
+        found: dict[str, Entry] = {}
+        with self._usable(), lines.reading(self.runs) as fd:
+            for line in lines.backwards(fd, needle=needle) if fd is not None else ():
+                if len(found) >= count:
+                    break
+                if (entry := _parse(line)) and wanted(entry):
+                    found.setdefault(entry.run, entry)
+        return list(found.values())
+
+    @contextlib.contextmanager
+    def launch_lock(self, key: str) -> Iterator[None]:
+        """Alone with a blueprint: two commands that launch from it take turns."""
+        if not _LOCK_KEY.match(key):
+            import hashlib
+
+            key = hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()
+        with self._usable():
+            path = self._made("locks") / key
+            path.touch()
+        with locked(path):
+            yield
+
+    def _made(self, name: str) -> Path:
+        directory = self.directory / name
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    @contextlib.contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise EnvironmentUnusable(
+                f"the index of runs in {self.directory} cannot be used: {error.strerror}",
+                hint="set XDG_STATE_HOME to a directory that this user (or sandbox) may write",
+                fix='export XDG_STATE_HOME="$PWD/.state"',
+                code="state_unusable",
+            ) from error
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return [path.name for path in directory.iterdir() if RUN_ID.match(path.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _places(name: str) -> list[str]:
+    """A directory as it was typed, made absolute, and where it really is."""
+    try:
+        absolute = os.path.normpath(Path(name).absolute())
+        return list(dict.fromkeys((absolute, os.path.realpath(absolute))))
+    except OSError:  # the working directory is gone
+        return []
+
+
+def _line(entry: Entry) -> bytes:
+    return _json(asdict(entry)) + b"\n"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _parse(line: bytes) -> Entry | None:
+    """An entry; None for half a line, or one that is none of ours."""
+    try:
+        record = json.loads(line)
+        entry = Entry(**{f.name: record[f.name] for f in fields(Entry) if f.name in record})
+    except (ValueError, TypeError):
+        return None
+    return entry if isinstance(entry.created, (int, float)) and isinstance(entry.run_dir, str) else None

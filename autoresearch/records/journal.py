@@ -1,0 +1,216 @@
+"""experiment_log.md: the story of one run for people, and who may write into a result directory.
+
+Created before anything else of a run, the command first; then one line per event and intervention, by
+the Runner and by us, in one format:
+
+    - 2026-11-21 10:00:00Z +12.3s first training step
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from autoresearch.core.run import RunSpec
+from autoresearch.errors import ConflictError
+from autoresearch.records import earlier, finish_flag
+from autoresearch.records.appending import append_line, unwritable
+from autoresearch.records.rundir import write_all
+from autoresearch.records.secrets import mask_text
+
+NAME = "experiment_log.md"
+RESULTS = "results.md"
+OWNER = ".autoresearch-run"
+SENTENCE_MAX = 4000
+_TITLE = re.compile(rb"# Experiment log: (\S{1,80})\n")
+_UNSHOWN = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def claim(result_dir: Path, run: str, alive: Callable[[str], bool | None]) -> None:
+    """Make a result directory `run`'s own; ConflictError while a living run writes into it.
+
+    `alive` says whether a run lives: None for one that nobody knows (yet), which then counts as alive
+    as long as the process that claimed for it lives: a launch between its claim and its first record.
+    """
+    path = result_dir / OWNER
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        owner, pid, born = _owner(os.pread(fd, 1024, 0))
+        if owner and owner != run and _holds(alive(owner), pid, born):
+            raise ConflictError(
+                f"{result_dir} belongs to the run {owner}, which is still alive",
+                hint="two runs never write into each other: wait, stop it, or name another exp_result_dir",
+                fix=f"autoresearch wait {owner}",
+                code="result_dir_in_use",
+            )
+        me = os.getpid()
+        os.ftruncate(fd, 0)
+        write_all(fd, json.dumps({"run": run, "pid": me, "born": _born(me)}).encode() + b"\n")
+        os.fsync(fd)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        os.close(fd)
+
+
+def _owner(data: bytes) -> tuple[str, int, str]:
+    try:
+        record = json.loads(data)
+        return str(record["run"]), int(record["pid"]), str(record["born"])
+    except (ValueError, KeyError, TypeError):
+        return "", 0, ""
+
+
+def _holds(alive: bool | None, pid: int, born: str) -> bool:
+    if alive is not None:
+        return alive
+    return pid != os.getpid() and bool(born) and _born(pid) == born
+
+
+def _born(pid: int) -> str:
+    """A process's start time, which with its pid names it for ever; "" if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
+
+
+def set_aside(result_dir: Path, more: Iterable[Path] = ()) -> list[Path]:
+    """Move the records of an earlier run, and `more` files of it, to `earlier/`; returns where they are now.
+
+    Renames only; interrupted and called again, it goes on where it was.
+    """
+    flag = result_dir / finish_flag.NAME
+    # the flag is moved last: as long as it is there, it tells whose records these are
+    files = [result_dir / NAME, result_dir / RESULTS, *more, flag]
+    try:
+        return earlier.move(result_dir, files, _whose(result_dir) or _whose(earlier.unfinished(result_dir)))
+    except OSError as error:
+        raise unwritable(result_dir, error) from error
+
+
+def _whose(directory: Path) -> str:
+    return finish_flag.read(directory / finish_flag.NAME).run or owner(directory)
+
+
+def owner(result_dir: Path) -> str:
+    """The run whose experiment log lies in a result directory; "" where there is none, or a stranger's."""
+    try:
+        with (result_dir / NAME).open("rb") as file:
+            match = _TITLE.match(file.read(200))
+    except OSError:
+        return ""
+    return match[1].decode("ascii", "replace") if match else ""
+
+
+def begin(result_dir: Path, spec: RunSpec, more: Iterable[Path] = ()) -> list[Path]:
+    """Make sure that the log there is this run's, moving an earlier run's aside; safe to repeat.
+
+    Returns where the earlier records are now; nothing is moved where this run has begun its log already.
+    """
+    if owner(result_dir) == spec.run:
+        return []
+    aside = set_aside(result_dir, more)
+    create(result_dir, spec)
+    return aside
+
+
+def create(result_dir: Path, spec: RunSpec) -> Path:
+    """Begin the experiment log of a run, as one write; ConflictError if there is a log already."""
+    path = result_dir / NAME
+    _make(result_dir)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            write_all(fd, _opening(spec).encode("utf-8", "replace"))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except FileExistsError:
+        raise ConflictError(f"{path} exists: it is the log of {owner(result_dir) or 'another run'}") from None
+    except OSError as error:
+        raise unwritable(path, error) from error
+    return path
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(directory, error) from error
+
+
+def append(result_dir: Path, sentence: str, *, s: float | None = None, t: float | None = None) -> None:
+    """Add one line; `s` seconds since the run started, where they are known.
+
+    EnvironmentUnusable if it cannot be written.
+    """
+    path = result_dir / NAME
+    stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
+    since = "" if s is None else f" +{s:.1f}s"
+    line = f"- {stamp}{since} {_line(sentence)}\n".encode("utf-8", "replace")
+    _make(result_dir)
+    append_line(path, line)
+
+
+def _line(text: str) -> str:
+    """One line of markdown, whatever somebody typed or printed: no control characters, no secrets."""
+    return mask_text(" ".join(_UNSHOWN.sub(" ", text).split()))[:SENTENCE_MAX]
+
+
+def _opening(spec: RunSpec) -> str:
+    """Title, command, and everything that was decided."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", spec.command)), default=0))
+    parts = [
+        f"# Experiment log: {spec.run}",
+        f"Command:\n\n{fence}bash\n{mask_text(spec.command)}\n{fence}",
+        "Purpose:\n\n" + _quoted(spec.purpose or "(none given)"),
+        "\n".join(f"- {name}: {_line(value)}" for name, value in _facts(spec) if value),
+    ]
+    if spec.notes.strip():
+        parts.append("Notes of the blueprint:\n\n" + _quoted(spec.notes.strip()))
+    parts.append("## What happened\n\n")
+    return "\n\n".join(parts)
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {_line(line)}".rstrip() for line in text.splitlines())
+
+
+def _facts(spec: RunSpec) -> list[tuple[str, str]]:
+    stall = "reported only" if spec.limits.stall_s is None else f"{spec.limits.stall_s:g} s"
+    strict = " (strict)" if spec.limits.strict_first_step else ""
+    return [
+        ("blueprint", f"{spec.blueprint} (sha256 {spec.blueprint_sha[:12]})"),
+        ("recipe", spec.recipe),
+        ("branch", spec.branch),
+        ("repaired rerun of", spec.fix_of),
+        ("session", spec.session),
+        ("runs in", spec.cwd),
+        ("interpreter", spec.interpreter),
+        ("trainer", spec.trainer),
+        ("metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else ""),
+        (
+            "limits",
+            f"first step {spec.limits.first_step_s:g} s{strict}, in all {spec.limits.max_s:g} s, "
+            f"stall {stall}, grace {spec.limits.grace_s:g} s",
+        ),
+        ("GPUs", ", ".join(spec.gpus)),
+        ("prepare", "; ".join(spec.prepare)),
+        ("cleanup", "; ".join(spec.cleanup)),
+        ("environment", ", ".join(f"{k}={v}" for k, v in spec.environment.items())),
+        ("driven by", spec.driven_by),
+        ("run directory", spec.run_dir),
+        ("log", f"{spec.run_dir}/run.log"),
+        ("result directory", spec.result_dir),
+        ("ledger", spec.ledger),
+    ]

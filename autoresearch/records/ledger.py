@@ -1,0 +1,243 @@
+"""The ledger: an append-only TSV of runs that survives kills, full disks, other writers and hand edits.
+
+Writing: the TSV itself is locked (flock), a torn tail is set aside to `<ledger>.torn`, and a row is one
+O_APPEND write followed by fsync; a short write is cut off again. The file is never rewritten, so no
+other writer's row can be lost. Reading takes no lock and never writes: a last line without its end is
+a row that somebody is writing, or was killed writing.
+
+People edit ledgers: columns may be added or moved, line ends may be Windows', lines may be blank. Rows
+are written in the file's own column order; what has no column there is only in the run directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
+from autoresearch.errors import ConflictError
+from autoresearch.records import lines, tsv
+from autoresearch.records.appending import sync_directory, unwritable
+
+HEADER_MAX = 1 << 16  # no header is longer; a first line without an end there is no header
+
+
+class Ledger:
+    """The runs recorded in one TSV file, which need not exist yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append_once(self, row: LedgerRow) -> bool:
+        """Add a row unless its run id has one; returns whether it was added. Safe to repeat after any kill.
+
+        ConflictError if the file is not a ledger of ours; EnvironmentUnusable if it cannot be written.
+        """
+        if not row.run_id:
+            raise ValueError("a row without a run id could be written twice")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(self.path) as fd:
+                self._check(fd)
+                _mend_tail(fd, self.path)
+                header = _header(fd)
+                if header and _holds(fd, header, row.run_id):
+                    return False
+                self._write(fd, header, row)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        return True
+
+    def _check(self, fd: int) -> None:
+        """Refuse a file that is not ours before anything in it is mended."""
+        header = _header(fd) or _torn_header(fd)
+        if not header:
+            return
+        if header[: len(NEMO_COLUMNS)] != NEMO_COLUMNS:
+            wrong = next(i for i, name in enumerate(NEMO_COLUMNS) if header[i : i + 1] != (name,))
+            found = f"{header[wrong][:40]!r}" if wrong < len(header) else "nothing"
+            raise ConflictError(
+                f"{self.path} is not a ledger of runs: column {wrong + 1} should be "
+                f"{NEMO_COLUMNS[wrong]!r} and is {found}",
+                hint="a ledger begins with NeMo-RL's fifteen columns: move it aside or mend its first line",
+                code="foreign_ledger",
+            )
+        if "run_id" not in header:
+            raise ConflictError(
+                f"{self.path} has no column `run_id`: a row could be written twice",
+                hint="it was written by another program; move it aside, a new ledger is begun in its place",
+                code="foreign_ledger",
+            )
+
+    def _write(self, fd: int, header: tuple[str, ...], row: LedgerRow) -> None:
+        cells = row.cells()
+        data = b"" if header else tsv.join(COLUMNS)
+        data += tsv.join(cells.get(name, "") for name in header or COLUMNS)
+        before = os.fstat(fd).st_size
+        try:
+            if os.write(fd, data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(fd)
+        except OSError:
+            os.ftruncate(fd, before)
+            raise
+        if not header:
+            sync_directory(self.path.parent)
+
+    def header(self) -> tuple[str, ...]:
+        """The file's own columns; empty where there is no ledger yet."""
+        with lines.reading(self.path) as fd:
+            return () if fd is None else _header(fd)
+
+    def records(self) -> Iterator[dict[str, str]]:
+        """Every row with every column of the file, unknown ones too; surplus cells of a row are left out."""
+        with lines.reading(self.path) as fd:
+            if fd is None or not (header := _header(fd)):
+                return
+            for line in lines.forwards(fd, _body(fd)):
+                if record := _record(header, line):
+                    yield record
+
+    def rows(self) -> Iterator[LedgerRow]:
+        """Every row, oldest first, read as it goes."""
+        return map(LedgerRow.from_cells, self.records())
+
+    def tail(self, count: int) -> list[LedgerRow]:
+        """The last rows, oldest first, by seeking from the end: as quick at a million rows as at ten."""
+        with lines.reading(self.path) as fd:
+            if fd is None or not (header := _header(fd)):
+                return []
+            found: list[dict[str, str]] = []
+            for line in lines.backwards(fd, _body(fd)):
+                if len(found) >= count:
+                    break
+                if record := _record(header, line):
+                    found.append(record)
+        return [LedgerRow.from_cells(record) for record in reversed(found)]
+
+    def find(self, run_id: str) -> list[LedgerRow]:
+        """The rows of one run: one, none, or several if somebody copied a line by hand."""
+        needle = tsv.escape(run_id).encode()
+        with lines.reading(self.path) as fd:
+            if fd is None or not needle or not (header := _header(fd)):
+                return []
+            records = [_record(header, line) for line in lines.backwards(fd, _body(fd), needle=needle)]
+        return [LedgerRow.from_cells(r) for r in reversed(records) if r.get("run_id") == run_id]
+
+    def next_index(self) -> int:
+        """One more than the highest idea that has a row; 1 in a new ledger."""
+        highest = 0
+        with lines.reading(self.path) as fd:
+            if fd is None or "index" not in (header := _header(fd)):
+                return 1
+            at = header.index("index")
+            for line in lines.forwards(fd, _body(fd)):
+                cells = tsv.strip_end(line).split(b"\t", at + 1)
+                if len(cells) > at:
+                    highest = max(highest, integer(cells[at].decode("ascii", "replace")) or 0)
+        return highest + 1
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """The ledger opened for appending, alone; an editor that saved by renaming meanwhile is followed."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if _is_still(path, fd):
+                yield fd
+                return
+        finally:
+            os.close(fd)
+
+
+def _is_still(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def _mend_tail(fd: int, path: Path) -> None:
+    """Under the lock: end a last row that only lacks its newline, set any other torn tail aside."""
+    size = os.fstat(fd).st_size
+    if not size:
+        return
+    line = next(lines.backwards(fd))
+    if line.endswith(b"\n") and b"\0" not in line:
+        return
+    start = size - len(line)
+    if _is_complete(_header(fd), line, first=start == 0):
+        os.write(fd, b"\n")
+    else:
+        _set_aside(path, line)
+        os.ftruncate(fd, start)
+    os.fsync(fd)
+
+
+def _is_complete(header: tuple[str, ...], line: bytes, *, first: bool) -> bool:
+    """Whether a last line lacks nothing but its newline (an editor that does not end the last line).
+
+    Only our own layout can tell: `schema` is its last column and never empty, so every other cut shows.
+    """
+    if b"\0" in line:
+        return False
+    cells = tsv.split(line)
+    if first:
+        return tuple(cells) == COLUMNS
+    return bool(header) and header[-1] == "schema" and len(cells) == len(header) and cells[-1] != ""
+
+
+def _set_aside(path: Path, tail: bytes) -> None:
+    stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
+    torn = path.with_name(path.name + ".torn")
+    fd = os.open(torn, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        data = f"# {stamp} torn tail of {len(tail)} bytes\n".encode() + tail.removesuffix(b"\n") + b"\n"
+        if os.write(fd, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _header(fd: int) -> tuple[str, ...]:
+    """The columns that the first line names; empty where it has no end (yet)."""
+    start = os.pread(fd, HEADER_MAX, 0)
+    line, end, _ = start.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
+    return tuple(tsv.split(line)) if end else ()
+
+
+def _torn_header(fd: int) -> tuple[str, ...]:
+    """A first line without its end that is not the beginning of a header of ours: somebody else's file."""
+    start = os.pread(fd, HEADER_MAX, 0)
+    return () if not start.strip(b"\0") or tsv.join(COLUMNS).startswith(start) else tuple(tsv.split(start))
+
+
+def _body(fd: int) -> int:
+    """Where the second line begins."""
+    return os.pread(fd, HEADER_MAX, 0).find(b"\n") + 1
+
+
+def _holds(fd: int, header: tuple[str, ...], run_id: str) -> bool:
+    needle = tsv.escape(run_id).encode()
+    near = lines.backwards(fd, _body(fd), needle=needle)
+    return any(_record(header, line).get("run_id") == run_id for line in near)
+
+
+def _record(header: tuple[str, ...], line: bytes) -> dict[str, str]:
+    """Column -> cell; empty for a line that is no row: blank, damaged, or without its end."""
+    if not line.strip() or b"\0" in line:
+        return {}
+    cells = tsv.split(line)
+    if not line.endswith(b"\n") and not _is_complete(header, line, first=False):
+        return {}
+    if cells[: len(header)] == list(header):
+        return {}  # two ledgers were joined by hand
+    return dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=False))

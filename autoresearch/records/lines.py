@@ -1,0 +1,80 @@
+"""Walk the lines of a file that others append to, from either end, in blocks: memory stays flat."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.errors import EnvironmentUnusable
+
+BLOCK = 1 << 18
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[int | None]:
+    """A descriptor to read from, None where there is no such file; EnvironmentUnusable if unreadable."""
+    fd = -1
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        yield fd
+    except (FileNotFoundError, NotADirectoryError):
+        yield None
+    except OSError as error:
+        raise EnvironmentUnusable(
+            f"{path} cannot be read: {error.strerror}",
+            hint="make it readable for this user",
+            code="unreadable",
+        ) from error
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def forwards(fd: int, start: int = 0) -> Iterator[bytes]:
+    """Every line from byte `start` on with its newline; the last one as far as it is written."""
+    offset, rest = start, b""
+    while block := os.pread(fd, BLOCK, offset):
+        offset += len(block)
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            yield line + b"\n"
+    if rest:
+        yield rest
+
+
+def count(fd: int) -> int:
+    """How many whole lines there are."""
+    total, offset = 0, 0
+    while block := os.pread(fd, BLOCK, offset):
+        offset += len(block)
+        total += block.count(b"\n")
+    return total
+
+
+def backwards(fd: int, start: int = 0, *, needle: bytes = b"") -> Iterator[bytes]:
+    """Lines from the end of the file back to byte `start`, with their newlines as far as they have one.
+
+    With a `needle`, blocks that do not hold it are passed over whole, and only lines that do are yielded.
+    """
+    end = os.fstat(fd).st_size
+    rest = b""
+    while end > start:
+        begin = max(start, end - BLOCK)
+        data = os.pread(fd, end - begin, begin) + rest
+        end = begin
+        if needle and needle not in data:
+            rest = data[: data.find(b"\n") + 1] or data  # the line that this block may hold only the end of
+            continue
+        lines = _split(data)
+        rest = lines[0]
+        yield from (line for line in reversed(lines[1:]) if needle in line)
+    if rest and needle in rest:
+        yield rest
+
+
+def _split(data: bytes) -> list[bytes]:
+    lines = [part + b"\n" for part in data.split(b"\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines

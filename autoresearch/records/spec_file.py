@@ -1,0 +1,76 @@
+"""spec.json: a RunSpec as one flat JSON object that the Runner reads too.
+
+The Runner's keys lie at the top level beside ours (run, command, cwd, limits, signals, prepare, ...);
+those that only it reads (journal, collector, leases, first_step, cleanup_s) come as `extra`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
+
+from autoresearch.core.limits import Limits
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.run import RunSpec
+from autoresearch.core.signal import SignalKind, SignalPattern
+from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.errors import NotFoundError
+from autoresearch.records.appending import unwritable
+from autoresearch.records.rundir import RunDir, write_atomically
+
+SCHEMA = 1
+T = TypeVar("T")
+
+
+def write(rundir: RunDir, spec: RunSpec, extra: Mapping[str, Any]) -> None:
+    """Write spec.json atomically; a key of `extra` that the RunSpec has itself is a ValueError."""
+    own = asdict(spec)
+    if both := own.keys() & extra.keys():
+        raise ValueError(f"these keys belong to the RunSpec: {', '.join(sorted(both))}")
+    text = json.dumps({"schema": SCHEMA, **own, **extra}, ensure_ascii=False, allow_nan=False, indent=1)
+    try:
+        # a path that is not UTF-8 holds lone surrogates; \udcXX is how JSON spells them
+        write_atomically(rundir.spec, text.encode("utf-8", "backslashreplace") + b"\n")
+    except OSError as error:
+        raise unwritable(rundir.spec, error) from error
+
+
+def read(rundir: RunDir) -> RunSpec:
+    """The RunSpec of a run directory; keys that are not its own are ignored.
+
+    OSError where there is no spec.json, NotFoundError where there is one that cannot be understood.
+    """
+    data = rundir.spec.read_bytes()
+    try:
+        return _spec(json.loads(data))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise NotFoundError(
+            f"{rundir.spec} is damaged: {error or type(error).__name__}",
+            hint="the run's log and events lie beside it; its row in the ledger remains",
+            code="spec_damaged",
+        ) from error
+
+
+def _spec(record: Mapping[str, Any]) -> RunSpec:
+    values = {name: _plain(record[name]) for name in RunSpec.__dataclass_fields__ if name in record}
+    values["limits"] = _made(Limits, values["limits"])
+    if objective := values.get("objective"):
+        values["objective"] = Objective(objective["metric"], Direction(objective["direction"]))
+    values["sources"] = tuple(
+        _made(Source, {**s, "format": SourceFormat(s["format"])}) for s in values.get("sources", ())
+    )
+    values["signals"] = tuple(
+        _made(SignalPattern, {**s, "kind": SignalKind(s["kind"])}) for s in values.get("signals", ())
+    )
+    return RunSpec(**values)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _made(kind: type[T], record: Mapping[str, Any]) -> T:
+    """A dataclass from a record that may hold keys of a newer version."""
+    return kind(**{f.name: record[f.name] for f in fields(kind) if f.name in record})  # type: ignore[arg-type]

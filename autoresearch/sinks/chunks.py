@@ -1,0 +1,44 @@
+"""Pieces of a file that end where a line ends, in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+CHUNK = 1 << 20
+LONGEST = 1 << 22  # a longer line is cut; it is no line of metrics
+
+
+def chunks(path: Path, offset: int = 0) -> Iterator[bytes]:
+    """The file from `offset` on, cut after newlines; the last piece may end in the middle of a line.
+
+    A missing file has no chunks. Carriage returns end no chunk, so that a bar and what is glued to it stay
+    together, unless a line is longer than LONGEST.
+    """
+    try:
+        file = path.open("rb", buffering=0)
+    except OSError:
+        return
+    with file:
+        file.seek(offset)
+        rest = b""
+        while data := file.read(CHUNK):
+            data = rest + data
+            end = data.rfind(b"\n") + 1
+            if end == 0 and len(data) >= LONGEST:
+                end = data.rfind(b"\r") + 1 or len(data)
+            if end:
+                yield data[:end]
+            rest = data[end:]
+        if rest:
+            yield rest
+
+
+def lines(path: Path, offset: int = 0) -> Iterator[tuple[bytes, bool]]:
+    """Each line without its newline, and whether it had one (a torn last line has none)."""
+    for chunk in chunks(path, offset):
+        pieces = chunk.split(b"\n")
+        for piece in pieces[:-1]:
+            yield piece, True
+        if pieces[-1]:
+            yield pieces[-1], False

@@ -1,0 +1,41 @@
+"""Dict lines: AgentJet's "markdown" files, which hold one Python dict a line as `str` prints it.
+
+{'global_steps': 20, 'task_pass_rate@1': 0.63, 'std_reward': np.float64(0.482), 'target_dataset_name': 'main'}
+
+Written in append mode by ajet's trainer (`val_print_to_markdown_file_path`, `train_print_to_...`). Lines from
+before 2026-03-30 name no step: validations are then counted from 0 in their own order. numpy 2 prints
+`np.float64(...)`, numpy 1 bare numbers; NaN and infinities are bare words. Nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.core import metric_keys
+from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.values import numbers, python_dict
+from autoresearch.sinks.chunks import lines
+
+
+def read_dict_lines(path: Path, offset: int = 0) -> Iterator[Reading]:
+    """The readings of a file from a byte offset on; a missing file has none.
+
+    Lines that are no whole dict are skipped (a torn last line, headings). A step that is not named is the
+    ordinal: training counts from 1, validation from 0, as the first one comes before training.
+    """
+    seen = {SignalKind.STEP: 1, SignalKind.VALIDATION: 0}
+    for line, _ in lines(path, offset):
+        for reading in _readings(line):
+            ordinal = seen[reading.kind]
+            seen[reading.kind] += 1
+            yield reading if reading.step >= 0 else Reading(reading.kind, ordinal, reading.metrics)
+
+
+def _readings(line: bytes) -> tuple[Reading, ...]:
+    found = python_dict(line.decode("utf-8", "replace").strip("\0 \t\r"))
+    if found is None:
+        return ()
+    metrics = numbers(found)
+    step = metric_keys.step_of(metrics)
+    return metric_keys.readings(metric_keys.NO_STEP if step is None else step, metrics)

@@ -1,0 +1,32 @@
+"""Steps for readings whose file names none, and one reading per step where a file repeats itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from autoresearch.core.metric_keys import NO_STEP
+from autoresearch.core.signal import Reading, SignalKind
+
+
+def numbered(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """Training readings without a step count from 1; a validation belongs to the training before it."""
+    last = 0
+    for reading in readings:
+        if reading.step == NO_STEP:
+            step = last + 1 if reading.kind is SignalKind.STEP else last
+            reading = Reading(reading.kind, step, reading.metrics)
+        if reading.kind is SignalKind.STEP:
+            last = reading.step
+        yield reading
+
+
+def merged(readings: Iterable[Reading]) -> tuple[Reading, ...]:
+    """One reading per kind and step, where it came first; what came later wins.
+
+    Logs repeat steps: Ray prints the tail of a failed job again, AgentJet its first validation twice, a
+    resumed run the steps after its checkpoint.
+    """
+    found: dict[tuple[SignalKind, int], dict[str, float]] = {}
+    for reading in readings:
+        found.setdefault((reading.kind, reading.step), {}).update(reading.metrics)
+    return tuple(Reading(kind, step, metrics) for (kind, step), metrics in found.items())

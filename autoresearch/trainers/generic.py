@@ -1,0 +1,155 @@
+"""generic: a trainer that nobody named, recognised by its lines alone.
+
+Its first step is the first line that any known framework prints for a training step, or a line that the
+blueprint declares. None of its patterns is progress: plain output never suspends the first-step clock.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from autoresearch.core import metric_keys
+from autoresearch.core.finding import Finding
+from autoresearch.core.metric_keys import NO_STEP
+from autoresearch.core.objective import Objective
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.trainer import Recipe, Source
+from autoresearch.core.values import NUMBER, number, numbers, python_dict
+from autoresearch.errors import BlueprintError
+from autoresearch.trainers import fatal, step_line
+from autoresearch.trainers.verl import read_step_line
+
+_QUOTED_NUMBER = rf"'?{NUMBER}'?"
+
+_STEPS = (
+    # Hugging Face and TRL: {'loss': 0.1, ..., 'epoch': 0.5}; transformers 5 quotes the numbers
+    rf"\{{'loss': {_QUOTED_NUMBER}, (?=[^\r\n]{{0,8000}}'epoch': )"
+    rf"(?:[^\r\n]{{0,8000}}?'kl': '?(?P<kl>{NUMBER}))?",
+    # slime: [time] model.py:918 - step 11: {'train/loss': ..., 'train/kl_loss': ...}
+    r" - step (?P<step>\d{1,9}): \{'train/"
+    rf"(?:[^\r\n]{{0,8000}}?'train/kl_loss': (?:np\.\w{{1,12}}\()?(?P<kl>{NUMBER}))?",
+    # OpenRLHF: Global step 1: {'policy_loss': ..., 'kl': ...}
+    rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{(?:[^\r\n]{{0,8000}}? 'kl': (?P<kl>{NUMBER}))?",
+    # NeMo-RL: a block of bullets follows
+    r"Training Results:(?=[ \t]*(?:[\r\n]|\Z))",
+    # a JSON object with a step and a loss, in any order, alone on its line
+    r"\"(?:global_?)?step\": ?(?P<step>[1-9]\d{0,9})\b(?=[,}])",
+    # step: 10 ... loss: 0.3 (with = or :, with / and | between)
+    r"(?:global_)?step[:=] ?(?P<step>[1-9]\d{0,9})(?:/\d{1,10})?(?! - )[ ,|]{1,3}"
+    r"[^\r\n]{0,400}?loss[:=] ?[-+.\dn]",
+)
+
+_STEP_BEFORE = re.compile(r"(?:\b(?:step|eval) (\d{1,9})|\bglobal_step (\d{1,9}), eval_metrics):\s*$")
+_PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}})\s?[:=]\s?(?P<value>{NUMBER})(?![\w.:%])")
+
+
+@dataclass(frozen=True, slots=True)
+class Generic:
+    """Every framework that has no file of its own."""
+
+    name: str = "generic"
+    named: bool = False
+
+    def recognises(self, command: str) -> bool:
+        """Never: it is what remains when no other trainer recognises the command."""
+        return False
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        """The training lines of all known frameworks, and fatal lines."""
+        return (
+            step_line.STEP,
+            *(SignalPattern(SignalKind.STEP, pattern) for pattern in _STEPS),
+            step_line.VALIDATION,
+            step_line.NAN,
+            fatal.TRACEBACK,
+            fatal.OUT_OF_MEMORY,
+        )
+
+    def objective(self, recipe: Recipe) -> Objective | None:
+        """None: the blueprint must say what is measured."""
+        return None
+
+    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
+        """None: the blueprint may declare some."""
+        return ()
+
+    def read_line(self, line: str) -> Reading | None:
+        """verl's shape, a dict or JSON object with a step, or `step: N ... key: value` pairs."""
+        return read_step_line(line) or _read_object(line) or _read_pairs(line)
+
+    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
+        """Nothing is known, so nothing is wrong."""
+        return ()
+
+    def seed(self, recipe: Recipe) -> int | None:
+        """A whole number under `seed` at the top of the recipe."""
+        value = recipe.get("seed")
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def declared_steps(patterns: Iterable[str]) -> tuple[SignalPattern, ...]:
+    """STEP patterns from a blueprint's own regular expressions; BlueprintError for a useless one."""
+    signals = []
+    for pattern in patterns:
+        try:
+            compiled = re.compile(pattern.encode("utf-8"), re.MULTILINE)
+        except re.error as error:
+            raise BlueprintError(
+                f"the first-step pattern {pattern!r} is not a regular expression: {error}",
+                hint="write a Python regular expression; name its number (?P<step>...) if it has one",
+            ) from None
+        if compiled.match(b""):
+            raise BlueprintError(
+                f"the first-step pattern {pattern!r} matches an empty line: any output would be a step",
+                hint="name at least one word that only a training step prints",
+            )
+        signals.append(SignalPattern(SignalKind.STEP, pattern))
+    return tuple(signals)
+
+
+def _read_object(line: str) -> Reading | None:
+    """A line that is, or ends with, a JSON object or a Python dict of metrics."""
+    start = line.find("{")
+    found = _loaded(line[start:]) if start >= 0 and line.endswith("}") else None
+    if found is None or "train_runtime" in found:  # Hugging Face's farewell is no step
+        return None
+    metrics = numbers(found, strings=True)
+    step = metric_keys.step_of(metrics)
+    if step is None:
+        step = _step_before(line[:start])
+    if step is None and "epoch" in metrics and ("loss" in metrics or "eval_loss" in metrics):
+        step = NO_STEP  # Hugging Face prints none
+    kinds = metric_keys.readings(step, metrics) if step is not None else ()
+    return Reading(kinds[0].kind, kinds[0].step, metrics) if kinds else None
+
+
+def _loaded(text: str) -> dict[str, object] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return python_dict(text)
+    return value if isinstance(value, dict) else None
+
+
+def _step_before(text: str) -> int | None:
+    """`Global step 12: {`, `- step 3: {`, `global_step 1, eval_metrics: {` name the step before the dict."""
+    found = _STEP_BEFORE.search(text[-80:])
+    return int(found[1] or found[2]) if found else None
+
+
+def _read_pairs(line: str) -> Reading | None:
+    if "step" not in line or len(line) > 20_000:
+        return None
+    metrics = {}
+    for found in _PAIR.finditer(line):
+        value = number(found["value"])
+        if value is not None:
+            metrics[found["key"]] = value
+    step = metric_keys.step_of(metrics)
+    if step is None or not any(metric_keys.is_training(k) or metric_keys.is_validation(k) for k in metrics):
+        return None
+    kind = metric_keys.readings(step, metrics)[0].kind
+    return Reading(kind, step, metrics)

@@ -1,0 +1,83 @@
+"""tinygrpo: the embedded trainer, which prints as verl does and validates as AgentJet does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.trainer import Recipe, Source, SourceFormat
+from autoresearch.trainers import fatal, step_line
+from autoresearch.trainers.recipe_keys import text_of, whole_number
+from autoresearch.trainers.verl import read_step_line
+
+HOLD_S = 120.0
+
+_COMMAND = re.compile(r"\bautoresearch[./]tinygrpo\b")
+
+_PROGRESS = (
+    r"config \{(?:(?<=^config \{)|(?<=[\r\n]config \{))",  # the first line: the whole recipe
+    r"validating: \d{1,9}/\d{1,9} tasks",
+)
+
+_FILES = (
+    ("metrics_jsonl_path", SourceFormat.JSONL),
+    ("val_print_to_markdown_file_path", SourceFormat.DICT_LINES),
+    ("train_print_to_markdown_file_path", SourceFormat.DICT_LINES),
+)  # all three are written by the trainer itself and begun anew; the first holds everything
+
+
+@dataclass(frozen=True, slots=True)
+class TinyGrpo:
+    """The trainer of the quickstart and of our own tests."""
+
+    name: str = "tinygrpo"
+    named: bool = True
+
+    def recognises(self, command: str) -> bool:
+        """`python -m autoresearch.tinygrpo ...`, or a path to it."""
+        return _COMMAND.search(command) is not None
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        """Steps, validations, NaN, fatal lines; the recipe and the first validation's progress hold."""
+        return (
+            step_line.STEP,
+            step_line.VALIDATION,
+            step_line.NAN,
+            fatal.TRACEBACK,
+            fatal.OUT_OF_MEMORY,
+            *(SignalPattern(SignalKind.PROGRESS, pattern, HOLD_S) for pattern in _PROGRESS),
+        )
+
+    def objective(self, recipe: Recipe) -> Objective | None:
+        """The share of held-out tasks that one answer solves."""
+        return Objective("task_pass_rate@1", Direction.MAXIMIZE)
+
+    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
+        """The files that the recipe asks for."""
+        wanted = [(text_of(recipe, key), form) for key, form in _FILES]
+        return tuple(Source(form, path, authority) for authority, (path, form) in enumerate(wanted) if path)
+
+    def read_line(self, line: str) -> Reading | None:
+        """A training or a validation line; here they are never one."""
+        return read_step_line(line)
+
+    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
+        """A fault on demand is fine in a test and a mistake elsewhere."""
+        fault = text_of(recipe, "fault")
+        if fault in ("", "none"):
+            return ()
+        return (
+            Finding(
+                Severity.WARNING,
+                "fault_on_demand",
+                f"the recipe asks for the built-in fault '{fault}': this run is meant to fail",
+                "remove the key 'fault' for a real experiment",
+            ),
+        )
+
+    def seed(self, recipe: Recipe) -> int | None:
+        """The seed of the RL phase; 0, the trainer's own default, where the recipe names none."""
+        return whole_number(recipe, "seed") if "seed" in recipe else 0

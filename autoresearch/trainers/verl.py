@@ -1,0 +1,129 @@
+"""verl: PPO and GRPO, with Ray in front and vLLM or SGLang behind.
+
+Formats: verl/utils/tracking.py (loggers), verl/utils/logger/aggregate_logger.py (console lines),
+verl/trainer/ppo/ray_trainer.py (the words that it prints on the way).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from autoresearch.core import metric_keys
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.trainer import Recipe, Source, SourceFormat
+from autoresearch.trainers import fatal, step_line
+from autoresearch.trainers.recipe_keys import look_up, text_of, whole_number
+
+HOLD_S = 120.0  # loading a shard, capturing a graph, a batch of validation: each says something this often
+
+_COMMAND = re.compile(r"\bverl\.(?:trainer|experimental|recipe)\b|\bmain_ppo\b|\bverl/(?:trainer|recipe)/")
+
+_PROGRESS = (
+    r"%\|(?=[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \[)",  # any tqdm bar that has moved
+    r"% Completed \| *(?=[1-9])",  # vLLM loads the shards of a checkpoint
+    r"@ step \d{1,9}: {1,4}\d{1,3}%",  # a swarm client's evaluation: EVAL NAME @ step 0:  33%
+    r"validate rollout",  # AgentJet: Starting, Completed, and the bar's name
+    r"test_gen_batch meta info:",  # verl: one batch of a validation begins
+    r"validation generation end",
+    r"Training from scratch",
+    r"Started a local Ray instance",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verl:
+    """verl's console, JSONL logger and recipe (hydra YAML, nested or as dotted keys)."""
+
+    name: str = "verl"
+    named: bool = True
+
+    def recognises(self, command: str) -> bool:
+        """`python -m verl.trainer.main_ppo ...` and its kin."""
+        return _COMMAND.search(command) is not None
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        """Steps, validations, NaN and fatal lines; progress of boot and validation holds for two minutes."""
+        return (
+            step_line.STEP,
+            step_line.VALIDATION,
+            step_line.NAN,
+            fatal.TRACEBACK,
+            fatal.OUT_OF_MEMORY,
+            fatal.RAY_EXCEPTION,
+            fatal.NCCL_TIMEOUT,
+            *(SignalPattern(SignalKind.PROGRESS, pattern, HOLD_S) for pattern in _PROGRESS),
+        )
+
+    def objective(self, recipe: Recipe) -> Objective | None:
+        """The mean training reward: a validation's name depends on data that the recipe does not tell."""
+        return Objective("critic/rewards/mean", Direction.MAXIMIZE)
+
+    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
+        """The file logger's JSONL: `<project>/<experiment>.jsonl`, unless VERL_FILE_LOGGER_PATH moves it."""
+        project = text_of(recipe, "trainer.project_name")
+        experiment = text_of(recipe, "trainer.experiment_name")
+        if "file" not in _loggers(recipe) or not project or not experiment:
+            return ()
+        return (Source(SourceFormat.JSONL, f"{project}/{experiment}.jsonl"),)
+
+    def read_line(self, line: str) -> Reading | None:
+        """A step line; one that holds training and validation is a STEP with all its metrics."""
+        return read_step_line(line)
+
+    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
+        """What makes a run blind, or mixes it with an older one."""
+        return (*_lint_logger(recipe), *_lint_resume(recipe))
+
+    def seed(self, recipe: Recipe) -> int | None:
+        """`data.seed`, which orders the prompts; sampling in the rollout engines stays random."""
+        return whole_number(recipe, "data.seed")
+
+
+def read_step_line(line: str) -> Reading | None:
+    """A line in verl's shape; None where it holds neither training from step 1 on nor validation."""
+    parsed = step_line.parse(line) if "step:" in line else None
+    if parsed is None:
+        return None
+    step, metrics = parsed
+    if step > 0 and any(key.startswith(metric_keys.TRAINING_PREFIXES) for key in metrics):
+        return Reading(SignalKind.STEP, step, metrics)
+    if any(metric_keys.is_validation(key) for key in metrics):
+        return Reading(SignalKind.VALIDATION, step, metrics)
+    return None
+
+
+def _loggers(recipe: Recipe) -> tuple[str, ...]:
+    value = look_up(recipe, "trainer.logger")
+    if isinstance(value, str):
+        return tuple(re.findall(r"\w+", value))
+    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
+
+
+def _lint_logger(recipe: Recipe) -> tuple[Finding, ...]:
+    loggers = _loggers(recipe)
+    if not loggers or "console" in loggers:
+        return ()
+    return (
+        Finding(
+            Severity.WARNING,
+            "no_console_logger",
+            "trainer.logger does not hold 'console', so no step will ever be seen in the log",
+            "add console: trainer.logger: [console, file]",
+        ),
+    )
+
+
+def _lint_resume(recipe: Recipe) -> tuple[Finding, ...]:
+    if look_up(recipe, "trainer") is None or text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
+        return ()
+    return (
+        Finding(
+            Severity.WARNING,
+            "silent_resume",
+            "trainer.resume_mode is auto: a checkpoint under the same experiment name is resumed silently",
+            "set trainer.resume_mode: disable, or give each hypothesis its own trainer.experiment_name",
+        ),
+    )

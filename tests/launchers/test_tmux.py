@@ -1,0 +1,507 @@
+"""The tmux launcher against the real tmux, on private sockets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
+from autoresearch.launchers import tmux
+from autoresearch.launchers.tmux import SessionInfo, TmuxLauncher
+
+Eventually = Callable[[Callable[[], object]], None]
+
+HOSTILE = """
+set -g exit-unattached on
+set -g destroy-unattached on
+set -g default-shell /bin/false
+set -g default-command "exit 1"
+set -g default-terminal nonsense
+set -g base-index 1
+setw -g pane-base-index 1
+set -g renumber-windows on
+set -g set-titles on
+set -g status off
+set -g remain-on-exit off
+set -g history-limit 0
+set -g no-such-option on
+set-hook -g after-new-session "display-message -p welcome"
+"""
+HUNTED = ("ray", "vllm", "sglang", "python")  # what `--autokill` looks for in command lines
+NASTY = (
+    *(
+        "",
+        " ",
+        "a b",
+        "$HOME",
+        "$(date)",
+        "`date`",
+        "'",
+        '"',
+        "\\",
+        "a\nb",
+        ";",
+        "x;",
+        "x\\;",
+        "a;b",
+        "#{pid}",
+    ),
+    *("#S", "%H", "-x", "--", "é 中", "{", "}", "~", "*", "Enter", "C-c", "\\$x", "!", "=x"),
+)
+
+
+def tell(socket: str, *words: str) -> str:
+    """The plain tmux, beside the launcher."""
+    flags = ["-S", socket] if "/" in socket else ["-L", socket]
+    said = subprocess.run(["tmux", *flags, *words], capture_output=True, text=True, check=False)
+    return (said.stdout + said.stderr).strip()
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def living_children() -> list[str]:
+    pids = [pid for tid in os.listdir("/proc/self/task") for pid in
+            Path(f"/proc/self/task/{tid}/children").read_text().split()]  # fmt: skip
+    return [pid for pid in pids if ") Z " not in Path(f"/proc/{pid}/stat").read_text()]
+
+
+def writes(path: Path, what: str) -> list[str]:
+    """An argv that writes a Python expression's value as JSON, atomically."""
+    code = (
+        f"import json,os,sys; t={str(path)!r}; open(t+'_','w').write(json.dumps({what})); os.replace(t+'_',t)"
+    )
+    return [sys.executable, "-c", code]
+
+
+@pytest.fixture
+def launcher(tmux_socket: str) -> Iterator[TmuxLauncher]:
+    """A launcher on a server of its own; whatever it still has at the end is closed."""
+    launcher = TmuxLauncher(tmux_socket)
+    path = os.environ["PATH"]
+    yield launcher
+    os.environ["PATH"] = path
+    for info in launcher.list_ours():
+        launcher.close(info)
+
+
+@pytest.fixture
+def start(launcher: TmuxLauncher, tmp_path: Path) -> Callable[..., SessionInfo]:
+    def start(name: str, *argv: str, **environment: str) -> SessionInfo:
+        words = argv or ("sleep", "1000")
+        return launcher.start(name, words, cwd=tmp_path, environment=environment)
+
+    return start
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """Puts a shell script before the real program on PATH."""
+    place = tmp_path / "bin"
+    place.mkdir()
+
+    def write(name: str, script: str) -> Path:
+        (place / name).write_text(f"#!/bin/sh\n{script}\n")
+        (place / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+        return place / name
+
+    return write
+
+
+def test_a_session_runs_its_argv_where_and_with_what_it_was_told(
+    launcher: TmuxLauncher, tmp_path: Path, eventually: Eventually
+) -> None:
+    cwd = tmp_path / "a #{pid} 'b;"
+    cwd.mkdir()
+    out = tmp_path / "out"
+    code = "[os.getcwd(), sys.argv[1:], os.environ['K'], os.environ['L'], list(os.get_terminal_size(1))]"
+    info = launcher.start(
+        "ajet_x_1", [*writes(out, code), *NASTY], cwd=cwd, environment={"K": "a b;", "L": "$HOME\n#{pid}"}
+    )
+    eventually(out.exists)
+    assert json.loads(out.read_text()) == [str(cwd), list(NASTY), "a b;", "$HOME\n#{pid}", [220, 50]]
+    assert info.session == "ajet_x_1" and info.socket == launcher.socket and info.launcher == "tmux"
+    assert info.attach == f"tmux -S {launcher.socket} attach -t '=ajet_x_1'"
+    assert SessionInfo.read(json.loads(json.dumps(dataclasses.asdict(info)))) == info
+
+
+def test_one_word_is_a_program_and_not_a_line_for_a_shell(
+    launcher: TmuxLauncher, tmp_path: Path, eventually: Eventually
+) -> None:
+    program = tmp_path / "a $(b); c"
+    program.write_text("#!/bin/sh\necho ran > ran\n")
+    program.chmod(0o755)
+    launcher.start("ajet_x_1", [str(program)], cwd=tmp_path, environment={})
+    eventually((tmp_path / "ran").exists)
+
+
+def test_what_cannot_be_started_is_refused_before_tmux_is_asked(
+    launcher: TmuxLauncher, tmp_path: Path
+) -> None:
+    for name in (
+        "",
+        "x",
+        "ajet_",
+        "ajet_a.b",
+        "ajet_a:b",
+        "ajet_a b",
+        "ajet_$(x)",
+        "ajet_" + "x" * 61,
+        "ajet_x\n",
+    ):
+        with pytest.raises(UsageError):
+            launcher.start(name, ["true"], cwd=tmp_path, environment={})
+    for argv, environment in (
+        ([], {}),
+        (["a\0"], {}),
+        (["a"], {"K": "\0"}),
+        (["a"], {"A B": "c"}),
+        (["a"], {"A=": ""}),
+    ):
+        with pytest.raises(UsageError):
+            launcher.start("ajet_x", argv, cwd=tmp_path, environment=environment)
+    with pytest.raises(EnvironmentUnusable) as no_directory:
+        launcher.start("ajet_x", ["true"], cwd=tmp_path / "gone", environment={})
+    assert no_directory.value.code == "no_directory"
+    assert not Path(launcher.socket).exists()
+
+
+def test_a_command_that_is_too_long_for_tmux_is_an_error(start: Callable[..., SessionInfo]) -> None:
+    with pytest.raises(EnvironmentUnusable, match="too long") as error:
+        start("ajet_x", "true", "x" * 20_000)
+    assert error.value.code == "tmux_failed"
+
+
+def test_a_taken_name_is_a_conflict_even_when_its_pane_is_dead(
+    start: Callable[..., SessionInfo], launcher: TmuxLauncher, eventually: Eventually
+) -> None:
+    first = start("ajet_x_1", "true", "really")
+    eventually(lambda: launcher.alive([first]) == {"ajet_x_1": False})
+    with pytest.raises(ConflictError) as error:
+        start("ajet_x_1")
+    assert error.value.code == "session_exists" and first.attach in error.value.hint
+    assert launcher.list_ours() == [first]
+
+
+def test_alive_asks_tmux_once_for_all(
+    start: Callable[..., SessionInfo],
+    launcher: TmuxLauncher,
+    program: Callable[[str, str], Path],
+    tmp_path: Path,
+) -> None:
+    infos = [start(f"ajet_x_{n}") for n in range(5)]
+    start("ajet_x")  # a prefix of the others
+    launcher.close(infos[3])
+    program("tmux", f'echo "$@" >> "{tmp_path}/calls"\nexec "{shutil.which("tmux")}" "$@"')
+    assert launcher.alive(infos) == {f"ajet_x_{n}": n != 3 for n in range(5)}
+    assert len((tmp_path / "calls").read_text().splitlines()) == 1
+
+
+def test_alive_without_a_server_without_tmux_and_on_another_server(
+    start: Callable[..., SessionInfo],
+    launcher: TmuxLauncher,
+    monkeypatch: pytest.MonkeyPatch,
+    eventually: Eventually,
+) -> None:
+    first = start("ajet_x_1")
+    assert launcher.alive([first]) == {"ajet_x_1": True}
+    launcher.close(first)
+    eventually(lambda: launcher.alive([first]) == {"ajet_x_1": False})
+    assert launcher.list_ours() == []
+    tell(launcher.socket, "new-session", "-d", "-s", "mine")  # the ids start again: $0, %0
+    second = start("ajet_x_1")
+    assert (second.session_id, second.pane_id) == (first.session_id, first.pane_id)
+    assert launcher.alive([first]) == {"ajet_x_1": False}
+    launcher.close(first)
+    assert launcher.alive([second]) == {"ajet_x_1": True}
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert launcher.alive([second]) == {"ajet_x_1": None}
+    with pytest.raises(EnvironmentUnusable):
+        launcher.list_ours()
+    monkeypatch.undo()
+    tell(launcher.socket, "kill-session", "-t", "=mine")
+
+
+def test_a_server_that_does_not_answer_is_unknown_and_no_client_stays_behind(
+    start: Callable[..., SessionInfo],
+    launcher: TmuxLauncher,
+    monkeypatch: pytest.MonkeyPatch,
+    eventually: Eventually,
+) -> None:
+    info = start("ajet_x_1")
+    monkeypatch.setattr(tmux, "ANSWER_S", 0.2)
+    os.kill(info.server_pid, signal.SIGSTOP)
+    try:
+        assert launcher.alive([info]) == {"ajet_x_1": None}
+        for ask in (launcher.list_ours, lambda: launcher.close(info)):
+            with pytest.raises(EnvironmentUnusable) as error:
+                ask()
+            assert error.value.code == "tmux_unreachable"
+        assert [finding.code for finding in launcher.preflight()] == ["tmux_unreachable"]
+        eventually(lambda: not living_children())
+    finally:
+        os.kill(info.server_pid, signal.SIGCONT)
+    monkeypatch.setattr(tmux, "ANSWER_S", 10.0)
+    assert launcher.alive([info]) == {"ajet_x_1": True}
+
+
+def test_a_socket_that_a_cleaner_removed_is_mended(
+    start: Callable[..., SessionInfo], launcher: TmuxLauncher
+) -> None:
+    info = start("ajet_x_1")
+    Path(launcher.socket).unlink()
+    assert "No such file" in tell(launcher.socket, "list-sessions")
+    assert launcher.alive([info]) == {"ajet_x_1": True}
+    assert "ajet_x_1" in tell(launcher.socket, "list-sessions")
+
+
+def test_close_ends_one_session_and_no_other(
+    start: Callable[..., SessionInfo], launcher: TmuxLauncher
+) -> None:
+    tell(launcher.socket, "new-session", "-d", "-s", "mine")
+    infos = [start(name) for name in ("ajet_x", "ajet_x_1", "ajet_x_12")]
+    launcher.close(infos[0])
+    launcher.close(infos[0])
+    assert [info.session for info in launcher.list_ours()] == ["ajet_x_1", "ajet_x_12"]
+    tell(launcher.socket, "rename-session", "-t", "=ajet_x_1:", "renamed")  # ids, not names
+    launcher.close(infos[1])
+    assert tell(launcher.socket, "list-sessions", "-F", "#S").split() == ["ajet_x_12", "mine"]
+    tell(launcher.socket, "kill-session", "-t", "=mine")
+
+
+def test_the_server_we_start_says_nothing_of_us_and_is_an_ordinary_one(
+    tmp_path: Path, launcher: TmuxLauncher, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
+) -> None:
+    cwd = tmp_path / "ray-python"
+    cwd.mkdir()
+    for name in ("AUTORESEARCH_RUN_ID", "TMUX_PANE", "CLAUDECODE", "CODEX_THREAD_ID"):
+        monkeypatch.setenv(name, "outer")
+    monkeypatch.setenv("TMUX", "/nonexistent/other,1,0")
+    argv = [sys.executable, "-c", "import time; time.sleep(1000)", "vllm", "sglang"]
+    info = launcher.start("ajet_ray-python_1", argv, cwd=cwd, environment={"AUTORESEARCH_RUN_ID": "inner"})
+    line = Path(f"/proc/{info.server_pid}/cmdline").read_text().replace("\0", " ")
+    assert not [word for word in (*HUNTED, "ajet", str(cwd), "inner") if word in line.lower()]
+    theirs = environment_of(info.server_pid)
+    assert not theirs.keys() & {"AUTORESEARCH_RUN_ID", "TMUX", "TMUX_PANE", "CLAUDECODE", "CODEX_THREAD_ID"}
+    assert Path(f"/proc/{info.server_pid}/cwd").readlink() == Path("/")
+    eventually(lambda: environment_of(info.pane_pid).get("AUTORESEARCH_RUN_ID") == "inner")
+    assert tell(launcher.socket, "list-sessions", "-F", "#S") == "ajet_ray-python_1"  # the keeper is gone
+    assert tell(launcher.socket, "show-options", "-s", "exit-empty") == "exit-empty off"  # until `close`
+    launcher.close(info)
+    eventually(lambda: not Path(f"/proc/{info.server_pid}").exists())
+
+
+def test_a_program_path_with_a_hunted_word_stays_out_of_the_server(
+    program: Callable[[str, str], Path],
+    launcher: TmuxLauncher,
+    start: Callable[..., SessionInfo],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = tmp_path / "python3.11" / "bin"
+    place.mkdir(parents=True)
+    (place / "tmux").symlink_to(str(shutil.which("tmux")))
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    line = Path(f"/proc/{start('ajet_x_1').server_pid}/cmdline").read_text()
+    assert line.startswith("tmux\0") and "python" not in line
+
+
+def test_the_default_server_is_the_users_whatever_pane_we_are_in(
+    tmp_path: Path,
+    launcher: TmuxLauncher,
+    start: Callable[..., SessionInfo],
+    monkeypatch: pytest.MonkeyPatch,
+    clean_environment: Path,
+) -> None:
+    around = start("ajet_around_1")
+    monkeypatch.setenv("TMUX", f"{launcher.socket},{around.server_pid},0")
+    default = TmuxLauncher()
+    info = default.start("ajet_x_1", ["sleep", "1000"], cwd=tmp_path, environment={})
+    assert (info.socket, info.attach) == ("", "tmux attach -t '=ajet_x_1'")
+    assert tell(str(clean_environment / f"tmux-{os.getuid()}" / "default"), "ls", "-F", "#S") == "ajet_x_1"
+    assert default.alive([info, around]) == {"ajet_x_1": True, "ajet_around_1": True}  # one call per socket
+    assert launcher.attach_argv(around, os.environ)[-3:] == ["switch-client", "-t", "=ajet_around_1"]
+    assert default.attach_argv(info, os.environ) == [
+        "tmux",
+        "-L",
+        "default",
+        "attach-session",
+        "-t",
+        "=ajet_x_1",
+    ]
+    default.close(info)
+    named = TmuxLauncher("other")
+    info = named.start("ajet_x_1", ["sleep", "1000"], cwd=tmp_path, environment={})
+    assert info.attach == "tmux -L other attach -t '=ajet_x_1'"
+    named.close(info)
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["cold", "the person's server runs"])
+def test_a_hostile_configuration_cannot_end_a_session(
+    running: bool,
+    clean_environment: Path,
+    launcher: TmuxLauncher,
+    start: Callable[..., SessionInfo],
+    eventually: Eventually,
+) -> None:
+    (clean_environment / ".tmux.conf").write_text(HOSTILE)
+    if running:
+        keep = "set -s exit-unattached off ; set -t =mine: destroy-unattached off"
+        tell(launcher.socket, *f"new-session -d -s mine sleep 1000 ; {keep}".split())
+    info = start("ajet_x_1", "sh", "-c", "echo shown; sleep 1000")
+    short = start("ajet_x_2", "true", "really")
+    for _ in range(3):  # a client that leaves is what such options wait for
+        attach_and_detach(info.attach, launcher.socket, eventually)
+    assert launcher.alive([info]) == {"ajet_x_1": True}
+    eventually(lambda: launcher.alive([short]) == {"ajet_x_2": False})
+    assert len(launcher.list_ours()) == 2  # the dead pane stays until it is closed
+    assert "shown" in tell(launcher.socket, "capture-pane", "-p", "-t", info.pane_id)
+    if running:
+        assert "destroy-unattached on" in tell(launcher.socket, "show-options", "-g", "destroy-unattached")
+        tell(launcher.socket, "kill-session", "-t", "=mine")
+
+
+def attach_and_detach(line: str, socket: str, eventually: Eventually) -> None:
+    """What a person does, in a terminal of 80x24, with the line that we print."""
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "TERM": "xterm"}
+    person = subprocess.Popen(["sh", "-c", line], stdin=theirs, stdout=theirs, stderr=theirs, env=environ)
+    os.close(theirs)
+    drained = threading.Thread(target=drain, args=(ours,))
+    drained.start()
+    try:
+        eventually(lambda: tell(socket, "list-clients", "-F", "#{client_pid}").splitlines())
+        tell(socket, "detach-client", "-t", tell(socket, "list-clients", "-F", "#{client_name}"))
+        person.wait(20)
+    finally:
+        person.kill()
+        person.wait()
+        drained.join()
+        os.close(ours)
+
+
+def drain(fd: int) -> None:
+    try:
+        while os.read(fd, 65536):
+            pass
+    except OSError:  # EIO: the other side is closed
+        pass
+
+
+def test_a_pane_is_readable_after_the_end(
+    start: Callable[..., SessionInfo], launcher: TmuxLauncher, eventually: Eventually, tmp_path: Path
+) -> None:
+    # tmux 3.3a loses what is printed less than some milliseconds before the exit, one time in eight
+    info = start(
+        "ajet_x_1", "sh", "-c", "echo 'Traceback: boom'; until [ -e go ]; do sleep 0.02; done; exit 3"
+    )
+
+    def shown() -> str:
+        return tell(launcher.socket, "capture-pane", "-p", "-S", "-", "-t", info.pane_id)
+
+    eventually(lambda: "boom" in shown())
+    (tmp_path / "go").touch()
+    eventually(lambda: launcher.alive([info]) == {"ajet_x_1": False})
+    assert "Traceback: boom" in shown()
+    launcher.close(info)
+    assert launcher.list_ours() == []
+
+
+def test_a_server_without_a_session_is_one_without_ours(
+    launcher: TmuxLauncher, start: Callable[..., SessionInfo]
+) -> None:
+    tell(launcher.socket, "start-server", ";", "set-option", "-s", "exit-empty", "off")
+    assert launcher.preflight() == [] and launcher.list_ours() == []
+    info = start("ajet_x_1")
+    launcher.close(info)
+    assert launcher.alive([info]) == {"ajet_x_1": False}
+
+
+def test_a_window_that_a_person_opens_beside_the_run_is_not_part_of_it(
+    start: Callable[..., SessionInfo], launcher: TmuxLauncher, eventually: Eventually
+) -> None:
+    info = start("ajet_x_1", AUTORESEARCH_RUN_ID="x-1", OTHER="kept")
+    new = tell(
+        launcher.socket, "new-window", "-d", "-P", "-F", "#{pane_pid}", "-t", "=ajet_x_1:", "sleep", "1000"
+    )
+    eventually(lambda: environment_of(int(new)).get("OTHER") == "kept")
+    assert "AUTORESEARCH_RUN_ID" not in environment_of(int(new))
+    assert launcher.list_ours() == [info]
+    tell(launcher.socket, "kill-pane", "-t", info.pane_id)
+    assert launcher.alive([info]) == {"ajet_x_1": False}  # theirs is alive, ours is not
+
+
+def test_many_start_at_once_where_no_server_runs(
+    start: Callable[..., SessionInfo], launcher: TmuxLauncher
+) -> None:
+    made: list[SessionInfo] = []
+    threads = [threading.Thread(target=lambda n=n: made.append(start(f"ajet_x_{n}"))) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({info.server_pid for info in made}) == 1
+    assert launcher.alive(made) == {f"ajet_x_{n}": True for n in range(6)}
+    assert tell(launcher.socket, "list-sessions", "-F", "#S").split() == [f"ajet_x_{n}" for n in range(6)]
+
+
+def test_a_keeper_whose_cli_was_killed_goes_by_itself(
+    launcher: TmuxLauncher, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
+) -> None:
+    monkeypatch.setattr(tmux, "KEEPER_S", 1)
+    with launcher._server():
+        pid = int(tell(launcher.socket, "display-message", "-p", "#{pid}"))
+        eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_a_session_that_was_announced_but_is_gone_is_an_error(
+    program: Callable[[str, str], Path], start: Callable[..., SessionInfo]
+) -> None:
+    real = shutil.which("tmux")
+    program("tmux", f'case "$*" in *has-session*) exit 1;; esac\nexec "{real}" "$@"')
+    with pytest.raises(EnvironmentUnusable) as error:
+        start("ajet_x_1", "true", "really")
+    assert error.value.code == "session_lost" and "excludedCommands" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("says", "code"),
+    [(None, "no_tmux"), ("exit 1", "no_tmux"), ("2.7", "old_tmux"), ("3.1c", "old_tmux")],
+)
+def test_no_tmux_or_an_old_one(
+    says: str | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "bin"
+    place.mkdir()
+    old = f'[ "$1" = -V ] && echo tmux {says} && exit; echo "tmux: unknown option -- N" >&2; exit 1'
+    for name, script in (("apk", "exit 0"), ("tmux", old if code == "old_tmux" else says)):
+        if script is not None:
+            (place / name).write_text(f"#!/bin/sh\n{script}\n")
+            (place / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(place))
+    launcher = TmuxLauncher(str(tmp_path / "s"))
+    with pytest.raises(EnvironmentUnusable) as error:
+        launcher.start("ajet_x", ["true"], cwd=tmp_path, environment={})
+    assert (error.value.code, error.value.fix, error.value.exit_code) == (code, "sudo apk add tmux", 6)
+    finding = launcher.preflight()[-1]
+    assert finding.code == code and "sudo apk add tmux" in finding.hint
+
+
+@pytest.mark.parametrize("says", ["tmux 3.2", "tmux 3.7c", "tmux next-3.8", "tmux master", "tmux 10.0"])
+def test_a_tmux_that_is_new_enough(says: str, program: Callable[[str, str], Path]) -> None:
+    program("tmux", f"echo {says}")
+    tmux.require_tmux()

@@ -1,0 +1,149 @@
+"""Faults: kills at named points, full disks, floods, bytes that are no text, a broken Runner."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.runner import runner
+
+
+@pytest.mark.parametrize(
+    ("point", "recorded", "started"),
+    [
+        ("runner.started", False, False),
+        ("runner.trainer_started", False, True),
+        ("runner.before_exit_record", False, True),
+        ("runner.after_exit_record", True, True),
+    ],
+)
+def test_killed_at_a_named_point(yard: Any, living: Any, point: str, recorded: bool, started: bool) -> None:
+    live = yard.start("sleep 0.2", env={"AUTORESEARCH_FAILPOINT": f"{point}:kill"})
+    assert live.process.wait(10) == -9
+    assert (live.dir / "exit.json").exists() is recorded
+    assert ("started" in live.names()) is started
+
+
+def test_a_fault_of_the_runner_is_recorded_and_the_tree_ended(yard: Any) -> None:
+    patch = "runner.Runner.judge = lambda self: 1 / 0"
+    live, record = yard.ended("setsid sleep 30 & sleep 30", patch=patch, cleanup=["echo cleaned"])
+    assert (record["ending"], record["cause"]) == ("crashed", "runner_error")
+    assert "ZeroDivisionError" in record["reason"] and "in judge" not in record["ending"]
+    assert live.marked() == []
+    assert b"\ncleaned\n" in live.log()
+
+
+def test_even_a_fault_while_ending_the_tree_is_recorded(yard: Any) -> None:
+    _, record = yard.ended("exit 3", patch="runner.Tree.strays = lambda self: 1 / 0")
+    assert (record["ending"], record["cause"], record["returncode"]) == ("crashed", "runner_error", 3)
+
+
+def test_events_that_cannot_be_written_stop_nothing(yard: Any) -> None:
+    live = yard.make("echo 'step:1 - actor/x:1'; exit 6", journal="/dev/full")
+    (live.dir / "events.jsonl").symlink_to("/dev/full")
+    record = yard.launch(live).record()
+    assert (record["returncode"], record["first_step"]) == (6, 1)
+
+
+def test_a_torn_event_is_not_glued_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chronicle = runner.Chronicle(str(tmp_path), "")
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:10]))
+    chronicle.emit("one", "is torn")
+    monkeypatch.undo()
+    chronicle.emit("two", "is whole")
+    lines = (tmp_path / "events.jsonl").read_text().splitlines()
+    assert len(lines) == 2
+    assert '"two"' in lines[1]
+
+
+def test_a_record_that_is_too_long_is_shortened(tmp_path: Path) -> None:
+    chronicle = runner.Chronicle(str(tmp_path), "")
+    chronicle.reserve()
+    chronicle.record_exit({"ending": "crashed", "reason": 'x"\n' * 50_000, "cleanup": [{}] * 900, "n": 1})
+    data = (tmp_path / "exit.json").read_bytes()
+    assert len(data) == runner.RECORD_BYTES
+    assert runner.parse_object(data)["ending"] == "crashed"
+
+
+def test_a_limit_on_file_size_ends_the_trainer_only(yard: Any) -> None:
+    live = yard.make("yes")
+    code = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (65536,) * 2); "
+    code += "os.execv(sys.argv[1], sys.argv[1:])"
+    record = yard.launch(live, argv=[sys.executable, "-c", code, *yard.argv(live)]).record()
+    assert (record["ending"], record["log_bytes"]) == ("crashed", 65536)
+
+
+@pytest.mark.parametrize("kind", ["lines", "binary", "no-newline", "cr", "nul"])
+def test_a_hundred_megabytes_of_anything(yard: Any, nasty: Path, kind: str) -> None:
+    program = f"{sys.executable} -S {nasty}/noisy.py {kind} 100"
+    bar = {"kind": "progress", "pattern": r"\d+%\|", "hold_s": 60.0}
+    signals = [bar, {"kind": "error", "pattern": "Traceback", "hold_s": 0.0}]
+    step = {"kind": "step", "pattern": r"^step:(?P<step>\d+) - actor/kl_loss:(?P<kl>[\d.]+)", "hold_s": 0.0}
+    live, record = yard.ended(program, signals=[*signals, step])
+    assert (record["ending"], record["first_step"], record["kl"]) == ("finished", 7, 0.25)
+    assert record["log_bytes"] >= 99_000_000
+    (live.dir / "run.log").unlink()
+
+
+def test_a_log_that_is_truncated_and_replaced_is_followed(yard: Any, until: Any) -> None:
+    live = yard.start("until [ -e go ]; do echo some words; sleep 0.05; done; echo 'step:3 - actor/x:1'")
+    until(lambda: len(live.log()) > 20)
+    os.truncate(live.dir / "run.log", 0)
+    (yard.root / "go").touch()
+    assert live.record()["first_step"] == 3
+
+
+def test_the_log_is_deleted(yard: Any, until: Any) -> None:
+    live = yard.start("until [ -e go ]; do echo some words; sleep 0.05; done; echo 'step:3 - actor/x:1'")
+    until(lambda: len(live.log()) > 20)
+    (live.dir / "run.log").unlink()
+    (yard.root / "go").touch()
+    assert live.record()["first_step"] == 3
+
+
+@pytest.mark.real
+def test_a_full_disk(yard: Any, tmp_path: Path) -> None:
+    """A file system of 256 KiB, filled by the trainer: the exit record was reserved before."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=True)
+    try:
+        yard.root = place
+        _, record = yard.ended("cat /dev/zero > rest; echo x > more; exit 9")
+        assert (record["ending"], record["returncode"]) == ("crashed", 9)
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.mark.real
+def test_a_disk_that_is_full_from_the_start(yard: Any, tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=True)
+    try:
+        yard.root = place
+        live = yard.make("true")
+        with open(place / "rest", "wb", buffering=0) as out, pytest.raises(OSError, match="No space"):
+            while out.write(b"x" * 4096):
+                pass
+        process = yard.launch(live).process
+        assert process.wait(10) == 1
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_the_runner_is_small_and_imports_nothing_of_ours() -> None:
+    source = Path(runner.__file__).read_text()
+    assert "autoresearch." not in "".join(line for line in source.splitlines() if "import" in line)
+    place = str(Path(runner.__file__).parent)
+    code = f"import sys; sys.path.insert(0, {place!r}); import runner; print(*sys.modules)"
+    argv = [sys.executable, "-S", "-E", "-s", "-c", code]
+    out = subprocess.run(argv, capture_output=True, text=True, check=True)
+    heavy = {"subprocess", "pathlib", "typing", "dataclasses", "inspect", "logging", "traceback", "threading"}
+    assert heavy.isdisjoint(out.stdout.split())

@@ -1,0 +1,154 @@
+"""LogFollower: every byte of a growing file once, whatever happens to the file."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from autoresearch.runner.runner import LogFollower
+
+
+def read(follower: LogFollower) -> bytes:
+    return b"".join(follower.poll())
+
+
+def test_yields_whole_lines_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"one\ntwo\nthr")
+    follower = LogFollower(str(log))
+    assert read(follower) == b"one\ntwo\n"
+    assert follower.offset == 8
+    assert follower.partial() == b"thr"
+    assert follower.behind() == 3
+    with log.open("ab") as more:
+        more.write(b"ee\n")
+    assert read(follower) == b"three\n"
+    assert read(follower) == b""
+
+
+def test_a_missing_file_is_nothing_yet(tmp_path: Path) -> None:
+    follower = LogFollower(str(tmp_path / "log"))
+    assert read(follower) == b""
+    assert follower.partial() == b""
+    (tmp_path / "log").write_bytes(b"now\n")
+    assert read(follower) == b"now\n"
+
+
+def test_random_fragments_and_chunk_sizes(tmp_path: Path) -> None:
+    dice = random.Random(5)
+    lines = [bytes(dice.choices(b"abc \xff", k=dice.randrange(90))) for _ in range(3000)]
+    text = b"".join(line + dice.choice([b"\n", b"\r", b"\r\n"]) for line in lines)
+    log = tmp_path / "log"
+    log.touch()
+    follower = LogFollower(str(log))
+    follower.CHUNK, follower.LONGEST = 64, 256  # type: ignore[misc]
+    got, at = b"", 0
+    with log.open("ab", buffering=0) as out:
+        while at < len(text):
+            size = dice.randrange(1, 400)
+            out.write(text[at : at + size])
+            at += size
+            for chunk in follower.poll():
+                assert chunk[-1:] in b"\r\n"
+                got += chunk
+    assert got == text
+
+
+def test_carriage_returns_end_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"\r 1%\r 2%\r 3%")
+    follower = LogFollower(str(log))
+    assert read(follower) == b"\r 1%\r 2%\r"
+    assert follower.partial() == b" 3%"
+
+
+def test_a_line_longer_than_any_buffer_is_cut(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 2_500_000 + b"\nend\n")
+    follower = LogFollower(str(log))
+    chunks = list(follower.poll())
+    assert b"".join(chunks) == log.read_bytes()
+    assert max(map(len, chunks)) <= LogFollower.LONGEST
+
+
+def test_truncation_starts_again(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"old line\n" * 10)
+    follower = LogFollower(str(log))
+    read(follower)
+    log.write_bytes(b"new\n")
+    assert read(follower) == b"new\n"
+    assert follower.generation == 1
+
+
+def test_truncated_and_grown_past_the_old_offset(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"old line\n")
+    follower = LogFollower(str(log))
+    read(follower)
+    read(follower)
+    with log.open("r+b") as again:
+        again.truncate()
+        again.write(b"another, longer line\n")
+    assert read(follower) == b"another, longer line\n"
+
+
+def test_rotation_loses_neither_end_nor_beginning(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    old = log.open("ab", buffering=0)
+    old.write(b"a\n")
+    follower = LogFollower(str(log))
+    assert read(follower) == b"a\n"
+    log.rename(tmp_path / "log.1")
+    old.write(b"b\n")
+    assert read(follower) == b"b\n"  # nothing stands at the path yet
+    old.write(b"c\nunfinished")
+    old.close()
+    log.write_bytes(b"d\n")
+    assert read(follower) == b"c\nunfinishedd\n"
+    assert follower.generation == 1
+
+
+def test_a_hole_is_passed_over(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"before\n")
+    follower = LogFollower(str(log))
+    read(follower)
+    with log.open("r+b") as out:
+        out.truncate(3_000_000_000)  # reading three gigabytes of nothing would be felt
+        out.seek(3_000_000_000)
+        out.write(b"\nafter\n")
+    assert read(follower).strip(b"\0") == b"\nafter\n"
+
+
+def test_goes_on_from_an_offset_and_after_close(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"one\ntwo\n")
+    follower = LogFollower(str(log), offset=4)
+    assert read(follower) == b"two\n"
+    follower.close()
+    with log.open("ab") as more:
+        more.write(b"three\n")
+    assert read(follower) == b"three\n"
+
+
+def test_leaving_a_poll_early_loses_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"0123456789\n" * 100_000)
+    follower = LogFollower(str(log))
+    first = next(iter(follower.poll()))
+    assert first + read(follower) == log.read_bytes()
+
+
+@pytest.mark.parametrize("after", [b"", b"tail"])
+def test_closed_descriptors(tmp_path: Path, after: bytes) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"line\n" + after)
+    before = len(os.listdir("/proc/self/fd"))
+    follower = LogFollower(str(log))
+    read(follower)
+    follower.close()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,160 @@
+"""Limits and signals, with limits of a few tenths of a second."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+BAR = {"kind": "progress", "pattern": r"boot \d+%", "hold_s": 0.6}
+VALIDATION = {"kind": "validation", "pattern": r"step:\d+ - val-core/", "hold_s": 30.0}
+STEP = r"printf 'step:1 - actor/kl_loss:np.float64(0.25) - x:1\n'"
+
+
+def with_signals(yard: Any, *more: dict[str, Any]) -> list[dict[str, Any]]:
+    spec = json.loads((yard.make("true").dir / "spec.json").read_text())
+    return [*spec["signals"], *more]
+
+
+@pytest.mark.parametrize(
+    ("command", "kl"),
+    [
+        (STEP + "; sleep 9", 0.25),
+        (r"printf '\rstep:1 - actor/kl_loss:0.5\rstep:1 - actor/kl'; sleep 9", 0.5),
+        (r"printf 'step:1 - actor/kl_lo'; sleep 0.3; printf 'ss:0.125\n'; sleep 9", 0.125),
+        (r"printf '\033[36m(T pid=1)\033[0m step:1 - \033[1mactor/kl_loss:2e-4\033[0m\n'; sleep 9", 2e-4),
+        (r"printf 'step:1 - actor/kl_loss:0.75'; sleep 9", 0.75),
+        (r"printf 'step:0 - val-core/acc:0.5\nstep:1 - actor/lr:1\n'; sleep 9", None),
+    ],
+)
+def test_the_first_step_is_seen_at_once(yard: Any, command: str, kl: float | None) -> None:
+    live = yard.start(command)
+    first = live.event("first_step")
+    assert (first["step"], first["kl"]) == (1, kl)
+    live.process.terminate()
+    record = live.record()
+    assert (record["first_step"], record["kl"], record["last_step"]) == (1, kl, 1)
+    assert record["first_step_s"] == first["first_step_s"]
+
+
+def test_no_first_step_in_time(yard: Any) -> None:
+    command = "while :; do echo 'step:0 - val-core/x:1 kl_loss_coef: 0.1'; sleep 0.05; done"
+    live, record = yard.ended(command, limits={"first_step_s": 0.4})
+    assert (record["ending"], record["cause"]) == ("first_step_timeout", "first_step_timeout")
+    assert (record["first_step"], record["returncode"], record["signal"]) == (None, 143, 15)
+    assert live.names() == ["started", "limit", "stopping", "ended", "killed", "recorded"]
+    assert live.event("limit")["limit_s"] == 0.4
+
+
+def test_progress_holds_the_first_step_clock(yard: Any) -> None:
+    boot = "for i in 1 2 3 4; do echo boot $i%; sleep 0.2; done; "
+    _, record = yard.ended(boot + STEP, limits={"first_step_s": 0.5}, signals=with_signals(yard, BAR))
+    assert record["ending"] == "finished"
+    assert record["first_step_s"] > 0.5
+
+
+def test_validation_holds_it_too_and_is_an_event(yard: Any) -> None:
+    command = "echo 'step:0 - val-core/acc:0.5'; sleep 0.8; " + STEP
+    live, record = yard.ended(command, limits={"first_step_s": 0.5}, signals=with_signals(yard, VALIDATION))
+    assert (record["ending"], record["validations_seen"]) == ("finished", 1)
+    assert "val-core/acc:0.5" in live.event("validation")["text"]
+
+
+@pytest.mark.parametrize("limits", [{"strict_first_step": True}, {"first_step_cap_s": 0.2}])
+def test_a_strict_limit_and_a_cap_end_it_all_the_same(yard: Any, limits: dict[str, Any]) -> None:
+    boot = "for i in $(seq 99); do echo boot $i%; sleep 0.1; done"
+    _, record = yard.ended(boot, limits={"first_step_s": 0.4} | limits, signals=with_signals(yard, BAR))
+    assert record["ending"] == "first_step_timeout"
+
+
+def test_under_the_kl_rule_a_step_without_kl_is_no_first_step(yard: Any) -> None:
+    command = "echo 'step:1 - actor/lr:1'; sleep 9"
+    _, record = yard.ended(command, limits={"first_step_s": 0.4}, first_step="kl")
+    assert (record["ending"], record["steps_seen"]) == ("first_step_timeout", 1)
+
+
+def test_a_step_that_was_printed_but_not_read_yet_counts(yard: Any) -> None:
+    """The limit is on what was printed: the log is scanned once more before it fires."""
+    patch = "runner.PACE_S = 60.0"  # nothing is read by itself after the first look
+    live = yard.start("sleep 0.2; " + STEP + "; sleep 0.8", patch=patch, limits={"first_step_s": 0.5})
+    assert live.record()["ending"] == "finished"
+
+
+def test_the_time_in_all(yard: Any) -> None:
+    _, record = yard.ended(STEP + "; sleep 30", limits={"max_s": 0.4})
+    assert (record["ending"], record["first_step"]) == ("max_time", 1)
+
+
+def test_prepare_counts_into_the_time_in_all(yard: Any) -> None:
+    live, record = yard.ended("touch started", prepare=["sleep 30"], limits={"max_s": 0.3})
+    assert (record["ending"], record["returncode"], record["duration_s"]) == ("max_time", None, 0.0)
+    assert not (yard.root / "started").exists()
+    assert "started" not in live.names()
+
+
+def test_a_stall_is_reported_once_and_so_is_its_end(yard: Any) -> None:
+    step = "echo step:$i - actor/x:1; "
+    command = f"for i in 1 2 3; do {step} sleep 0.05; done; sleep 1; for i in 4 5; do {step} done"
+    live, record = yard.ended(command, patch="runner.STALL_FLOOR_S = 0.2; runner.STALL_FACTOR = 1")
+    assert record["ending"] == "finished"
+    assert [n for n in live.names() if n in ("stall", "resumed")] == ["stall", "resumed"]
+
+
+def test_a_stall_limit_ends_the_run(yard: Any) -> None:
+    noise = "while :; do echo GET /health 200 OK; sleep 0.05; done"
+    _, record = yard.ended(f"{STEP}; {noise}", limits={"stall_s": 0.4})
+    assert (record["ending"], record["first_step"]) == ("stalled", 1)
+
+
+def test_before_the_first_step_there_is_no_stall(yard: Any) -> None:
+    _, record = yard.ended("sleep 0.6; " + STEP, limits={"stall_s": 0.2})
+    assert record["ending"] == "finished"
+
+
+def test_signals_from_elsewhere_come_by_the_inbox(yard: Any) -> None:
+    live = yard.start("sleep 20")
+    live.event("started")
+    with (live.dir / "inbox.jsonl").open("a") as inbox:
+        inbox.write('{"kind": "progress", "hold_s": 5}\nnot json\n[1]\n')
+        inbox.write('{"kind": "step", "step": 4, "kl": 0.5}\n{"kind": "nan", "text": "loss"}\n')
+    first = live.event("first_step")
+    assert (first["step"], first["kl"]) == (4, 0.5)
+    live.event("nan")
+    live.process.terminate()
+    assert live.record()["nan_seen"]
+
+
+def test_errors_and_nan_are_told_once(yard: Any) -> None:
+    error = {"kind": "error", "pattern": r"^(?P<kind>\w+Error): (?P<text>.*)", "hold_s": 0}
+    nan = {"kind": "nan", "pattern": r"loss:nan", "hold_s": 0}
+    line = r"\033[31mValueError\033[0m: bad \033[1mthing\033[0m\nloss:nan\n"
+    loud = f"for i in 1 2 3; do printf '{line}'; sleep 0.15; done"
+    live, record = yard.ended(loud, signals=with_signals(yard, error, nan))
+    assert [n for n in live.names() if n in ("error", "nan")] == ["error", "nan"]
+    assert (live.event("error")["kind"], live.event("error")["text"]) == ("ValueError", "bad thing")
+    assert record["nan_seen"]
+    assert (record["error_kind"], record["error"]) == ("ValueError", "bad thing")
+
+
+def test_a_kl_of_nan_is_a_nan(yard: Any) -> None:
+    live, record = yard.ended("echo 'step:1 - actor/kl_loss:nan'")
+    assert (record["kl"], record["nan_seen"], record["first_step"]) == (None, True, 1)
+    assert "nan" in live.names()
+
+
+def test_without_inotify_the_log_is_polled(yard: Any) -> None:
+    patch = "runner.Wakeups._watch = lambda self, run_dir: -1"
+    live = yard.start("sleep 0.3; " + STEP + "; sleep 20", patch=patch)
+    live.event("first_step")
+    live.ask_to_stop(how="now", reason="seen")
+    assert live.record()["reason"] == "seen"
+
+
+def test_the_wall_clock_is_not_trusted(yard: Any) -> None:
+    """An hour forth and back, every other time it is asked."""
+    jump = "import itertools, time; jumps = itertools.cycle((3600, -3600)); "
+    jump += "runner.wall = lambda: time.time() + next(jumps)"
+    _, record = yard.ended(STEP + "; sleep 0.5; exit 7", patch=jump, limits={"max_s": 20.0})
+    assert (record["ending"], record["returncode"]) == ("crashed", 7)
+    assert 0.4 < record["duration_s"] < 10

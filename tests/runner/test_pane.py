@@ -1,0 +1,99 @@
+"""The Runner as a tmux pane's program: what people see, and what closing things means."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+
+def in_tmux(yard: Any, tmux: Any, command: str, **changes: Any) -> Any:
+    live = yard.make(command, **changes)
+    yard.live.append(live)
+    tmux.session("ajet_test", yard.argv(live))
+    return live
+
+
+def test_the_pane_mirrors_the_log(yard: Any, tmux: Any, until: Any) -> None:
+    live = in_tmux(yard, tmux, "echo hello; sleep 0.3; echo bye; exit 3")
+    assert live.record()["returncode"] == 3
+    screen = until(lambda: s if "records:" in (s := tmux.screen("ajet_test")) else "")
+    lines = [line for line in screen.splitlines() if line.strip()]
+    assert lines[0].startswith(f"== {live.run}: echo hello;")
+    assert lines[1:3] == ["hello", "bye"]
+    assert "crashed, exit code 3" in lines[3]
+    assert str(live.dir) in screen.replace("\n", "")
+
+
+def test_killing_the_session_stops_the_run(yard: Any, tmux: Any) -> None:
+    live = in_tmux(yard, tmux, "trap '' HUP; setsid sleep 30 & sleep 30")
+    live.event("started")
+    tmux("kill-session", "-t", "=ajet_test")
+    record = live.record()
+    assert (record["ending"], record["cause"]) == ("stopped", "session_killed")
+    assert record["reason"] == "the tmux session was killed"
+    assert live.marked() == []
+
+
+@pytest.mark.parametrize("how", ["kill-server", "SIGKILL"])
+def test_a_dead_server_leaves_the_run_headless(yard: Any, tmux: Any, how: str, until: Any) -> None:
+    live = in_tmux(yard, tmux, "until [ -e go ]; do sleep 0.05; done; echo 'step:1 - actor/x:1'; exit 5")
+    live.event("started")
+    if how == "SIGKILL":
+        os.kill(tmux.pid(), signal.SIGKILL)
+    else:
+        tmux("kill-server")
+    with pytest.raises(AssertionError):
+        until(lambda: "stopping" in live.names(), 0.9)
+    (yard.root / "go").touch()
+    record = live.record()
+    assert (record["ending"], record["returncode"], record["first_step"]) == ("crashed", 5, 1)
+
+
+def test_sighup_alone_means_nothing(yard: Any, tmux: Any, until: Any) -> None:
+    live = in_tmux(yard, tmux, "until [ -e go ]; do sleep 0.05; done")
+    runner_pid = live.event("started")["runner"]
+    os.kill(runner_pid, signal.SIGHUP)
+    with pytest.raises(AssertionError):
+        until(lambda: "stopping" in live.names(), 0.9)
+    (yard.root / "go").touch()
+    assert live.record()["ending"] == "finished"
+
+
+def test_sighup_without_a_terminal_means_nothing(yard: Any, until: Any) -> None:
+    live = yard.start("until [ -e go ]; do sleep 0.05; done", env={"TMUX": f"/tmp/x,{os.getpid()},0"})
+    live.event("started")
+    live.process.send_signal(signal.SIGHUP)
+    with pytest.raises(AssertionError):
+        until(lambda: "stopping" in live.names(), 0.8)
+    (yard.root / "go").touch()
+    assert live.record()["ending"] == "finished"
+
+
+def test_a_flood_is_shown_in_part(yard: Any, tmux: Any, until: Any) -> None:
+    flood = "yes $(printf 'x%.0s' {1..90}) | head -c 30000000"
+    live = in_tmux(yard, tmux, flood + r"; echo; printf 'the %s\n' end")
+    live.record()
+    screen = until(lambda: s if "the end" in (s := tmux.screen("ajet_test")) else "")
+    assert "bytes skipped; full log:" in screen
+
+
+def test_a_stopped_terminal_stops_nothing(yard: Any, tmux: Any) -> None:
+    """Ctrl-S in the pane: the terminal takes no more output, the trainer goes on."""
+    command = "until [ -e go ]; do sleep 0.05; done; yes | head -c 5000000; echo 'step:1 - actor/x:1'"
+    live = in_tmux(yard, tmux, command)
+    live.event("started")
+    tmux("send-keys", "-t", "=ajet_test:", "C-s")
+    (yard.root / "go").touch()
+    record = live.record()
+    assert (record["ending"], record["first_step"]) == ("finished", 1)
+
+
+def test_ctrl_z_and_ctrl_c_in_the_pane(yard: Any, tmux: Any) -> None:
+    live = in_tmux(yard, tmux, "sleep 30")
+    live.event("started")
+    tmux("send-keys", "-t", "=ajet_test:", "C-z", "C-c")
+    record = live.record()
+    assert (record["ending"], record["cause"]) == ("stopped", "sigint")

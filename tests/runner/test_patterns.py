@@ -1,0 +1,152 @@
+"""Patterns: the literal prefilter may make them faster, never different."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from autoresearch.runner import runner
+from autoresearch.runner.runner import Pattern, Scanner, number, plain
+
+VERL = (
+    r"(?:^|(?<=[\s\]]))step:(?P<step>\d+) - (?=.*(?:actor/|critic/vf|train/))"
+    r"(?:.*?actor/kl_loss:(?:np\.\w+\()?(?P<kl>[-+.\w]+))?"
+)
+RAY = b"\x1b[36m(TaskRunner pid=12420)\x1b[0m "
+
+
+def found(patterns: list[Pattern], text: bytes, start: int = 0) -> list[tuple[str, dict[str, bytes]]]:
+    return [(p.kind, m.groupdict()) for p, m, _ in Scanner(patterns).scan(text, start)]
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "kl"),
+    [
+        (b"step:1 - actor/kl_loss:0.25 - x:1\n", b"1", 0.25),
+        (RAY + b"step:12 - a:1 - actor/kl_loss:np.float64(0.00074127) - b:2\n", b"12", 0.00074127),
+        (b"\x1b[32mstep:3 - \x1b[1mactor/kl_loss:-0.000\x1b[0m\n", b"3", 0.0),
+        (b"\rTraining:  1%| | 1/3 [00:01<00:02, 1.03s/it]step:2 - actor/kl_loss:1e-05\r", b"2", 1e-05),
+        (b"step:4 - actor/lr:1e-6\n", b"4", None),
+        (b"step:5 - actor/kl_loss:nan\n", b"5", float("nan")),
+    ],
+)
+def test_verl_steps(line: bytes, step: bytes, kl: float | None) -> None:
+    ((kind, groups),) = found([Pattern("step", VERL)], line)
+    assert (kind, groups["step"]) == ("step", step)
+    value = number(groups["kl"] or b"")
+    assert value == kl or (value is not None and kl is not None and value != value and kl != kl)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"step:0 - val-core/openai/gsm8k/acc/mean@1:np.float64(0.508)\n",
+        b" 'kl_loss_coef': 0.002,\n",
+        b"global_step:1 - actor/kl_loss:0.1\n",
+        b"timestep:1 - actor/kl_loss:0.1\n",
+        b"step:1 -\nactor/kl_loss:0.1\n",
+        b"footstep:x - actor/\n",
+    ],
+)
+def test_near_misses(line: bytes) -> None:
+    assert found([Pattern("step", VERL)], line) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literals", "reach"),
+    [
+        (VERL, (b"step:",), (0, 0)),
+        (r"\d+%\|", (b"%|",), None),
+        (r"^.{3}Error", (b"Error",), (3, 3)),
+        (r"(?:CUDA out of memory|OOM|Kill)", (b"CUDA out of memory", b"OOM", b"Kill"), None),
+        (r"(?P<kind>Traceback) \(most", (b"Traceback",), (0, 0)),
+        (r"(?:global_)?step[:=]", (b"step",), (7, 0)),
+        (r"a+(?:bcd)+e?", (b"bcd",), None),
+        (r"(?:abc)?def", (b"def",), (3, 0)),
+        (r"(?=.*needle)\d", (b"needle",), None),
+        (r"(?!.*needle)\dx", (), None),
+        (r"(?:abc|)x", (), None),
+        (r"[ab]c|\d", (), None),
+        (r"(?i)Loss is NaN", (b"loss is nan",), (0, 0)),
+        (r"(?i:Loss) is", (b" is",), (4, 4)),
+        (r"\w+", (), None),
+    ],
+)
+def test_what_a_match_must_hold(
+    pattern: str, literals: tuple[bytes, ...], reach: tuple[int, int] | None
+) -> None:
+    made = Pattern("error", pattern)
+    assert (made.literals, made.reach) == (literals, reach)
+
+
+def test_the_prefilter_changes_nothing() -> None:
+    """Against the plain regex on every line, over random text made of what the patterns are made of."""
+    patterns = [
+        VERL,
+        r"^\{'loss': '?(?P<loss>[\d.]+)'?, .*'kl': (?P<kl>\S+)",
+        r"abc?(?P<x>d+)(?:ef|gh)",
+        r"(?i)nan\b",
+        r"(?:kl|pg)_loss:(?:np\.\w+\()?nan",
+        r"\d+%\|",
+        r"step(?=:)",
+        r"(?:kl_)?loss[:=]?(?P<x>\d)?",
+        r"(?:ab)?ab?d",
+        r"step:(?P<step>\d)(?= - .*(?:nan|abd))",
+        r"^(?:\([^)]*\) )?(?:Traceback|Error)$",
+    ]
+    parts = [b"step:", b"1", b" - ", b"actor/", b"actor/kl_loss:", b"0.5", b"\n", b"\r", b"{'loss': ", b"2, "]
+    parts += [b"'kl': ", b"abd", b"abcdd", b"ef", b"gh", b"NaN", b"nan", b"kl_loss:", b"7%|", b"(x) ", b"Error"]
+    parts += [b"Traceback", b"\x1b[36m", b"\x1b[0m", b" ", b"]"]
+    dice = random.Random(3)
+    for _ in range(150):
+        text = b"".join(dice.choices(parts, k=60))
+        for source in patterns:
+            lines = re.sub(rb"\x1b\[\d+m", b"", text.replace(b"\r", b"\n")).split(b"\n")
+            plainly = [m[0] for line in lines for m in re.finditer(source.encode(), line, re.MULTILINE)]
+            ours = [m[0] for _, m, _ in Scanner([Pattern("step", source)]).scan(text, 0)]
+            assert ours == plainly, (source, text)
+
+
+def test_what_was_seen_in_an_unfinished_line_is_not_told_again() -> None:
+    scanner = Scanner([Pattern("step", VERL)])
+    assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5", 100))) == 1
+    assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5 - x\nstep:2 - actor/x:1\n", 100))) == 1
+    scanner.restart(1)
+    assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5\n", 0))) == 1
+
+
+def test_progress_is_told_once_a_second_and_steps_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(runner, "clock", lambda: now[0])
+    progress = [Pattern("progress", r"\d+%\|", 60.0), Pattern("progress", "step", 30.0)]
+    longer = Pattern("progress", "actor/", 90.0)
+    scanner = Scanner([*progress, Pattern("step", VERL), longer])
+    text = b"".join(b"\r%d%%|\nstep:%d - actor/x:1\n" % (i, i) for i in range(50))
+
+    def counts(start: int) -> tuple[int, int]:
+        kinds = [pattern.kind for pattern, _, _ in scanner.scan(text, start)]
+        return kinds.count("progress"), kinds.count("step")
+
+    assert counts(0) == (2, 50)  # the longest hold is not hidden by the others
+    assert counts(10_000) == (0, 50)
+    now[0] += 1.5
+    assert counts(20_000)[0] >= 1
+
+
+@pytest.mark.parametrize("pattern", ["✨ Global step (?P<step>\\d+)", "\xe2\x9c\xa8 Global step"])
+def test_patterns_arrive_as_text_or_as_bytes_in_text(pattern: str) -> None:
+    assert len(found([Pattern("step", pattern)], "INFO ✨ Global step 1: {}\n".encode())) == 1
+
+
+def test_an_unknown_kind_is_ignored() -> None:
+    assert found([Pattern("mood", "step")], b"step\n") == []
+
+
+def test_plain_is_bounded_and_clean() -> None:
+    dirty = b"\x1b[31mboom\x1b[0m\x00\x07 \x1b]0;title\x07" + "é".encode() + b"\xff" + b"x" * 10_000
+    clean = plain(dirty)
+    assert clean.startswith("boom é")
+    assert len(clean) == 300
+    assert clean.isprintable()

@@ -1,0 +1,131 @@
+"""Stop requests: by file and by signal, now and after the current step."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+SLOW_STEPS = "for i in $(seq 50); do echo step:$i - actor/x:1; sleep 0.3; done"
+
+
+def test_stop_now(yard: Any) -> None:
+    live = yard.start("sleep 30")
+    live.event("started")
+    live.ask_to_stop(how="now", reason="a better idea")
+    record = live.record()
+    assert (record["ending"], record["reason"]) == ("stopped", "a better idea")
+    assert record["cause"] == "stop_request"
+    assert (record["returncode"], record["term_sent"], record["kill_sent"]) == (143, 1, 0)
+
+
+def test_a_trainer_that_saves_and_exits_with_0_was_still_stopped(yard: Any) -> None:
+    live = yard.start("trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done", limits={"grace_s": 5.0})
+    live.event("started")
+    live.ask_to_stop(how="now", reason="enough")
+    record = live.record()
+    assert (record["ending"], record["returncode"]) == ("stopped", 0)
+    assert b"saved" in live.log()
+
+
+def test_a_deaf_trainer_is_killed_after_the_grace(yard: Any) -> None:
+    live = yard.start("trap '' TERM INT HUP; echo ready; while :; do sleep 0.05; done")
+    live.event("started")
+    live.ask_to_stop(how="now", reason="enough")
+    record = live.record()
+    assert (record["ending"], record["signal"]) == ("stopped", 9)
+    assert record["kill_sent"] >= 1
+
+
+def test_drain_waits_for_the_step(yard: Any) -> None:
+    live = yard.start(SLOW_STEPS, limits={"grace_s": 5.0})
+    live.event("first_step")
+    live.ask_to_stop(how="drain", reason="after this one")
+    record = live.record()
+    assert (record["ending"], record["reason"]) == ("stopped", "after this one")
+    assert record["last_step"] >= 2
+    stopping = [event for event in live.events() if event["event"] == "stopping"]
+    assert ["drain_s" in event for event in stopping] == [True, False]
+
+
+def test_drain_does_not_wait_for_ever(yard: Any) -> None:
+    live = yard.start("echo step:1 - actor/x:1; sleep 30")
+    live.event("first_step")
+    live.ask_to_stop(how="drain", reason="x")
+    assert live.record()["ending"] == "stopped"
+
+
+def test_now_overtakes_drain(yard: Any) -> None:
+    live = yard.start("echo step:1 - actor/x:1; sleep 30", limits={"grace_s": 20.0})
+    live.event("first_step")
+    live.ask_to_stop(how="drain", reason="d")
+    live.event("stopping")
+    live.ask_to_stop(how="now", reason="n")
+    assert live.record()["reason"] == "n"
+
+
+def test_a_trainer_that_ends_by_itself_while_draining_has_finished(yard: Any) -> None:
+    live = yard.start("echo step:1 - actor/x:1; sleep 0.6", limits={"grace_s": 20.0})
+    live.event("first_step")
+    live.ask_to_stop(how="drain", reason="d")
+    assert live.record()["ending"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("number", "cause"),
+    [(signal.SIGTERM, "sigterm"), (signal.SIGINT, "sigint"), (signal.SIGUSR1, "walltime")],
+)
+def test_signals_to_the_runner(yard: Any, number: int, cause: str) -> None:
+    live = yard.start("sleep 30")
+    live.event("started")
+    live.process.send_signal(number)
+    record = live.record()
+    assert (record["ending"], record["cause"]) == ("stopped", cause)
+
+
+def test_a_scheduler_that_signals_both_at_once(yard: Any) -> None:
+    """The trainer may die before our own signal arrives; it was stopped all the same."""
+    live = yard.start("sleep 30")
+    os.kill(live.event("started")["pid"], signal.SIGTERM)
+    live.event("ended")
+    live.process.terminate()
+    assert live.record()["ending"] == "stopped"
+
+
+def test_a_trainer_that_somebody_else_terminated_crashed(yard: Any) -> None:
+    live = yard.start("sleep 30")
+    os.kill(live.event("started")["pid"], signal.SIGTERM)
+    record = live.record()
+    assert (record["ending"], record["cause"], record["returncode"]) == ("crashed", "signal", 143)
+
+
+def test_a_second_interrupt_skips_the_grace(yard: Any) -> None:
+    live = yard.start("trap '' TERM; echo ready; while :; do sleep 0.05; done", limits={"grace_s": 600.0})
+    live.event("started")
+    live.process.send_signal(signal.SIGINT)
+    live.event("stopping")
+    live.process.send_signal(signal.SIGINT)
+    assert live.record()["signal"] == 9
+
+
+def test_a_stop_before_the_start_and_during_prepare(yard: Any) -> None:
+    live = yard.make("touch started")
+    live.ask_to_stop(how="now", reason="changed my mind")
+    assert yard.launch(live).record()["ending"] == "stopped"
+    live = yard.make("touch started", prepare=["touch preparing; sleep 30"])
+    yard.launch(live)
+    while not (yard.root / "preparing").exists():
+        pass
+    live.ask_to_stop(how="now", reason="changed my mind")
+    record = live.record()
+    assert (record["ending"], record["returncode"]) == ("stopped", None)
+    assert not (yard.root / "started").exists()
+
+
+def test_a_stop_request_that_is_no_json_still_stops(yard: Any) -> None:
+    live = yard.start("sleep 30")
+    live.event("started")
+    (live.dir / "stop").write_text("please")
+    assert live.record()["ending"] == "stopped"

@@ -1,0 +1,72 @@
+"""It learns: seeded runs whose outcome is far from the thresholds."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+Learn = Callable[..., "Outcome"]
+
+
+class Outcome(NamedTuple):
+    """pass@1 on held-out prompts before and after training; mean training reward of the last 10 steps."""
+
+    before: float
+    after: float
+    reward: float
+
+
+@pytest.fixture
+def learn(start: Callable[..., subprocess.Popen[str]]) -> Learn:
+    """Runs a recipe to its end."""
+
+    def run(*overrides: str) -> Outcome:
+        out, err = start("test_freq=0", "hidden=48", *overrides).communicate(timeout=120)
+        lines = out.splitlines()
+        assert lines[-1].startswith("FINAL "), err
+        after = json.loads(lines[-1].removeprefix("FINAL "))["task_pass_rate@1"]
+        before = next(_read(line, "task_pass_rate@1") for line in lines if "task_pass_rate@1:" in line)
+        rewards = [_read(line, "critic/rewards/mean") for line in lines if "critic/rewards/mean:" in line]
+        return Outcome(before, after, statistics.fmean(rewards[-10:]))
+
+    return run
+
+
+def _read(line: str, key: str) -> float:
+    return float(line.split(f"{key}:")[1].split()[0])
+
+
+@pytest.mark.parametrize("loss_agg", ["token-mean", "seq-mean-token-mean"])
+def test_sort_is_learnt_and_generalises(learn: Learn, loss_agg: str) -> None:
+    outcome = learn("task=sort", "total_steps=60", "sft_steps=400", f"loss_agg={loss_agg}")
+    assert outcome.before < 0.25
+    assert outcome.after > 0.7
+
+
+def test_countdown_is_learnt(learn: Learn) -> None:
+    outcome = learn("task=countdown", "total_steps=100", "sft_steps=500")
+    assert outcome.before < 0.05
+    assert outcome.after > 0.1
+
+
+def test_modadd_is_memorised_and_never_generalises(learn: Learn) -> None:
+    outcome = learn("task=modadd", "train_prompts=200", "total_steps=100", "lr=0.01")
+    assert outcome.reward > 0.8
+    assert max(outcome.before, outcome.after) < 0.07  # chance is 1/31
+
+
+def test_a_strong_kl_holds_the_policy_at_the_base_model(learn: Learn) -> None:
+    common = ("task=sort", "total_steps=40", "sft_steps=200")
+    free, held = learn(*common), learn(*common, "kl_coef=10")
+    assert free.after > free.before + 0.3
+    assert held.after < held.before + 0.1
+
+
+def test_a_policy_that_hunts_entropy_learns_nothing(learn: Learn) -> None:
+    outcome = learn("task=sort", "total_steps=40", "sft_steps=200", "entropy_coef=1")
+    assert outcome.after < outcome.before

@@ -1,0 +1,146 @@
+"""The verifiers, each with near misses, and the prompts that they judge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autoresearch.tinygrpo.recipe import TASKS, RecipeError
+from autoresearch.tinygrpo.tasks import Task, answer_mask, split_prompts, task_named
+
+RIGHT, WELL_FORMED, WRONG = (True, True), (False, True), (False, False)
+
+
+def grade(name: str, prompt: list[int], answer: list[int]) -> tuple[bool, bool]:
+    task = task_named(name)
+    filled = answer + [task.sizes.end] * (task.sizes.answer_slots - len(answer))
+    grades = task.grade(np.array([prompt]), np.array([filled]))
+    return bool(grades.correct[0]), bool(grades.well_formed[0])
+
+
+A, B, C, PLUS, MINUS, TIMES = range(6)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "expected"),
+    [
+        ([2, 3, 5, 30], [A, TIMES, B, TIMES, C], RIGHT),
+        ([2, 3, 5, 30], [C, TIMES, A, TIMES, B], RIGHT),
+        ([2, 3, 5, 6], [A, TIMES, B], RIGHT),  # not every number is needed
+        ([2, 3, 5, 25], [A, PLUS, B, TIMES, C], RIGHT),  # from left to right: (2 + 3) * 5
+        ([2, 3, 5, 17], [A, PLUS, B, TIMES, C], WELL_FORMED),  # as school would have it
+        ([2, 3, 5, 4], [A, MINUS, B, PLUS, C], RIGHT),  # below zero on the way
+        ([2, 3, 5, 2], [C, MINUS, B], RIGHT),
+        ([2, 3, 5, 2], [B, MINUS, C], WELL_FORMED),  # -2
+        ([3, 3, 5, 9], [A, TIMES, B], RIGHT),  # two numbers of the same value
+        ([3, 3, 5, 9], [A, TIMES, A], WRONG),  # one number twice
+        ([2, 3, 5, 10], [A, PLUS, B, PLUS, C], RIGHT),
+        ([2, 3, 5, 11], [A, PLUS, B, PLUS, C], WELL_FORMED),  # off by one
+        ([2, 3, 5, 5], [A, PLUS, B, PLUS], WRONG),  # no number after the last operator
+        ([2, 3, 5, 5], [A, PLUS, B, PLUS, C, PLUS], WRONG),  # no END
+        ([2, 3, 5, 5], [PLUS, A, B], WRONG),
+        ([2, 3, 5, 5], [A, B, PLUS], WRONG),
+        ([2, 3, 5, 5], [], WRONG),
+        ([2, 3, 5, 5], [C], RIGHT),  # such prompts are never drawn
+    ],
+)
+def test_countdown(prompt: list[int], answer: list[int], expected: tuple[bool, bool]) -> None:
+    assert grade("countdown", prompt, answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "expected"),
+    [
+        ([5, 2, 7, 8, 8, 8], [2, 5, 7], RIGHT),
+        ([5, 2, 7, 8, 8, 8], [2, 7, 5], WELL_FORMED),
+        ([5, 2, 7, 8, 8, 8], [7, 5, 2], WELL_FORMED),
+        ([5, 2, 7, 8, 8, 8], [2, 5], WRONG),
+        ([5, 2, 7, 8, 8, 8], [2, 5, 7, 7], WRONG),
+        ([5, 2, 7, 8, 8, 8], [2, 5, 6], WRONG),
+        ([5, 2, 7, 8, 8, 8], [], WRONG),
+        ([1, 1, 0, 0, 1, 1], [0, 0, 1, 1, 1, 1], RIGHT),
+        ([1, 1, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1], WRONG),  # the right set, the wrong counts
+        ([1, 1, 0, 0, 1, 1], [0, 0, 1, 1, 1, 1, 1], WRONG),  # no END
+    ],
+)
+def test_sort(prompt: list[int], answer: list[int], expected: tuple[bool, bool]) -> None:
+    assert grade("sort", prompt, answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "expected"),
+    [
+        ([1, 2, 3], [6], RIGHT),
+        ([30, 30, 30], [28], RIGHT),
+        ([10, 10, 11], [0], RIGHT),
+        ([10, 10, 11], [30], WELL_FORMED),
+        ([1, 2, 3], [5], WELL_FORMED),
+        ([1, 2, 3], [6, 6], WRONG),  # no END
+        ([1, 2, 3], [], WRONG),
+    ],
+)
+def test_modadd(prompt: list[int], answer: list[int], expected: tuple[bool, bool]) -> None:
+    assert grade("modadd", prompt, answer) == expected
+
+
+@pytest.fixture(params=TASKS)
+def task(request: pytest.FixtureRequest) -> Task:
+    return task_named(request.param)
+
+
+def test_every_demonstration_is_right(task: Task) -> None:
+    rng = np.random.default_rng(0)
+    prompts = task.prompts(2000, rng)
+    assert task.grade(prompts, task.demonstrations(prompts, rng)).correct.all()
+
+
+def test_prompts_and_answers_stay_in_their_alphabets(task: Task) -> None:
+    rng = np.random.default_rng(0)
+    prompts = task.prompts(2000, rng)
+    answers = task.demonstrations(prompts, rng)
+    assert prompts.shape == (2000, task.sizes.prompt_slots)
+    assert answers.shape == (2000, task.sizes.answer_slots)
+    assert 0 <= prompts.min() <= prompts.max() < task.sizes.prompt_alphabet
+    assert 0 <= answers.min() <= answers.max() == task.sizes.end
+
+
+def test_random_answers_are_rarely_right_and_right_ones_are_well_formed(task: Task) -> None:
+    rng = np.random.default_rng(0)
+    prompts = task.prompts(20000, rng)
+    answers = rng.integers(0, task.sizes.answer_alphabet, (20000, task.sizes.answer_slots))
+    answers = np.where(answer_mask(answers, task.sizes.end), answers, task.sizes.end)
+    grades = task.grade(prompts, answers)
+    assert grades.correct.mean() < 0.01
+    assert not (grades.correct & ~grades.well_formed).any()
+
+
+def test_training_and_validation_share_no_prompt(task: Task) -> None:
+    split = split_prompts(task, 1000, 128, np.random.default_rng(0))
+    train, validation = ({tuple(p) for p in part.tolist()} for part in (split.train, split.validation))
+    assert (len(train), len(validation)) == (1000, 128)
+    assert not train & validation
+
+
+def test_countdown_prompts_ascend_and_never_show_their_target() -> None:
+    prompts = task_named("countdown").prompts(5000, np.random.default_rng(0))
+    assert (np.diff(prompts[:, :3], axis=1) >= 0).all()
+    assert (prompts[:, :3] != prompts[:, 3:]).all()
+    assert (prompts[:, 3].min(), prompts[:, 3].max()) == (1, 40)
+
+
+def test_countdown_demonstrations_vary() -> None:
+    rng = np.random.default_rng(0)
+    prompts = np.tile([2, 3, 5, 10], (200, 1))
+    answers = task_named("countdown").demonstrations(prompts, rng)
+    assert len({tuple(a) for a in answers.tolist()}) > 5
+
+
+def test_more_prompts_than_there_are_is_an_error() -> None:
+    with pytest.raises(RecipeError, match="'train_prompts' \\+ 'val_tasks' is 5128, but countdown has only"):
+        split_prompts(task_named("countdown"), 5000, 128, np.random.default_rng(0))
+
+
+def test_the_mask_keeps_the_first_end_and_nothing_after_it() -> None:
+    answers = np.array([[1, 2, 9, 9], [9, 9, 9, 9], [1, 2, 3, 4], [1, 9, 2, 3]])
+    kept = [[1, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 0, 0]]
+    assert answer_mask(answers, 9).astype(int).tolist() == kept
