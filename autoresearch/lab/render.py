@@ -127,7 +127,7 @@ def _code(key: str, text: str) -> str:
     """`- key:` and the text in a fence that is longer than any in it, indented below the key."""
     text = text.replace("\r\n", "\n").strip("\n")
     if "\r" in text:
-        raise BlueprintError(f"{key} holds a carriage return: {text[:60]!r}", hint="write \\n or \\r as an escape")
+        raise BlueprintError(f"{key} holds a carriage return: {text[:60]!r}", hint="write it as an escape")
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     info = "bash" if key in ("command", "prepare", "cleanup") else "text"

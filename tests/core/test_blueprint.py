@@ -49,13 +49,16 @@ EXPECTED = {
         "/data/results/gsm8k_repeat8/", 36000.0, 2700.0,
     ),
     "examples/swarm_contents.md": (
-        "swarm-contents", "/data/projects/agentjet_swarm", "/data/projects/agentjet_swarm/.venv/bin/python", "",
-        "AJET_SWARM_URL=http://127.0.0.1:10086 python tutorial/aime_hard/agent_roll.py --split hard --val-every 10",
+        "swarm-contents", "/data/projects/agentjet_swarm",
+        "/data/projects/agentjet_swarm/.venv/bin/python", "",
+        "AJET_SWARM_URL=http://127.0.0.1:10086 python tutorial/aime_hard/agent_roll.py --split hard "
+        "--val-every 10",
         "/data/results/aime_hard", 86400.0, 1200.0,
     ),
     "examples/alpha_typed_keys.md": (
         "lora-rank-32-on-appworld", "/data/projects/agentjet", "/data/venvs/appworld/bin/python",
-        "/data/research/appworld/stage_2/blueprint_3.yaml", "    --with-appworld --skip-check-avail-gpu --with-ray",
+        "/data/research/appworld/stage_2/blueprint_3.yaml",
+        "    --with-appworld --skip-check-avail-gpu --with-ray",
         "/data/research/appworld/stage_2/results/rank_32/", 43200.0, 1200.0,
     ),
     "examples/fenced.md": (
@@ -70,7 +73,8 @@ EXPECTED = {
     "examples/chinese.md": (
         "gsm8k-kl", "/data/projects/agentjet", "/data/projects/agentjet/.venv/bin/python",
         "tests/bench/benchmark_math/gsm8k_kl_001.yaml",
-        "python -m ajet.launcher --conf tests/bench/benchmark_math/gsm8k_kl_001.yaml --with-ray --skip-check-avail-gpu",
+        "python -m ajet.launcher --conf tests/bench/benchmark_math/gsm8k_kl_001.yaml --with-ray "
+        "--skip-check-avail-gpu",
         "/data/results/gsm8k_kl_001", 43200.0, 1800.0,
     ),
 }  # fmt: skip
@@ -120,7 +124,8 @@ def test_a_quoted_blueprint_is_taken_out_of_its_fence() -> None:
     assert b.venv_exe == "/foo/bar/.venv/bin/python"
     assert b.yaml_path == "/foo/bar/conf.yaml"
     assert b.launch_command == (
-        'cd /foo/bar/codebase && \\\nexport SCRIPT="bash env.sh" && \\\npython -m ajet.launcher --conf conf.yaml'
+        'cd /foo/bar/codebase && \\\nexport SCRIPT="bash env.sh" && \\\n'
+        "python -m ajet.launcher --conf conf.yaml"
     )
     assert b.result_dir == "/foo/results/"
     assert (b.max_time_s, b.first_step_s) == (43200.0, 1200.0)
@@ -376,7 +381,8 @@ def test_a_section_twice_names_both_lines() -> None:
 
 
 def test_all_errors_are_told_and_the_first_is_the_message() -> None:
-    text = "## [exp_codebase_dir]\n- dir: ${Dir}\n\n## [exp_max_time]\n- time: 0 hours\n\n## [exp_launch_command]\n- hint: x\n"
+    text = "## [exp_codebase_dir]\n- dir: ${Dir}\n\n## [exp_max_time]\n- time: 0 hours\n\n"
+    text += "## [exp_launch_command]\n- hint: x\n"
     error = refused(text)
     assert error.message == "b.md:2: the placeholder ${Dir} was never replaced (and 2 more)"
     stops = [(f.line, f.code) for f in error.findings if f.severity == "error"]

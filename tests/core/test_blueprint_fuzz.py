@@ -14,9 +14,10 @@ ROOT = Path(__file__).parents[2]
 SEEDS = [p.read_text(encoding="utf-8") for p in sorted(ROOT.glob("blueprints/**/*.md"))]
 SEEDS += [p.read_text(encoding="utf-8") for p in sorted((ROOT / "tests/blueprints").glob("*.md"))]
 BITS = (
-    "```", "````\n", "~~~", "## ", "# [exp_purpose]\n", "[exp_", "**", "- ", "\n\n", "    ", "\t", "${", "}", "`", "'",
-    '"', "<!--", "-->", "：", "（", "24 hours", "- command:", "- env: ", "\\", "\\\n", ":", "\u2028", "\ufeff", "é", "一天",
-    "- first_step: kl", "${MaxTime}", "NA", "|", "1. ", "---", "=", "{", "[", "$(", "\r", "\x85", "nan h", "-1s", "0h",
+    "```", "````\n", "~~~", "## ", "# [exp_purpose]\n", "[exp_", "**", "- ", "\n\n", "    ", "\t", "${", "}", "`",
+    "'", '"', "<!--", "-->", "：", "（", "24 hours", "- command:", "- env: ", "\\", "\\\n", ":", "\u2028", "\ufeff",
+    "é", "一天", "- first_step: kl", "${MaxTime}", "NA", "|", "1. ", "---", "=", "{", "[", "$(", "\r",
+    "\x85", "nan h", "-1s", "0h",
 )  # fmt: skip
 
 

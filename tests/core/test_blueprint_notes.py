@@ -36,8 +36,11 @@ def refused(body: str) -> str:
         "## 其他说明：",
         "## 备注",
         "## Notes:",
-    ]
-    + ["## [Other Notes]", "## Additional notes (optional)", "## Additional information", "## **Notes**"],
+        "## [Other Notes]",
+        "## Additional notes (optional)",
+        "## Additional information",
+        "## **Notes**",
+    ],
 )
 def test_headings(heading: str) -> None:
     assert read("- trainer: verl", heading)[0].trainer == "verl"
@@ -58,7 +61,8 @@ def test_two_notes_sections_are_one() -> None:
 def test_items() -> None:
     found = notes(
         "- trainer: VERL\n- **metric**: val-core/math/acc/mean@1\n* direction：higher\n- slug: Some Name\n"
-        "- first_step: KL\n- keep children: yes\n- include: data/a.parquet\n- include:\n    - data/b\n    - data/c d\n"
+        "- first_step: KL\n- keep children: yes\n- include: data/a.parquet\n- include:\n"
+        "    - data/b\n    - data/c d\n"
         "- requires_env: `A`, $B C\n- todo: nothing\n- note 1: trainer: trl\n"
     )
     assert found == Notes(
@@ -77,7 +81,8 @@ def test_items() -> None:
 
 def test_commands() -> None:
     found = notes(
-        "- prepare: bash a.sh --x 'y: z' # why\n- prepare:\n    cd x && \\\n      make\n- prepare:\n  ```bash\n  set -e\n\n"
+        "- prepare: bash a.sh --x 'y: z' # why\n- prepare:\n    cd x && \\\n      make\n- prepare:\n"
+        "  ```bash\n  set -e\n\n"
         "    b\n  ```\n- prepare:\n    - c\n    - d \\\n      e\n- cleanup: rm -f /tmp/lock\n"
     )
     assert found.prepare == (
@@ -129,7 +134,8 @@ def test_sources_come_first(text: str, source: tuple[SourceFormat, str]) -> None
 
 def test_yaml_block() -> None:
     found, findings = read(
-        "Some words.\n\n```yaml\n# settings\ntrainer: trl\nmetric: eval/reward\nrequires_env: [A, B]\nprepare:\n"
+        "Some words.\n\n```yaml\n# settings\ntrainer: trl\nmetric: eval/reward\nrequires_env: [A, B]\n"
+        "prepare:\n"
         "  - make a\n  - make b\ncleanup: |\n  set -e\n  rm x\nfrobnicate: 3\n```\n"
     )
     assert (found.trainer, found.metric, found.requires_env) == ("trl", "eval/reward", ("A", "B"))
@@ -153,7 +159,8 @@ def test_an_excerpt_of_a_recipe_is_prose(block: str) -> None:
 
 def test_prose_is_never_run() -> None:
     found = notes(
-        "### Preparatory Work\n1. Run first:\n        ```\n        rm -rf /data\n        ```\n- prepare the data by hand\n"
+        "### Preparatory Work\n1. Run first:\n        ```\n        rm -rf /data\n        ```\n"
+        "- prepare the data by hand\n"
         "### Closing Work\n1. cleanup\n"
     )
     assert (found.prepare, found.cleanup) == ((), ())

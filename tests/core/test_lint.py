@@ -126,7 +126,8 @@ def test_scripts() -> None:
 def test_a_blueprint_is_linted_where_its_command_stands() -> None:
     text = (
         "## [exp_launch_command]\n- description: x\n- command:\n  ```\n  true\n  pkill x\n  ```\n"
-        "## [exp_codebase_dir]\n- dir: code\n## [exp_venv_exe]\n- path: python3\n## [exp_result_dir]\n- path: /abs\n"
+        "## [exp_codebase_dir]\n- dir: code\n## [exp_venv_exe]\n- path: python3\n"
+        "## [exp_result_dir]\n- path: /abs\n"
         "## [exp_yaml_path]\n- path: ~/x.yaml\n## Notes\n- prepare: killall x\n- cleanup: ls | tee x\n"
     )
     findings = lint_blueprint(parse_blueprint(text.encode(), "b.md"))
@@ -137,7 +138,14 @@ def test_a_blueprint_is_linted_where_its_command_stands() -> None:
     ]
 
 
-RECIPE = "# execute_test: True\najet:\n  project: x\n  execute_test: True\n  trainer_common:\n    val_print_to_markdown_file_path: val.md\n"
+RECIPE = """\
+# execute_test: True
+ajet:
+  project: x
+  execute_test: True
+  trainer_common:
+    val_print_to_markdown_file_path: val.md
+"""
 
 
 def test_recipes() -> None:
