@@ -42,7 +42,7 @@ _AGENTS: tuple[tuple[str, str], ...] = (
 _ANY_AGENT = ("AI_AGENT", "AGENT")  # their value is the name: claude-code_2.1_agent, goose, amp
 AGENT_MARKERS = (*(name for name, _ in _AGENTS), *_ANY_AGENT)
 
-_SANDBOXES = ("bwrap", "codex-linux-sandbox", "bubblewrap", "srt")
+_SANDBOXES = ("bwrap", "codex-linux-sandbox")
 _CONTAINERS = ("docker", "containerd", "kubepods", "libpod", "lxc")
 _HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 

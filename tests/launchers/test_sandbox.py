@@ -1,0 +1,194 @@
+"""Who typed the command and what hems it in: from recorded /proc files, and in real sandboxes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.finding import Severity
+from autoresearch.launchers import sandbox
+
+HOST_PIDS, OTHER_PIDS = "pid:[4026531836]", "pid:[4026532561]"
+FREE = "Name:\tcat\nNoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"
+HEMMED = "Name:\tcat\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n"
+
+
+@pytest.mark.parametrize(
+    ("environ", "agent"),
+    [
+        ({}, ""),
+        ({"CLAUDECODE": "1", "CLAUDE_CODE_ENTRYPOINT": "cli"}, "claude-code"),
+        ({"CLAUDE_CODE_USE_BEDROCK": "1", "ANTHROPIC_API_KEY": "x"}, ""),
+        ({"CODEX_SANDBOX_NETWORK_DISABLED": "1"}, "codex"),
+        ({"CODEX_THREAD_ID": "0199"}, "codex"),
+        ({"CODEX_HOME": "/home/a/.codex"}, ""),
+        ({"GEMINI_CLI": "1"}, "gemini-cli"),
+        ({"GEMINI_API_KEY": "x"}, ""),
+        ({"CURSOR_AGENT": "1"}, "cursor"),
+        ({"CURSOR_TRACE_ID": "x"}, ""),  # a person in the editor's terminal has that too
+        ({"OPENCODE": "1"}, "opencode"),
+        ({"OPENCODE_CONFIG": "/x"}, ""),
+        ({"CLAUDECODE": ""}, ""),
+        ({"AI_AGENT": "claude-code_2.1.329_agent"}, "claude-code"),
+        ({"AGENT": "goose"}, "goose"),
+        ({"AGENT": "1"}, "unnamed-agent"),
+        ({"AGENT": "true"}, "unnamed-agent"),
+        ({"AI_AGENT": "evil\tname\n"}, "evil"),
+        ({"AI_AGENT": "\x1b[31m"}, "unnamed-agent"),
+    ],
+)
+def test_driven_by(environ: dict[str, str], agent: str) -> None:
+    assert sandbox.driven_by(environ) == agent
+
+
+def proc(
+    place: Path, *, status: str, first: str, pids: str, cgroup: str = "0::/\n", mounts: str = ""
+) -> Path:
+    """A /proc with what is read of it."""
+    (place / "proc" / "1").mkdir(parents=True)
+    (place / "proc" / "self" / "ns").mkdir(parents=True)
+    (place / "proc" / "self" / "status").write_text(status)
+    (place / "proc" / "self" / "mountinfo").write_text(mounts)
+    (place / "proc" / "self" / "ns" / "pid").symlink_to(pids)
+    (place / "proc" / "1" / "cmdline").write_text(first)
+    (place / "proc" / "1" / "cgroup").write_text(cgroup)
+    return place / "proc"
+
+
+@pytest.mark.parametrize(
+    ("status", "first", "pids", "environ", "codes"),
+    [
+        (FREE, "/sbin/init\0splash\0", HOST_PIDS, {}, []),
+        (HEMMED, "/sbin/init\0", HOST_PIDS, {}, []),  # a systemd unit may be hemmed in so
+        (HEMMED, "bwrap\0--new-session\0--unshare-pid\0--\0bash\0", OTHER_PIDS, {}, ["sandbox"]),
+        (HEMMED, "/usr/bin/bwrap\0--ro-bind\0/\0/\0", OTHER_PIDS, {"CODEX_SANDBOX": "x"}, ["sandbox"]),
+        (HEMMED, "/opt/codex/codex-linux-sandbox\0--\0bash\0", OTHER_PIDS, {}, ["sandbox"]),
+        (HEMMED, "/sbin/init\0", HOST_PIDS, {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}, ["sandbox"]),
+        (FREE, "bash\0-c\0autoresearch run x\0", OTHER_PIDS, {}, ["private_pids"]),
+        (FREE, "sleep\0infinity\0", OTHER_PIDS, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, []),
+        (FREE, "vim\0notes-on-bwrap.md\0", HOST_PIDS, {}, []),
+        ("", "", "", {}, []),  # no such /proc: macOS
+    ],
+)
+def test_look(
+    status: str, first: str, pids: str, environ: dict[str, str], codes: list[str], tmp_path: Path
+) -> None:
+    place = proc(tmp_path, status=status, first=first, pids=pids) if pids else tmp_path / "none"
+    seen = sandbox.look(environ, proc=place)
+    assert [finding.code for finding in sandbox.findings(seen)] == codes
+    assert seen.no_new_privileges == seen.seccomp == (status == HEMMED)
+    assert seen.private_pids == (pids == OTHER_PIDS)
+    assert seen.doomed == ("sandbox" in codes and pids == OTHER_PIDS)
+    for finding in sandbox.findings(seen):
+        assert (finding.severity is Severity.ERROR) == seen.doomed
+        assert finding.hint
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "mounts", "mark"),
+    [
+        ("0::/system.slice/docker-0a1b.scope\n", "", ""),
+        ("11:pids:/kubepods/burstable/pod1\n0::/\n", "", ""),
+        ("0::/\n", "600 500 0:50 / / rw - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/X\n", ""),
+        ("0::/\n", "", ".dockerenv"),
+        ("0::/\n", "", "run/.containerenv"),
+    ],
+)
+def test_a_container_is_no_reason_to_warn(cgroup: str, mounts: str, mark: str, tmp_path: Path) -> None:
+    place = proc(tmp_path, status=FREE, first="bash\0", pids=OTHER_PIDS, cgroup=cgroup, mounts=mounts)
+    if mark:
+        (tmp_path / mark).parent.mkdir(exist_ok=True)
+        (tmp_path / mark).touch()
+    seen = sandbox.look({}, proc=place)
+    assert seen.container and sandbox.findings(seen) == []
+
+
+def test_without_unix_sockets_tmux_cannot_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> socket.socket:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(socket, "socket", refused)
+    place = proc(tmp_path, status=HEMMED, first="/sbin/init\0", pids=HOST_PIDS)
+    (finding,) = sandbox.findings(sandbox.look({}, proc=place))
+    assert (finding.severity, finding.code) == (Severity.ERROR, "no_unix_sockets")
+    assert "autoresearch mcp" in finding.hint
+
+
+def test_can_write_leaves_nothing(tmp_path: Path) -> None:
+    assert sandbox.can_write(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert not sandbox.can_write(tmp_path / "gone")
+
+
+def inside(*wrapper: str, code: str, environ: dict[str, str] | None = None) -> str:
+    """Run Python code inside a real sandbox."""
+    if not shutil.which(wrapper[0]):
+        pytest.fail(f"{wrapper[0]} is not installed: apt-get install bubblewrap util-linux")
+    root = str(Path(sandbox.__file__).parents[2])
+    said = subprocess.run(
+        [*wrapper, sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": root, **(environ or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return said.stdout.strip() or said.stderr
+
+
+LOOK = (
+    "import os; from autoresearch.launchers import sandbox as s; x = s.look(os.environ);"
+    "print([f.code for f in s.findings(x)], x.doomed, x.private_pids, x.no_new_privileges)"
+)
+START = """
+from pathlib import Path
+from autoresearch.launchers.tmux import TmuxLauncher
+launcher = TmuxLauncher()
+print([f.code for f in launcher.preflight()])
+print(launcher.start('ajet_x', ['sleep', '1000'], cwd=Path('/'), environment={}).session)
+"""
+BWRAP = ("bwrap", "--dev-bind", "/", "/")
+
+
+@pytest.mark.real
+def test_bubblewrap_with_an_own_pid_namespace_is_doomed_and_says_so() -> None:
+    said = inside(*BWRAP, "--unshare-pid", "--proc", "/proc", code=LOOK)
+    assert said == "['sandbox'] True True True"
+
+
+@pytest.mark.real
+def test_bubblewrap_without_one_is_no_danger() -> None:
+    assert inside(*BWRAP, code=LOOK).endswith("False False True")
+
+
+@pytest.mark.real
+def test_what_bubblewrap_starts_really_dies_with_the_command() -> None:
+    """The reason for all this: tmux answers that the session lives, and then it does not."""
+    said = inside(*BWRAP, "--unshare-pid", "--proc", "/proc", "--die-with-parent", code=START)
+    assert said.splitlines() == ["['sandbox']", "ajet_x"]
+    after = subprocess.run(
+        ["tmux", "-L", "default", "has-session", "-t", "=ajet_x"], check=False, capture_output=True
+    )
+    assert after.returncode == 1
+
+
+@pytest.mark.real
+def test_a_bare_pid_namespace_is_a_warning() -> None:
+    said = inside("unshare", "--pid", "--fork", "--mount-proc", code=LOOK)
+    codes = [] if sandbox.look(os.environ).container else ["private_pids"]
+    assert said == f"{codes} False True False"
+
+
+@pytest.mark.real
+def test_a_read_only_directory_is_seen_by_root_too(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from autoresearch.launchers import sandbox;"
+        f"print(sandbox.can_write(Path({str(tmp_path)!r})))"
+    )
+    assert inside(*BWRAP, "--ro-bind", str(tmp_path), str(tmp_path), code=code) == "False"
+    assert inside(*BWRAP, code=code) == "True"

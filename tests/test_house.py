@@ -1,0 +1,566 @@
+"""The architecture test: the rules of the house, kept by reading the source, never by running it.
+
+Each rule is a function from sources to faults. The first half applies them to the package; the second
+half shows each of them failing on a small bad source, and passing on its near miss.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "autoresearch"
+
+# Every room, and the rooms it may import from; the leaf `runner` is open to everybody.
+_LOW = ("errors", "core", "records")
+_SIDE = ("repository", "trainers", "launchers", "proposers", "researchers", "sinks")
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "": (),
+    "errors": (),
+    "core": ("errors",),
+    "records": ("errors", "core"),
+    **dict.fromkeys(_SIDE, _LOW),
+    "lab": (*_LOW, *_SIDE),
+    "commands": (*_LOW, *_SIDE, "lab"),
+    "cli": (*_LOW, *_SIDE, "lab", "commands"),
+    "__main__": ("cli",),
+    "runner": (),
+    "tinygrpo": (),
+}
+OPEN_TO_ALL = "runner"
+OUTSIDE_OF_RUNNER: frozenset[str] = frozenset()
+OUTSIDE_OF_TINYGRPO = frozenset({"numpy", "yaml"})
+FRONT = ("commands", "cli", "__main__", "runner", "tinygrpo")  # they may print
+ALONE = ("runner", "tinygrpo")  # programs of their own
+
+# One file owns each outside library: that file, or any single one below that folder.
+OWNERS = {
+    "libtmux": "autoresearch/launchers/tmux.py",
+    "git": "autoresearch/repository/",
+    "jinja2": "autoresearch/lab/render.py",
+    "yaml": "autoresearch/lab/yaml_files.py",
+    "psutil": "autoresearch/",
+    "pandas": "autoresearch/",
+    "optuna": "autoresearch/proposers/",
+    "numpy": "autoresearch/",
+    "matplotlib": "autoresearch/",
+}
+HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib"})  # 50 to 400 ms
+
+_FILES = {"fcntl", "glob", "io", "logging", "mmap", "os", "shutil", "sys", "tempfile"}
+_PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}
+_WORLD = {"http", "random", "secrets", "select", "socket", "time", "urllib", "uuid"}
+IMPURE = _FILES | _PROCESSES | _WORLD
+PURE_PATHS = {"PurePath", "PurePosixPath"}
+FORBIDDEN_WORDS = re.compile(
+    r"(manager|handler|processor|helper|util|utilitie|engine|service)s?", re.IGNORECASE
+)
+WORKPLACE = re.compile(r"(?<!\w)/w" + r"ork/(main|wt|shared|steering|contract|\.library|\.mirror)")
+MOST_LINES = 500
+MOST_LINES_ALONE = 800
+MOST_BROAD_EXCEPTS = 2
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of the package; `path` is relative to the root, with slashes."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @property
+    def module(self) -> str:
+        dotted = self.path.removesuffix(".py").replace("/", ".")
+        return dotted.removesuffix(".__init__")
+
+    @property
+    def room(self) -> str:
+        """The room's name; a file at the top is a room of its own, `__init__.py` is ""."""
+        return room_of(self.module)
+
+    @cached_property
+    def imports(self) -> list[Import]:
+        return list(_imports(self, self.tree, inside=False))
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module (`from a import b` is `a` and maybe `a.b`)."""
+
+    module: str
+    names: tuple[str, ...]
+    line: int
+    lazy: bool  # inside a function
+
+    @property
+    def top(self) -> str:
+        return self.module.partition(".")[0]
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def _imports(source: Source, node: ast.AST, *, inside: bool) -> Iterator[Import]:
+    """All imports but those for type checkers only."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield from _imports(source, ast.Module([other], []), inside=inside)
+        elif isinstance(child, ast.Import):
+            for alias in child.names:
+                yield Import(alias.name, (), child.lineno, inside)
+        elif isinstance(child, ast.ImportFrom):
+            base = _absolute(source, child)
+            yield Import(base, tuple(alias.name for alias in child.names), child.lineno, inside)
+        else:
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from _imports(source, child, inside=inside or function)
+
+
+def _absolute(source: Source, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    package = source.module.split(".")
+    if not source.path.endswith("__init__.py"):
+        package = package[:-1]
+    package = package[: len(package) - node.level + 1]
+    return ".".join([*package, *((node.module,) if node.module else ())])
+
+
+def targets(source: Source, modules: set[str]) -> Iterator[tuple[str, int]]:
+    """The house's own modules that this one imports, with the line."""
+    for found in source.imports:
+        if found.top != PACKAGE:
+            continue
+        below = [f"{found.module}.{name}" for name in found.names if f"{found.module}.{name}" in modules]
+        for module in below or [found.module]:
+            yield module, found.line
+
+
+Rule = Callable[[Sequence[Source]], list[str]]
+
+
+def imports_run_one_way(sources: Sequence[Source]) -> list[str]:
+    """errors <- core <- records <- {repository, trainers, sinks, ...} <- lab <- commands <- cli."""
+    modules = {source.module for source in sources}
+    faults = []
+    for source in sources:
+        if source.room not in MAY_IMPORT:
+            faults.append(f"{source.path}: {source.room} is no room of this house")
+            continue
+        allowed = {source.room, *MAY_IMPORT[source.room]} | ({""} if source.room not in ALONE else set())
+        allowed |= {OPEN_TO_ALL} if source.room not in ALONE else set()
+        for module, line in targets(source, modules):
+            if room_of(module) not in allowed:
+                faults.append(f"{source.path}:{line}: {source.room or PACKAGE} must not import {module}")
+    return faults
+
+
+def programs_stand_alone(sources: Sequence[Source]) -> list[str]:
+    """runner/ imports the standard library only, tinygrpo/ numpy and yaml besides."""
+    outside = {"runner": OUTSIDE_OF_RUNNER, "tinygrpo": OUTSIDE_OF_TINYGRPO}
+    return [
+        f"{source.path}:{found.line}: {source.room} must not import {found.module}"
+        for source in sources
+        if source.room in ALONE
+        for found in source.imports
+        if found.top not in sys.stdlib_module_names | outside[source.room]
+        and not (found.top == PACKAGE and room_of(found.module) == source.room)
+        and not (found.module == PACKAGE and set(found.names) == {source.room})
+    ]
+
+
+def no_import_cycle(sources: Sequence[Source]) -> list[str]:
+    """Lazy imports count too: they hide a cycle, they do not remove it."""
+    modules = {source.module for source in sources}
+    graph = {s.module: {m for m, _ in targets(s, modules) if m in modules and m != s.module} for s in sources}
+    done: set[str] = set()
+    faults: list[str] = []
+
+    def visit(module: str, path: list[str]) -> None:
+        if module in path:
+            faults.append("import cycle: " + " -> ".join([*path[path.index(module) :], module]))
+        elif module not in done:
+            for other in sorted(graph[module]):
+                visit(other, [*path, module])
+            done.add(module)
+
+    for module in sorted(graph):
+        visit(module, [])
+    return faults
+
+
+def only_the_front_prints(sources: Sequence[Source]) -> list[str]:
+    """print, sys.stdout, rich and typer belong to commands/, cli.py and the programs of their own."""
+    faults = []
+    for source in sources:
+        if source.room in FRONT:
+            continue
+        for node in ast.walk(source.tree):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("print", "input")
+            ):
+                faults.append(
+                    f"{source.path}:{node.lineno}: only commands/ talks to people, not {node.func.id}()"
+                )
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in (
+                "sys.stdout",
+                "sys.stderr",
+                "sys.stdin",
+            ):
+                faults.append(f"{source.path}:{node.lineno}: only commands/ uses {ast.unparse(node)}")
+        for found in source.imports:
+            if found.top in ("rich", "typer", "click"):
+                faults.append(f"{source.path}:{found.line}: only commands/ imports {found.top}")
+    return faults
+
+
+def core_is_pure(sources: Sequence[Source]) -> list[str]:
+    """core/ has no clock, no file, no process, no chance."""
+    faults = []
+    for source in sources:
+        if source.room != "core":
+            continue
+        for found in source.imports:
+            a_path = found.top == "pathlib" and not (found.names and set(found.names) <= PURE_PATHS)
+            if found.top in IMPURE or a_path:
+                faults.append(f"{source.path}:{found.line}: core must not import {found.module}")
+            elif found.top not in sys.stdlib_module_names | {PACKAGE}:
+                faults.append(
+                    f"{source.path}:{found.line}: core must not import {found.module}, an outside library"
+                )
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func)
+            if name in ("open", "exec", "eval", "__import__") or re.search(r"\.(now|today|utcnow)$", name):
+                faults.append(f"{source.path}:{node.lineno}: core must not call {name}()")
+    return faults
+
+
+def one_owner_each(sources: Sequence[Source]) -> list[str]:
+    """One file owns each outside library, and heavy ones are imported inside functions."""
+    faults = []
+    users: dict[str, set[str]] = {}
+    for source in sources:
+        if source.room in ALONE:
+            continue
+        for found in source.imports:
+            owner = OWNERS.get(found.top)
+            if owner is not None:
+                users.setdefault(found.top, set()).add(source.path)
+                if not (source.path == owner or (owner.endswith("/") and source.path.startswith(owner))):
+                    faults.append(f"{source.path}:{found.line}: {found.top} belongs to {owner}")
+            if found.top in HEAVY and not found.lazy:
+                faults.append(
+                    f"{source.path}:{found.line}: {found.top} is heavy; import it inside a function"
+                )
+    shared = {library: paths for library, paths in users.items() if len(paths) > 1}
+    return faults + [f"{library} has several owners: {', '.join(sorted(p))}" for library, p in shared.items()]
+
+
+def few_broad_excepts(sources: Sequence[Source]) -> list[str]:
+    """At most two: the front door, and "one run's failure must not sink the campaign"."""
+    found = [
+        f"{source.path}:{node.lineno}"
+        for source in sources
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ExceptHandler) and _is_broad(node)
+    ]
+    return [f"{len(found)} broad excepts: {', '.join(found)}"] if len(found) > MOST_BROAD_EXCEPTS else []
+
+
+def _is_broad(node: ast.ExceptHandler) -> bool:
+    """One that ends in a bare `raise` only tidies up, and hides nothing."""
+    kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    names = {"" if kind is None else ast.unparse(kind).rpartition(".")[2] for kind in kinds}
+    last = node.body[-1]
+    return bool(names & {"", "Exception", "BaseException"}) and not (
+        isinstance(last, ast.Raise) and last.exc is None
+    )
+
+
+def no_empty_words(sources: Sequence[Source]) -> list[str]:
+    """Names that say nothing (manager, helper, engine ...) are not words of this house."""
+    faults = []
+    for source in sources:
+        classes = [(n.name, n.lineno) for n in ast.walk(source.tree) if isinstance(n, ast.ClassDef)]
+        names = [(part, 1) for part in source.module.split(".")] + classes
+        for name, line in names:
+            words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+            if any(FORBIDDEN_WORDS.fullmatch(word) for word in words):
+                faults.append(f"{source.path}:{line}: {name} holds a word that says nothing")
+    return faults
+
+
+def files_stay_small(sources: Sequence[Source]) -> list[str]:
+    faults = []
+    for source in sources:
+        most = MOST_LINES_ALONE if source.room == "runner" else MOST_LINES
+        lines = len(source.text.splitlines())
+        if lines > most:
+            faults.append(f"{source.path}: {lines} lines, {most} at most")
+    return faults
+
+
+def public_things_are_explained(sources: Sequence[Source]) -> list[str]:
+    """Modules, public classes and public functions; a method may be explained by its class or its seam."""
+    faults = []
+    for source in sources:
+        if not ast.get_docstring(source.tree) and source.text.strip():
+            faults.append(f"{source.path}: the module says not what it is for")
+        things = (n for n in source.tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef))
+        for thing in things:
+            if not thing.name.startswith("_") and not ast.get_docstring(thing):
+                faults.append(f"{source.path}:{thing.lineno}: {thing.name} says not what it is for")
+    return faults
+
+
+def no_workplace(sources: Sequence[Source]) -> list[str]:
+    """No path of the machine that this was written on."""
+    return [
+        f"{source.path}:{number}: a path of somebody's machine"
+        for source in sources
+        for number, line in enumerate(source.text.splitlines(), 1)
+        if WORKPLACE.search(line)
+    ]
+
+
+RULES: tuple[Rule, ...] = (
+    imports_run_one_way,
+    programs_stand_alone,
+    no_import_cycle,
+    only_the_front_prints,
+    core_is_pure,
+    one_owner_each,
+    few_broad_excepts,
+    no_empty_words,
+    files_stay_small,
+    public_things_are_explained,
+    no_workplace,
+)
+
+
+@pytest.fixture(scope="module")
+def package() -> list[Source]:
+    paths = sorted((ROOT / PACKAGE).rglob("*.py"))
+    return [Source(path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_house(rule: Rule, package: list[Source]) -> None:
+    assert len(package) > 15, "the package was not found"
+    faults = rule(package)
+    assert not faults, "\n".join(["", *faults])
+
+
+def test_nothing_that_is_shipped_names_the_workplace() -> None:
+    kinds = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".j2", ".txt", ".tsv", ".json", ""}
+    skipped = {".git", ".venv", "venv", "build", "dist", "node_modules"}
+    folders = [
+        p for p in ROOT.iterdir() if p.is_dir() and p.name not in skipped and not p.name.endswith("_cache")
+    ]
+    paths = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
+    paths += [p for p in ROOT.iterdir() if p.is_file()]
+    texts = [p for p in paths if p.suffix in kinds and p.stat().st_size < 1 << 20 and p.name != ".git"]
+    sources = [Source(p.relative_to(ROOT).as_posix(), p.read_text(errors="replace")) for p in texts]
+    assert not (faults := no_workplace(sources)), "\n".join(faults)
+
+
+# --- The rules themselves: each is seen to fail, and to leave its near miss alone ---
+
+DOC = '"""Says what it is for."""\n'
+HERE = "autoresearch/core/a.py"
+RUNNER = "autoresearch/runner/a.py"
+TINY = "autoresearch/tinygrpo/a.py"
+LAB = "autoresearch/lab/a.py"
+TMUX = "autoresearch/launchers/tmux.py"
+
+
+def house(files: dict[str, str]) -> list[Source]:
+    """A package of these files; each begins with a docstring, so that line 1 of it is line 2."""
+    return [Source(path, DOC + text) for path, text in files.items()]
+
+
+def lazily(line: str) -> str:
+    return f"def _f():\n    {line}\n"
+
+
+def caught(*kinds: str) -> str:
+    return "".join(f"try: x\nexcept {kind}: y\n" for kind in kinds)
+
+
+BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
+    imports_run_one_way: [
+        ({HERE: "from autoresearch.records import rundir"}, "core must not import autoresearch.records"),
+        ({HERE: "import autoresearch.lab.run"}, "core must not import autoresearch.lab.run"),
+        (
+            {HERE: lazily("from autoresearch import cli"), "autoresearch/cli.py": ""},
+            "must not import autoresearch.cli",
+        ),
+        ({HERE: "from ..lab import run"}, "core must not import autoresearch.lab"),
+        ({LAB: "import autoresearch.commands"}, "lab must not"),
+        ({LAB: "import autoresearch.tinygrpo"}, "lab must not"),
+        ({TMUX: "import autoresearch.sinks.x"}, "launchers must not"),
+        ({RUNNER: "import autoresearch.errors"}, "runner must not"),
+        ({TINY: "import autoresearch.runner"}, "tinygrpo must not"),
+        ({"autoresearch/errors.py": "from autoresearch.core import a"}, "errors must not"),
+        ({"autoresearch/attic/a.py": ""}, "attic is no room"),
+    ],
+    programs_stand_alone: [
+        ({RUNNER: "import psutil"}, "runner must not import psutil"),
+        ({RUNNER: lazily("import numpy")}, "runner must not import numpy"),
+        ({TINY: "import torch.nn"}, "tinygrpo must not import torch.nn"),
+        ({TINY: "from autoresearch import core"}, "tinygrpo must not"),
+    ],
+    no_import_cycle: [
+        (
+            {
+                HERE: "from autoresearch.core import b",
+                "autoresearch/core/b.py": lazily("import autoresearch.core.a"),
+            },
+            "autoresearch.core.a -> autoresearch.core.b -> autoresearch.core.a",
+        ),
+        (
+            {
+                HERE: "from . import b",
+                "autoresearch/core/b.py": "from .c import x",
+                "autoresearch/core/c.py": "from . import a",
+            },
+            "core.a -> autoresearch.core.b -> autoresearch.core.c -> autoresearch.core.a",
+        ),
+    ],
+    only_the_front_prints: [
+        ({LAB: "print(1)"}, "lab/a.py:2"),
+        ({LAB: lazily("import rich.live")}, "imports rich"),
+        ({LAB: "from typer import echo"}, "imports typer"),
+        ({LAB: "import sys\nsys.stderr.write('x')"}, "sys.stderr"),
+        ({LAB: "x = input('?')"}, "input()"),
+    ],
+    core_is_pure: [
+        ({HERE: "import os"}, "core must not import os"),
+        ({HERE: lazily("import os.path")}, "core must not import os.path"),
+        ({HERE: "from pathlib import Path"}, "core must not import pathlib"),
+        ({HERE: "from pathlib import PurePath, Path"}, "core must not import pathlib"),
+        ({HERE: "import pathlib"}, "core must not import pathlib"),
+        ({HERE: "from datetime import datetime\nx = datetime.now()"}, "datetime.now()"),
+        ({HERE: "x = open('f')"}, "open()"),
+        ({HERE: "import numpy"}, "an outside library"),
+    ],
+    one_owner_each: [
+        ({LAB: lazily("import libtmux")}, "libtmux belongs to"),
+        ({LAB: lazily("from git import Repo")}, "git belongs to"),
+        ({LAB: lazily("import yaml")}, "yaml belongs to"),
+        ({TMUX: "import libtmux"}, "heavy"),
+        (
+            {f"autoresearch/repository/{name}.py": lazily("import git") for name in "ab"},
+            "git has several owners: autoresearch/repository/a.py, autoresearch/repository/b.py",
+        ),
+    ],
+    few_broad_excepts: [
+        (
+            {HERE: caught("Exception", "(ValueError, BaseException)"), LAB: "try: x\nexcept: y"},
+            "3 broad excepts",
+        ),
+        (
+            {HERE: caught(*["builtins.Exception"] * 3)},
+            "core/a.py:3, autoresearch/core/a.py:5, autoresearch/core/a.py:7",
+        ),
+        ({HERE: "try: x\nexcept Exception as e: raise X(e)\n" * 3}, "3 broad excepts"),
+    ],
+    no_empty_words: [
+        ({"autoresearch/core/utils.py": ""}, "utils"),
+        ({"autoresearch/core/run_helper.py": ""}, "run_helper"),
+        ({HERE: "class RunManager: ..."}, "RunManager"),
+        ({HERE: "class HTTPHandlers: ..."}, "HTTPHandlers"),
+        ({HERE: "def f():\n    class Engine: ..."}, "Engine"),
+    ],
+    files_stay_small: [
+        ({HERE: "\n" * 500}, "501 lines, 500 at most"),
+        ({RUNNER: "\n" * 800}, "801 lines, 800 at most"),
+    ],
+    public_things_are_explained: [
+        ({HERE: "def f(): ..."}, "f says not"),
+        ({HERE: "class A:\n    x = 1"}, "A says not"),
+    ],
+    no_workplace: [({HERE: "x = '/w" + "ork/shared/x'"}, "a.py:2")],
+}
+
+FINE: dict[Rule, list[dict[str, str]]] = {
+    imports_run_one_way: [
+        {HERE: "from autoresearch.core import b\nfrom autoresearch.errors import X\nfrom . import c"},
+        {HERE: "if TYPE_CHECKING:\n    from autoresearch.lab import run"},
+        {"autoresearch/sinks/a.py": "from autoresearch.runner import follow"},
+        {LAB: "from autoresearch import __version__"},
+        {"autoresearch/cli.py": "from autoresearch.commands import run\nimport autoresearch.lab"},
+        {RUNNER: "from autoresearch.runner import b\nfrom . import c"},
+    ],
+    programs_stand_alone: [
+        {TINY: "import numpy as np, yaml, os.path\nfrom . import b"},
+        {RUNNER: "from autoresearch.runner import b"},
+    ],
+    no_import_cycle: [
+        {HERE: "from autoresearch.core import b", "autoresearch/core/b.py": "import math"},
+        {"autoresearch/core/__init__.py": "from .a import x", HERE: "import re"},
+    ],
+    only_the_front_prints: [{"autoresearch/commands/a.py": "import typer\nprint(1)", LAB: "fingerprint(1)"}],
+    core_is_pure: [
+        {HERE: "from pathlib import PurePosixPath\nimport re, math, datetime\nx.reopen()"},
+        {HERE: "from autoresearch.core.signal import Reading"},
+        {"autoresearch/records/a.py": "import os, time\nopen('x')"},
+    ],
+    one_owner_each: [{TMUX: lazily("import libtmux"), TINY: "import yaml, numpy"}],
+    few_broad_excepts: [
+        {HERE: "try: x\nexcept BaseException:\n    tidy()\n    raise\n" * 3 + caught("OSError") * 3},
+        {HERE: caught("Exception", "Exception")},
+    ],
+    no_empty_words: [{"autoresearch/core/futile.py": "class Utility: ...\nclass Enginery: ...\nhelper = 1"}],
+    files_stay_small: [{HERE: "\n" * 499, RUNNER: "\n" * 799}],
+    public_things_are_explained: [{HERE: "def _f(): ...\nclass A:\n    " + DOC + "    def g(self): ..."}],
+    no_workplace: [{HERE: "x = '/home/me/w" + "ork/shared'\ny = '/w" + "orkspace/main'"}],
+}
+
+
+def cases(table: dict[Rule, list[Any]]) -> list[Any]:
+    return [
+        pytest.param(rule, case, id=f"{rule.__name__}-{n}")
+        for rule, found in table.items()
+        for n, case in enumerate(found)
+    ]
+
+
+@pytest.mark.parametrize(("rule", "case"), cases(BAD))
+def test_a_bad_source_is_caught(rule: Rule, case: tuple[dict[str, str], str]) -> None:
+    files, says = case
+    faults = rule(house(files))
+    assert any(says in fault for fault in faults), faults
+
+
+@pytest.mark.parametrize(("rule", "files"), cases(FINE))
+def test_a_near_miss_is_left_alone(rule: Rule, files: dict[str, str]) -> None:
+    assert rule(house(files)) == []
+
+
+def test_every_rule_was_seen_to_fail() -> None:
+    assert set(BAD) == set(FINE) == set(RULES)
+
+
+def test_a_module_without_a_word_is_caught() -> None:
+    assert public_things_are_explained([Source(HERE, "x = 1\n")])
+    assert not public_things_are_explained([Source(HERE, "")])
