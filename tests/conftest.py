@@ -171,15 +171,18 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def reaper(clean_environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reaper]:
+def reaper(
+    clean_environment: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Reaper]:
     """Ends what the test left; fails it if that was more than tmux servers with dead panes in them."""
+    place = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else clean_environment
     reaper = Reaper(mark=uuid.uuid4().hex)
     monkeypatch.setenv(MARK, reaper.mark)
     before = _started[0]
     yield reaper
     if _started[0] == before:
         return
-    reaper.runs |= {run for spec in tmp_path.rglob("spec.json") if (run := _run_of(spec))}
+    reaper.runs |= {run for spec in place.rglob("spec.json") if (run := _run_of(spec))}
     left = reaper.left()
     reaper.sweep()
     reaper.end_servers()
