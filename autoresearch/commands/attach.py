@@ -24,7 +24,7 @@ def attach(
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
     info = sessions.session_info(rundir)
-    if info is None or parts.launcher(info.socket).alive([info]).get(info.session) is not True:
+    if info is None or not parts.launcher(info.socket).exists(info):
         raise NotFoundError(f"{spec.run} has no session any more", hint=f"its log is {rundir.log}")
     if as_json or output.agent_or_pipe():
         payload = {"run": spec.run, "session": info.session, "attach": info.attach, "next": []}

@@ -26,8 +26,8 @@ _ALIASES = {
 }  # fmt: skip
 _DECLARED_FIRST = -100  # what a blueprint names is believed before what a trainer is known to write
 _ITEM = re.compile(
-    r"^(?P<indent>\s*)(?:[-*+•]\s+)?(?:\*\*|`)?(?P<key>[A-Za-z][A-Za-z_ -]{1,20}?)(?:\*\*|`)?\s*[:：]"
-    r"(?:\*\*)?(?:\s+(?P<rest>.*)|)$"
+    r"^(?P<indent>\s*)(?:[-*+•]\s+)?(?:\*\*|`)?(?P<key>[A-Za-z][A-Za-z_ -]{1,20}?)(?:\*\*|`)?\s?"
+    r"(?:：|:(?:\*\*)?(?=\s|$))\s*(?P<rest>.*)$"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -223,7 +223,7 @@ def _scalar(text: str) -> str:
 
 def _single(key: str, values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) -> str:
     """The one value of a key, without a comment behind it; two different ones are an error."""
-    texts = [(no, re.sub(r"\s+#\s.*$", "", text).strip()) for no, text in values]
+    texts = [(no, re.sub(r"(?<=\S)\s+#\s.*$", "", text).strip()) for no, text in values]
     texts = [(no, text) for no, text in texts if text]
     different = next((no for no, text in texts if text != texts[0][1]), 0)
     if different:

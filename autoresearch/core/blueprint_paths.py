@@ -77,8 +77,8 @@ def _cleaned(raw: str, no: int) -> Value | None:
         return Value(inner, (no,), (), bool(text[span.end() :].strip(" .。")))
     remarks: list[tuple[int, str, str]] = []
     for code, pattern in (
-        ("inline_comment", r"\s+#(?:\s.*)?$"),
-        ("trailing_remark", r"\s*[(（](?!\d+[)）])[^()（）]*[)）]\s*$"),
+        ("inline_comment", r"(?<=\S)\s+#(?:\s.*)?$"),
+        ("trailing_remark", r"(?<=\S)\s*[(（](?!\d+[)）])[^()（）]*[)）]\s*$"),
     ):
         shorter = re.sub(pattern, "", text)
         if shorter != text and shorter:

@@ -69,7 +69,7 @@ class _Search:
         """Take in one stripped line."""
         if text.startswith(_HEAD):
             self.fresh, self.chained = not self.chained, False
-        elif text.startswith(_CHAIN) or text.startswith(_IGNORED):
+        elif text.startswith((*_CHAIN, _IGNORED)):
             self.chained = True
         elif not text.startswith(_SOURCE):
             for rank, kind, pattern in PATTERNS:
@@ -85,9 +85,7 @@ class _Search:
         self.best.setdefault(rank, failure)
 
 
-_FINAL = re.compile(
-    r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Died\w*)\b.{0,200}"
-)
+_FINAL = re.compile(r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Died\w*)\b.{0,200}")
 
 
 def traceback(lines: Sequence[str]) -> str:

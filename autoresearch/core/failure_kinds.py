@@ -93,7 +93,7 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.EXCEPTION,
         FailureKind.AUTH,
-        r"(?:SWANLAB|WANDB|HF|OPENAI)\w*_(?:KEY|TOKEN) is not set|401 Client Error|403 Client Error|GatedRepoError"
+        r"(?:SWANLAB|WANDB|HF|OPENAI)\w*_(?:KEY|TOKEN) is not set|40[13] Client Error|GatedRepoError"
         r"|Permission denied \(publickey|[Ii]nvalid (?:API|api)[ _]key|No API key configured",
     ),
     (
@@ -105,16 +105,17 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.CERTAIN,
         FailureKind.CUDA_ERROR,
-        r"CUDA error: (?:an illegal memory access|device-side assert|unspecified launch failure|misaligned address"
-        r"|no kernel image)|CUBLAS_STATUS_(?!SUCCESS)|CUDNN_STATUS_(?!SUCCESS)|uncorrectable ECC error",
+        r"CUDA error: (?:an illegal memory access|device-side assert|unspecified launch failure"
+        r"|misaligned address|no kernel image)|CUBLAS_STATUS_(?!SUCCESS)|CUDNN_STATUS_(?!SUCCESS)"
+        r"|uncorrectable ECC error",
     ),
     (
         Rank.EXCEPTION,
         FailureKind.CONFIG_ERROR,
-        _ERROR
-        + r"(?:Config\w*(?:Error|Exception)|ValidationError|MissingMandatoryValue|InterpolationKeyError"
+        _ERROR + r"(?:Config\w*(?:Error|Exception)|ValidationError|MissingMandatoryValue|InterpolationKeyError"
         r"|OverrideParseException)\b|^yaml\.(?:scanner|parser)\.\w+Error|Could not override '"
-        r"|^Key '[^']{1,200}' is not in struct|^\S{0,40}tinygrpo: .{0,200}(?:unknown key|must be|cannot read the recipe)"
+        r"|^Key '[^']{1,200}' is not in struct"
+        r"|^\S{0,40}tinygrpo: .{0,200}(?:unknown key|must be|cannot read the recipe)"
         r"|^\S{1,80}: error: (?:unrecognized arguments|the following arguments are required|argument )",
     ),
     (
@@ -133,10 +134,9 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.EXCEPTION,
         FailureKind.NETWORK,
-        _ERROR
-        + r"(?:ConnectionError|ConnectionRefusedError|ConnectTimeout|ConnectError|ReadTimeout|MaxRetryError"
-        r"|LocalEntryNotFoundError|gaierror|SSLError|ProxyError|URLError)\b|Temporary failure in name resolution"
-        r"|The vLLM server can't be reached",
+        _ERROR + r"(?:ConnectionError|ConnectionRefusedError|ConnectTimeout|ConnectError|ReadTimeout|MaxRetryError"
+        r"|LocalEntryNotFoundError|gaierror|SSLError|ProxyError|URLError)\b"
+        r"|Temporary failure in name resolution|The vLLM server can't be reached",
     ),
     (
         Rank.NAN,
@@ -165,13 +165,15 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.SYMPTOM,
         FailureKind.RAY_PENDING,
-        r"resource request cannot be scheduled right now|No available node types can fulfill resource request",
+        r"resource request cannot be scheduled right now"
+        r"|No available node types can fulfill resource request",
     ),
     (
         Rank.SYMPTOM,
         FailureKind.RAY_ACTOR_DIED,
         r"(?:ActorDiedError|RayActorError|ActorUnavailableError|WorkerCrashedError|NodeDiedError)\b"
-        r"|^The actor (?:died unexpectedly|is dead because)|A worker died or was killed while executing a task",
+        r"|^The actor (?:died unexpectedly|is dead because)"
+        r"|A worker died or was killed while executing a task",
     ),
     (
         Rank.SYMPTOM,
@@ -192,20 +194,20 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
 PATTERNS = tuple((rank, kind, re.compile(pattern)) for rank, kind, pattern in _TABLE)
 
 _HINTS = {
-    FailureKind.CUDA_OOM: "lower the micro batch, the sequence length or gpu_memory_utilization, or offload the optimiser",
+    FailureKind.CUDA_OOM: "lower the micro batch, the sequence length or gpu_memory_utilization",
     FailureKind.KV_CACHE: "free the GPU of leftovers, raise gpu_memory_utilization or lower max_model_len",
     FailureKind.HOST_OOM: "lower the number of workers or of prompts held in memory, or ask for more RAM",
     FailureKind.DISK_FULL: "free space on that device, or save fewer checkpoints",
-    FailureKind.GPU_SHORTAGE: "ask for as many GPUs as the recipe wants, or lower n_gpus_per_node in the recipe",
+    FailureKind.GPU_SHORTAGE: "ask for as many GPUs as the recipe wants, or lower n_gpus_per_node",
     FailureKind.GPU_BUSY: "see with nvidia-smi who holds the GPUs and end what is left over",
-    FailureKind.CUDA_ERROR: "run again with CUDA_LAUNCH_BLOCKING=1 to see the true place; if it moves, suspect the GPU",
+    FailureKind.CUDA_ERROR: "run again with CUDA_LAUNCH_BLOCKING=1 to see the place; if it moves, suspect the GPU",
     FailureKind.PORT_TAKEN: "end the process that holds the port, or choose another port in the recipe",
     FailureKind.SLURM_TIME_LIMIT: "ask Slurm for more time, or make the run save and resume within its limit",
     FailureKind.SLURM_PREEMPTED: "submit it again; nothing is wrong with the hypothesis",
     FailureKind.AUTH: "set the key or token that the line names, or take that logger out of the recipe",
-    FailureKind.RAY_UNREACHABLE: "start the Ray cluster, or unset RAY_ADDRESS so that the trainer starts its own",
+    FailureKind.RAY_UNREACHABLE: "start the Ray cluster, or unset RAY_ADDRESS: the trainer then starts its own",
     FailureKind.CONFIG_ERROR: "mend the key that the line names in the recipe or the command",
-    FailureKind.IMPORT_ERROR: "install the module into exp_venv_exe's environment, or name the right interpreter",
+    FailureKind.IMPORT_ERROR: "install the module beside exp_venv_exe, or name the right interpreter",
     FailureKind.MISSING_FILE: "mend the path that the line names; relative paths start at the codebase",
     FailureKind.COMMAND_NOT_FOUND: "install the program, or write its full path into the command",
     FailureKind.PERMISSION: "give the user access to the path that the line names, or use another one",
@@ -216,8 +218,8 @@ _HINTS = {
     FailureKind.ENGINE_DEAD: "find the engine's own traceback above this line; it is most often memory",
     FailureKind.ROLLOUT_STALL: "look at the rollout workers: one environment or engine no longer answers",
     FailureKind.RAY_PENDING: "something else holds the GPUs: end the leftover job or ask for fewer",
-    FailureKind.RAY_ACTOR_DIED: "read the dead worker's own last lines; without any, suspect the host's memory",
+    FailureKind.RAY_ACTOR_DIED: "read the dead worker's own last lines; if it has none, suspect memory",
     FailureKind.RAY_JOB_FAILED: "read the job's own log: `ray job logs`",
-    FailureKind.SEGFAULT: "run again with PYTHONFAULTHANDLER=1 to see the frame, and check library versions",
+    FailureKind.SEGFAULT: "run again with PYTHONFAULTHANDLER=1 to see the frame; check library versions",
     FailureKind.PYTHON_ERROR: "read the traceback; its last frame in your own code is the place to look",
 }

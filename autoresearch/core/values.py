@@ -17,6 +17,11 @@ _MAX_CHARS = 1 << 20  # a longer line is no line of metrics
 
 def number(text: str) -> float | None:
     """A number as Python, numpy or torch print it: `1e-06`, `nan`, `np.float64(0.5)`, `tensor(0.5, ...)`."""
+    if "_" not in text:  # float() takes 1_000, which no trainer prints
+        try:
+            return float(text)
+        except ValueError:
+            pass
     found = _SCALAR.fullmatch(text.strip())
     return float(found[1]) if found else None
 

@@ -25,8 +25,11 @@ class Launcher(Protocol):
     def alive(self, sessions: Sequence[SessionInfo]) -> dict[str, bool | None]:
         """Whether each session is there; None where that cannot be known now."""
 
-    def close(self, info: SessionInfo) -> None:
-        """Close a session; closing one that is gone is fine."""
+    def exists(self, info: SessionInfo) -> bool:
+        """Whether a session can be looked at."""
+
+    def close(self, info: SessionInfo) -> bool:
+        """Close a session; False where it is gone already."""
 
     def attach_argv(self, info: SessionInfo, environ: Mapping[str, str]) -> list[str]:
         """The program to become for looking at a session."""

@@ -50,11 +50,7 @@ def close_session(rundir: RunDir, parts: Parts) -> bool:
     info = session_info(rundir)
     if info is None:
         return False
-    launcher = parts.launcher(info.socket)
-    if launcher.alive([info]).get(info.session) is not True:
-        return False
-    launcher.close(info)
-    return True
+    return parts.launcher(info.socket).close(info)
 
 
 def living(parts: Parts) -> list[Entry]:

@@ -33,6 +33,7 @@ from autoresearch.launchers.tmux_session import (
     attach_line,
     keeper_session,
     new_session,
+    release_server,
     socket_flags,
 )
 
@@ -138,14 +139,23 @@ class TmuxLauncher:
                 states[info.session] = None if panes is None else any(pane.runs(info) for pane in panes)
         return states
 
-    def close(self, info: SessionInfo) -> None:
-        """End this one session if it still exists; what runs in it gets SIGHUP.
+    def exists(self, info: SessionInfo) -> bool:
+        """Whether the session can be looked at: a pane stays readable after its run.
 
         Raises EnvironmentUnusable where the server cannot be asked.
         """
-        there = TmuxLauncher(info.socket)
-        if any(pane.is_of(info) for pane in there._known_panes({info.server_pid})):
-            there._ask("kill-session", "-t", info.session_id)
+        panes = TmuxLauncher(info.socket)._known_panes({info.server_pid})
+        return any(pane.is_of(info) for pane in panes)
+
+    def close(self, info: SessionInfo) -> bool:
+        """End this one session, what runs in it gets SIGHUP; False where it is gone already.
+
+        Raises EnvironmentUnusable where the server cannot be asked.
+        """
+        if not self.exists(info):
+            return False
+        TmuxLauncher(info.socket)._ask("kill-session", "-t", info.session_id, ";", *release_server())
+        return True
 
     def attach_line(self, info: SessionInfo) -> str:
         """The line that a person types to see the session; good in any shell."""

@@ -19,9 +19,7 @@ from autoresearch.sinks.numbering import numbered
 ReadLine = Callable[[str], Reading | None]
 
 
-def read_console(
-    path: Path, read_line: ReadLine, patterns: Iterable[str], offset: int = 0
-) -> Iterator[Reading]:
+def read_console(path: Path, read_line: ReadLine, patterns: Iterable[str], offset: int = 0) -> Iterator[Reading]:
     """The readings of a log from a byte offset on, in the order in which they were printed.
 
     path, offset: the log, missing or not, and where to begin. read_line: parses one stripped line.
@@ -32,9 +30,7 @@ def read_console(
     return numbered(_readings(path, read_line, wanted, offset))
 
 
-def _readings(
-    path: Path, read_line: ReadLine, wanted: list[re.Pattern[bytes]], offset: int
-) -> Iterator[Reading]:
+def _readings(path: Path, read_line: ReadLine, wanted: list[re.Pattern[bytes]], offset: int) -> Iterator[Reading]:
     for chunk in chunks(path, offset):
         for low, high in _spans(chunk, wanted):
             for line in logical_lines(chunk[low:high]):

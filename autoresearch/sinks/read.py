@@ -109,9 +109,7 @@ def _nowhere(metric: str, found: Sequence[tuple[Source, list[Reading]]]) -> tupl
     return (f"no source holds {metric}{hint}",)
 
 
-def _disagreements(
-    metric: str, best: tuple[Source, list[Reading]], other: tuple[Source, list[Reading]]
-) -> list[str]:
+def _disagreements(metric: str, best: tuple[Source, list[Reading]], other: tuple[Source, list[Reading]]) -> list[str]:
     believed, seen = _points(metric, best[1]), _points(metric, other[1])
     loose = SourceFormat.CONSOLE in (best[0].format, other[0].format)
     apart = [step for step in seen if step in believed and not _same(believed[step], seen[step], loose=loose)]

@@ -76,6 +76,25 @@ EXPECTED = {
 }  # fmt: skip
 
 
+TRAINERS = {
+    "quickstart.md": "tinygrpo",
+    "examples/swarm_contents.md": "agentjet_swarm",
+    "examples/fenced.md": "verl",
+    "examples/alpha_typed_keys.md": "",
+}
+
+
+def test_the_notes_of_the_shipped_blueprints() -> None:
+    assert example("examples/chinese.md").notes.direction == "maximize"
+    notes = example("examples/fenced.md").notes
+    assert notes.env == {"HYDRA_FULL_ERROR": "1", "CUDA_VISIBLE_DEVICES": "0,1"}
+    assert notes.prepare == ("python scripts/check_data.py --split train",)
+    assert [s.path for s in notes.source] == ["/data/results/verl_entropy/metrics.jsonl"]
+    assert example("examples/swarm_contents.md").notes.cleanup == ("bash scripts/swarm_down.sh --port 10086",)
+    assert example("examples/classic_numbered.md").notes.requires_env == ("SWANLAB_API_KEY",)
+    assert example("examples/bare_paragraphs.md").notes.first_step == "kl"
+
+
 def test_every_shipped_blueprint_is_expected_here() -> None:
     assert {str(p.relative_to(EXAMPLES)) for p in EXAMPLES.rglob("*.md")} == set(EXPECTED)
 
@@ -89,6 +108,7 @@ def test_every_dialect(name: str) -> None:
         *(b.max_time_s, b.first_step_s),
     )
     assert len(b.purpose) > 40
+    assert b.notes.trainer == TRAINERS.get(name, "agentjet")
     assert set(b.lines) >= set(SECTIONS)
     assert b.findings == ()
 

@@ -300,7 +300,7 @@ def test_the_server_we_start_says_nothing_of_us_and_is_an_ordinary_one(
     assert Path(f"/proc/{info.server_pid}/cwd").readlink() == Path("/")
     eventually(lambda: environment_of(info.pane_pid).get("AUTORESEARCH_RUN_ID") == "inner")
     assert tell(launcher.socket, "list-sessions", "-F", "#S") == "ajet_ray-python_1"  # the keeper is gone
-    assert tell(launcher.socket, "show-options", "-s", "exit-empty") == "exit-empty on"
+    assert tell(launcher.socket, "show-options", "-s", "exit-empty") == "exit-empty off"  # until `close`
     launcher.close(info)
     eventually(lambda: not Path(f"/proc/{info.server_pid}").exists())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,10 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def start_one(*overrides: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "autoresearch.tinygrpo", "--set", *overrides]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # Unbuffered output would hide a line that nobody flushed.
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
         started.append(process)
         return process
 

@@ -60,6 +60,7 @@ def test_an_empty_file_is_all_defaults(text: str, tmp_path: Path) -> None:
         ("lr: fast\n", "recipe.yaml:1: 'lr' must be a number above 0, not 'fast'."),
         ("lr: 0\n", "recipe.yaml:1: 'lr' must be a number above 0, not 0."),
         ("lr: .nan\n", "recipe.yaml:1: 'lr' must be a number above 0, not nan."),
+        ("entropy_coef: .inf\n", "recipe.yaml:1: 'entropy_coef' must be a number, not inf."),
         ("lr: true\n", "recipe.yaml:1: 'lr' must be a number above 0, not True."),
         ("lr:\n", "recipe.yaml:1: 'lr' must be a number above 0, not None."),
         ("lr: [0.1]\n", "recipe.yaml:1: 'lr' must be a number above 0, not [0.1]."),

@@ -190,6 +190,8 @@ def test_hang_stays_after_its_last_flushed_line_and_dies_of_sigterm(start: Start
     process = start("fault=hang", "fault_step=3")
     lines = read_until(process, "simulated fault: hang")
     assert steps_of("".join(lines), "actor/kl_loss") == [1, 2]
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.5)
     process.terminate()
     assert process.wait(timeout=60) == -signal.SIGTERM
 

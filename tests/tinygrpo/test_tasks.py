@@ -141,5 +141,6 @@ def test_more_prompts_than_there_are_is_an_error() -> None:
 
 
 def test_the_mask_keeps_the_first_end_and_nothing_after_it() -> None:
-    answers = np.array([[1, 2, 9, 9], [9, 9, 9, 9], [1, 2, 3, 4]])
-    assert answer_mask(answers, 9).tolist() == [[True] * 3 + [False], [True] + [False] * 3, [True] * 4]
+    answers = np.array([[1, 2, 9, 9], [9, 9, 9, 9], [1, 2, 3, 4], [1, 9, 2, 3]])
+    kept = [[1, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 0, 0]]
+    assert answer_mask(answers, 9).astype(int).tolist() == kept

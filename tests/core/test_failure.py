@@ -1,0 +1,225 @@
+"""Failure classes on real texts, the root before its symptoms, and texts that prove nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.failure import MAX_LINE, MAX_TRACEBACK, FailureKind, classify, traceback
+from autoresearch.core.lines import logical_lines
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+
+TEXTS = [
+    ("cuda_oom", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total"),
+    ("cuda_oom", "(WorkerDict pid=5) RuntimeError: CUDA error: out of memory"),
+    ("kv_cache", "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"),
+    (
+        "kv_cache",
+        "ValueError: Free memory on device (3.1/79.1 GiB) on startup is less than desired GPU memory utilization (0.6)",
+    ),
+    ("host_oom", "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."),
+    (
+        "host_oom",
+        "(raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 crashed",
+    ),
+    ("host_oom", "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks were killed"),
+    ("nccl_timeout", "[rank0]:[E1225] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=17)"),
+    ("nccl_timeout", "To avoid data inconsistency, we are taking the entire process down."),
+    ("nccl_error", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2006"),
+    ("engine_dead", "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace"),
+    ("engine_dead", "ERROR 04-28 02:37:03 [core.py:398] EngineCore encountered a fatal error."),
+    ("ray_actor_died", "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."),
+    ("ray_pending", "The following resource request cannot be scheduled right now: {'GPU': 8.0}"),
+    ("ray_unreachable", "ConnectionError: Failed to connect to Ray at address: http://127.0.0.1:8270."),
+    ("ray_job_failed", "2026-11-21 07:36:24\tERR cli.py:75 -- \x1b[31mJob 'ajet_math_003' failed\x1b[39m"),
+    ("gpu_shortage", "ValueError: Total available GPUs 0 is less than total desired GPUs 8"),
+    ("gpu_busy", "GPU memory check failed: all GPUs must have >= 95% free. Violations: GPU 0"),
+    ("nan", "(WorkerDict pid=5) WARN: rank 0 grad_norm is not finite: nan"),
+    ("nan", "FloatingPointError: step 2: actor/pg_loss not finite"),
+    ("config_error", "omegaconf.errors.ConfigAttributeError: Key 'x' is not in struct"),
+    ("config_error", "yaml.scanner.ScannerError: mapping values are not allowed here"),
+    ("config_error", "tinygrpo: r.yaml:3: unknown key 'learn'; the nearest valid key is 'lr'."),
+    ("config_error", "train.py: error: unrecognized arguments: --lr"),
+    ("import_error", "ModuleNotFoundError: No module named 'verl'"),
+    ("import_error", "/usr/bin/python: No module named verl.trainer"),
+    ("missing_file", "FileNotFoundError: [Errno 2] No such file or directory: '/x.parquet'"),
+    ("missing_file", "bash: line 1: ./train.sh: No such file or directory"),
+    ("missing_file", "python: can't open file '/w/train.py': [Errno 2] No such file or directory"),
+    ("command_not_found", "bash: line 1: pyhton: command not found"),
+    ("permission", "bash: line 1: ./train.sh: Permission denied"),
+    ("disk_full", "OSError: [Errno 28] No space left on device: '/ckpt/global_step_20'"),
+    ("port_taken", "OSError: [Errno 98] Address already in use"),
+    ("slurm_time_limit", "slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO TIME LIMIT ***"),
+    ("slurm_preempted", "slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO PREEMPTION ***"),
+    ("network", "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443)"),
+    ("auth", "Unexpected error: SWANLAB_API_KEY is not set in the environment."),
+    ("auth", "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url"),
+    ("cuda_error", "RuntimeError: CUDA error: an illegal memory access was encountered"),
+    ("rollout_stall", "WARNING: rollout stall -- no rollout committed and no train step completed in 900s"),
+    ("segfault", "Fatal Python error: Segmentation fault"),
+    ("python_error", "AssertionError"),
+    ("python_error", "ValueError: batch of 7 is not divisible by 8"),
+    ("python_error", "Error running subprocess: Command '['/x/python']' returned non-zero exit status 1."),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), TEXTS)
+def test_texts(kind: str, text: str) -> None:
+    found = classify(["step:1 - actor/pg_loss:0.1", text, "bye"])
+    assert found is not None
+    assert found.kind == kind
+    assert found.hint
+    assert len(found.line) <= MAX_LINE
+
+
+def test_every_kind_is_proved_by_some_text_and_has_a_hint() -> None:
+    assert {FailureKind(kind) for kind, _ in TEXTS} == set(FailureKind)
+    assert all(kind.hint for kind in FailureKind)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Async GRPO training complete!",
+        "(TaskRunner pid=512)      'kl_loss_coef': 0.002,",
+        "{'loss_fn': {'reference_policy_kl_penalty': 0.01, 'oom_retry': True}}",
+        "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+        "INFO nanoseconds: 12, info: inf",
+        "Sample: ['CUDA out of paper']",
+        "Port 8000 is already in use, trying port 8001",
+        "raise ValueError('no')",
+        "except torch.cuda.OutOfMemoryError:",
+        "WARNING 01-01 the loss is nanny-proof",
+        "This should never error: fine",
+        "max_error: 3",
+        "step:3 - actor/pg_loss:0.1",
+        "",
+    ],
+)
+def test_texts_that_prove_nothing(text: str) -> None:
+    assert classify([text]) is None
+
+
+def test_a_dead_actor_is_no_memory_problem() -> None:
+    text = (
+        "ray.exceptions.ActorDiedError: The actor is dead because its worker process has died. Worker exit type: "
+        "SYSTEM_ERROR Worker exit detail: (1) the process was killed by the OOM killer due to high memory usage, "
+        "(2) ray stop --force was called"
+    )
+    found = classify([text])
+    assert found is not None
+    assert found.kind is FailureKind.RAY_ACTOR_DIED
+
+
+HEAD = "Traceback (most recent call last):"
+FRAME = '  File "train.py", line 5, in main'
+
+
+def chain(*finals: str) -> list[str]:
+    return [line for final in finals for line in (HEAD, FRAME, "    go()", final)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        (
+            "cuda_oom",
+            [
+                "ray.exceptions.ActorDiedError: The actor died unexpectedly",
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+                "EngineDeadError: EngineCore encountered an issue.",
+            ],
+        ),
+        ("nccl_timeout", ["Watchdog caught collective operation timeout: x", *chain("RuntimeError: aborted")]),
+        ("nan", ["grad_norm is not finite: nan", "Watchdog caught collective operation timeout: x"]),
+        ("cuda_oom", ["grad_norm is not finite: nan", "CUDA out of memory. Tried to allocate 1 GiB"]),
+        # an optional module that was caught and printed is not why the run ended
+        ("python_error", [*chain("ImportError: flash_attn is not there"), "going on", *chain("ValueError: bad")]),
+        # the parent's words about the child that said it itself
+        (
+            "import_error",
+            [
+                *chain("ModuleNotFoundError: No module named 'verl'"),
+                *chain("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "),
+                *chain("subprocess.CalledProcessError: Command x returned non-zero exit status 1."),
+            ],
+        ),
+        # hydra says the same before anything that a job raises
+        ("missing_file", ["Error executing job with overrides: ['x=1']", *chain("FileNotFoundError: x")]),
+        ("python_error", ["Error executing job with overrides: ['x=1']", *chain("AssertionError: x")]),
+        # raised while another one was handled: the first is the cause
+        (
+            "missing_file",
+            [
+                *chain("FileNotFoundError: x"),
+                "During handling of the above exception, another exception occurred:",
+                *chain("RuntimeError: cannot load"),
+            ],
+        ),
+        # Python at its exit
+        ("import_error", [*chain("ImportError: x"), "Exception ignored in: <function f>", *chain("TypeError: None")]),
+    ],
+)
+def test_the_root_before_its_symptoms(kind: str, lines: list[str]) -> None:
+    found = classify(lines)
+    assert found is not None
+    assert found.kind == kind
+
+
+def sample(name: str) -> list[str]:
+    return list(logical_lines((SAMPLES / name).read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("verl_raise_np2_ray.log", "cuda_oom"), ("tinygrpo_oom.log", "cuda_oom"), ("tinygrpo_nan.log", "nan")],
+)
+def test_samples_that_failed(name: str, kind: str) -> None:
+    found = classify(sample(name))
+    assert found is not None
+    assert found.kind == kind
+    assert not found.line.startswith("raise")
+
+
+@pytest.mark.parametrize(
+    "name", ["verl_ok_np2_ray.log", "verl_np1.log", "agentjet.log", "nemo_grpo.log", "slime.log", "trl_v5_tqdm.log"]
+)
+def test_samples_that_did_not(name: str) -> None:
+    assert classify(sample(name)) is None
+    assert traceback(sample(name)) == ""
+
+
+def test_a_traceback_through_ray() -> None:
+    text = traceback(sample("verl_raise_np2_ray.log"))
+    first, *_, last = text.splitlines()
+    assert first == HEAD
+    assert last.startswith("RuntimeError: CUDA out of memory. Tried")
+    assert "verl_like.py" in text
+    assert "\x1b" not in text
+
+
+def test_prefixed_lines_as_ray_prints_them() -> None:
+    lines = ["x", *(f"\x1b[36m(TaskRunner pid=5)\x1b[0m {line}" for line in chain("ValueError: bad")), "after", "more"]
+    assert traceback(lines).splitlines() == chain("ValueError: bad")
+
+
+def test_the_last_traceback_with_the_chain_before_it() -> None:
+    marker = "During handling of the above exception, another exception occurred:"
+    lines = [*chain("OldError: x"), "between", *chain("KeyError: 'a'"), marker, *chain("ValueError: bad"), "bye"]
+    assert traceback(lines).splitlines() == [*chain("KeyError: 'a'"), marker, *chain("ValueError: bad")]
+
+
+def test_a_long_traceback_is_bounded() -> None:
+    lines = [HEAD, *([FRAME] * 5000), "RecursionError: maximum recursion depth exceeded"]
+    found = traceback(lines).splitlines()
+    assert len(found) == MAX_TRACEBACK + 1
+    assert (found[0], found[-1]) == (lines[0], lines[-1])
+    assert "left out" in "".join(found)
+
+
+def test_a_torn_traceback() -> None:
+    assert traceback([HEAD]) == HEAD
+    assert traceback(["x", HEAD, FRAME]).splitlines() == [HEAD, FRAME]
+    assert traceback([]) == ""

@@ -1,0 +1,77 @@
+"""Numbers and dicts as Python and numpy print them: read, never run."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from autoresearch.core.values import number, numbers, python_dict
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.5", 0.5),
+        ("-0.000", 0.0),
+        ("1.5e-05", 1.5e-05),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("np.float64(0.5)", 0.5),
+        ("np.float32(-1e-3)", -1e-3),
+        ("np.int64(3)", 3.0),
+        ("tensor(0.5, device='cuda:0')", 0.5),
+        ("inf", math.inf),
+        ("np.float64(-inf)", -math.inf),
+        (" 7 ", 7.0),
+    ],
+)
+def test_number(text: str, value: float) -> None:
+    assert number(text) == value
+
+
+def test_nan_is_a_number() -> None:
+    assert math.isnan(number("nan") or 0.0)
+    assert math.isnan(number("np.float64(nan)") or 0.0)
+
+
+@pytest.mark.parametrize("text", ["", "INFO", "nanoseconds", "1_000", "0.5s", "os.system(1)", "1 2", "None", "0x10"])
+def test_no_number(text: str) -> None:
+    assert number(text) is None
+
+
+def test_a_dict_of_numpy_2() -> None:
+    found = python_dict("{'a': np.float64(0.5), 'b': -nan, 'c': inf, 'd': 'x', 'e': None, 'f': [1, (2,)], 'g': True}")
+    assert found is not None
+    assert math.isnan(found.pop("b"))  # type: ignore[arg-type]
+    assert found == {"a": 0.5, "c": math.inf, "d": "x", "e": None, "f": [1, [2]], "g": True}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'a': __import__('os').system('true')}",
+        "{'a': open('/etc/passwd')}",
+        "{'a': np.float64(open('x'))}",
+        "{'a': x}",
+        "{'a': 1 + 1}",
+        "{'a': os.environ}",
+        "{'a': 0.5, 'b': 0.",
+        "{'a': <object at 0x7f>}",
+        "[1, 2]",
+        "{1, 2}",
+        "",
+        "{" * 5000 + "}" * 5000,
+        "{'a': \0}",
+    ],
+)
+def test_what_is_never_run(text: str) -> None:
+    assert python_dict(text) is None
+
+
+def test_numbers() -> None:
+    found = numbers({"a": 1, "b": True, "c": "0.5", "d": None, "e": [1], "f": 10**400})
+    assert (found.pop("a"), found.pop("f")) == (1.0, math.inf)
+    assert math.isnan(found.pop("d"))
+    assert found == {}
+    assert numbers({"c": "0.5", "d": "x"}, strings=True) == {"c": 0.5}

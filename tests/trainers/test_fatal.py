@@ -1,0 +1,46 @@
+"""Fatal lines: at the start of a line, after whatever Ray and a terminal put there, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autoresearch.core.signal import SignalPattern
+from autoresearch.trainers import fatal
+
+HEAD = b"Traceback (most recent call last):"
+
+
+def hits(signal: SignalPattern, raw: bytes) -> int:
+    return len(re.findall(signal.pattern.encode("latin-1"), raw, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    "before", [b"", b"x\n", b"bar\r", b"(TaskRunner pid=5) ", b"\x1b[36m(A pid=5)\x1b[0m ", b"\x1b[31m", b"x\r\n"]
+)
+def test_a_traceback_begins(before: bytes) -> None:
+    assert hits(fatal.TRACEBACK, before + HEAD + b"\n") == 1
+
+
+@pytest.mark.parametrize("before", [b"it printed ", b"'", b'say "', b"# ", b">>> "])
+def test_a_quoted_traceback(before: bytes) -> None:
+    assert hits(fatal.TRACEBACK, before + HEAD + b"\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("signal", "raw", "count"),
+    [
+        (fatal.OUT_OF_MEMORY, b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n", 1),
+        (fatal.OUT_OF_MEMORY, b"RuntimeError: CUDA error: out of memory\n", 1),
+        (fatal.OUT_OF_MEMORY, b"(1) the process was killed by the OOM killer due to high memory usage\n", 0),
+        (fatal.OUT_OF_MEMORY, b"how to avoid running out of memory. Tried it all\n", 0),
+        (fatal.RAY_EXCEPTION, b"ray.exceptions.RayTaskError(RuntimeError): \x1b[36mray::f()\n", 1),
+        (fatal.RAY_EXCEPTION, b"import ray.exceptions\n", 0),
+        (fatal.RAY_EXCEPTION, b"File ray/exceptions.py\n", 0),
+        (fatal.NCCL_TIMEOUT, b"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)\n", 1),
+        (fatal.NCCL_TIMEOUT, b"nccl_timeout: 600\n", 0),
+    ],
+)
+def test_known_words(signal: SignalPattern, raw: bytes, count: int) -> None:
+    assert hits(signal, raw) == count

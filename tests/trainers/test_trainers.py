@@ -1,0 +1,216 @@
+"""What each trainer knows besides its lines: its command, recipe, sources, seed; and which one is chosen."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autoresearch.core.finding import Severity
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.signal import SignalKind
+from autoresearch.core.trainer import Recipe, Source, SourceFormat, Trainer
+from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.trainers import registry
+from autoresearch.trainers.generic import declared_steps
+
+VERL, TINY, GENERIC = (registry.by_name(name) for name in ("verl", "tinygrpo", "generic"))
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python -m autoresearch.tinygrpo --conf r.yaml", "tinygrpo"),
+        ("cd x && /venv/bin/python -u -m autoresearch.tinygrpo --conf r.yaml", "tinygrpo"),
+        ("python3 -m verl.trainer.main_ppo data.train_files=x.parquet", "verl"),
+        ("python -m verl.experimental.fully_async_policy.fully_async_main", "verl"),
+        ("python verl/trainer/main_ppo.py", "verl"),
+        ("python train.py --overlay", "generic"),
+        ("python -m overlords.trainer.main", "generic"),
+        ("echo autoresearch tinygrpo", "generic"),
+        ("", "generic"),
+    ],
+)
+def test_choose_by_command(command: str, name: str) -> None:
+    assert registry.choose("", command).name == name
+
+
+def test_a_name_wins_over_the_command() -> None:
+    assert registry.choose("generic", "python -m autoresearch.tinygrpo").name == "generic"
+    assert registry.choose(" VERL ", "").name == "verl"
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError) as caught:
+        registry.by_name("verrl")
+    assert "verrl" in caught.value.message
+    assert "verl" in caught.value.hint
+    assert "generic" in caught.value.hint
+
+
+@pytest.mark.parametrize("trainer", registry.ALL, ids=lambda t: t.name)
+def test_every_pattern_compiles_as_the_runner_compiles_it(trainer: Trainer) -> None:
+    for signal in trainer.signals():
+        compiled = re.compile(signal.pattern.encode("latin-1"), re.MULTILINE)
+        assert set(compiled.groupindex) <= {"step", "kl", "text"}
+        assert not compiled.match(b"")
+        assert (signal.hold_s > 0) == (signal.kind is SignalKind.PROGRESS)
+
+
+@pytest.mark.parametrize("trainer", registry.ALL, ids=lambda t: t.name)
+def test_an_unnamed_trainer_never_holds_the_clock(trainer: Trainer) -> None:
+    holds = any(signal.kind is SignalKind.PROGRESS for signal in trainer.signals())
+    assert holds == trainer.named
+
+
+PROGRESS = [
+    ("(TaskRunner pid=5) Starting validate rollout", True),
+    ("validate rollout:  12%|█▏        | 15/128 [00:40<05:01]", True),
+    ("EVAL @ step 0:  49% 1882/3840 [30:48<1:06:14]", True),
+    ("EVAL AIME-2025 @ step 0:  33%|███ | 1255/3840 [20:20<23:47, 1.81it/s]", True),
+    ("(WorkerDict pid=3) Loading checkpoint shards:  50%|█████     | 2/4 [00:09<00:09,  4.7s/it]", True),
+    ("Loading safetensors checkpoint shards:  25% Completed | 1/4 [00:00<00:02,  1.2it/s]", True),
+    ("Loading safetensors checkpoint shards:   0% Completed | 0/4 [00:00<?, ?it/s]", False),
+    ("Training Progress:   0%|          | 0/200 [00:00<?, ?it/s]", False),
+    ("Training from scratch", True),
+    ("we train from scratch", False),
+    ("test_gen_batch meta info: {'eos_token_id': 1}", True),
+    ("GET /health HTTP/1.1 200 OK", False),
+    ("INFO 01-23 10:15:26 waiting for the engine", False),
+    ("accuracy rose by 5%| that is all", False),
+]
+
+
+@pytest.mark.parametrize(("line", "found"), PROGRESS)
+def test_progress_of_verl(line: str, found: bool) -> None:
+    patterns = [s.pattern.encode("latin-1") for s in VERL.signals() if s.kind is SignalKind.PROGRESS]
+    assert any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns) is found
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('config {"task": "countdown"}', True),
+        ("validating: 64/128 tasks", True),
+        ("validating: the config", False),
+        ('my config {"task": 1}', False),
+        ("FINAL {}", False),
+    ],
+)
+def test_progress_of_tinygrpo(line: str, found: bool) -> None:
+    patterns = [s.pattern.encode("latin-1") for s in TINY.signals() if s.kind is SignalKind.PROGRESS]
+    assert any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns) is found
+
+
+NESTED: Recipe = {
+    "trainer": {"project_name": "gsm8k", "experiment_name": "lr3", "logger": ["console", "file"]},
+    "data": {"seed": 7},
+}
+FLAT: Recipe = {
+    "trainer.project_name": "gsm8k",
+    "trainer.experiment_name": "lr3",
+    "trainer.logger": '["console","file"]',
+    "data.seed": 7,
+}
+
+
+@pytest.mark.parametrize("recipe", [NESTED, FLAT], ids=["nested", "dotted"])
+def test_verl_recipe(recipe: Recipe) -> None:
+    assert VERL.sources(recipe) == (Source(SourceFormat.JSONL, "gsm8k/lr3.jsonl"),)
+    assert VERL.seed(recipe) == 7
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [{}, {"trainer": {"logger": ["console"]}}, {"trainer": {"logger": ["file"]}}, {"trainer": None}, {"trainer": 3}],
+)
+def test_verl_without_a_file_logger(recipe: Recipe) -> None:
+    assert VERL.sources(recipe) == ()
+    assert VERL.seed(recipe) is None
+
+
+@pytest.mark.parametrize(
+    ("recipe", "codes"),
+    [
+        ({}, []),
+        ({"trainer": {"resume_mode": "disable", "logger": ["console"]}}, []),
+        ({"trainer": {"logger": ["wandb"]}}, ["no_console_logger", "silent_resume"]),
+        ({"trainer": {"resume_mode": "auto"}}, ["silent_resume"]),
+    ],
+)
+def test_verl_lint(recipe: Recipe, codes: list[str]) -> None:
+    findings = VERL.lint(recipe)
+    assert [f.code for f in findings] == codes
+    assert all(f.severity is Severity.WARNING and f.hint for f in findings)
+
+
+def test_tinygrpo_recipe() -> None:
+    recipe = {
+        "seed": 3,
+        "val_print_to_markdown_file_path": "val.md",
+        "train_print_to_markdown_file_path": "",
+        "metrics_jsonl_path": "m.jsonl",
+    }
+    assert TINY.sources(recipe) == (
+        Source(SourceFormat.JSONL, "m.jsonl", 0),
+        Source(SourceFormat.DICT_LINES, "val.md", 1),
+    )
+    assert TINY.seed(recipe) == 3
+    assert TINY.seed({}) == 0
+    assert TINY.seed({"seed": "three"}) is None
+    assert TINY.objective(recipe) == Objective("task_pass_rate@1", Direction.MAXIMIZE)
+    assert TINY.lint(recipe) == ()
+    assert [f.code for f in TINY.lint({"fault": "oom"})] == ["fault_on_demand"]
+
+
+def test_generic_knows_nothing() -> None:
+    assert GENERIC.objective({}) is None
+    assert GENERIC.sources({"metrics_jsonl_path": "x"}) == ()
+    assert GENERIC.lint({}) == ()
+    assert (GENERIC.seed({"seed": 5}), GENERIC.seed({"seed": True}), GENERIC.seed({})) == (5, None, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "key", "value"),
+    [
+        ('{"step": 5, "loss": 0.25}', 5, "loss", 0.25),
+        ('{"global_step": 5, "train/reward": "0.5"}', 5, "train/reward", 0.5),
+        ("step: 10 | loss: 0.3 | lr: 1e-05", 10, "lr", 1e-05),
+        ("step=10 loss=nan", 10, "loss", float("nan")),
+        ("INFO step=10/200, loss=0.3", 10, "loss", 0.3),
+    ],
+)
+def test_generic_lines(line: str, step: int, key: str, value: float) -> None:
+    reading = GENERIC.read_line(line)
+    assert reading is not None
+    assert (reading.kind, reading.step) == (SignalKind.STEP, step)
+    assert reading.metrics[key] == pytest.approx(value, nan_ok=True)
+    patterns = [s.pattern.encode("latin-1") for s in GENERIC.signals() if s.kind is SignalKind.STEP]
+    assert any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "think step by step: first 3, then loss of 4",
+        "{'loss_fn': {'reference_policy_kl_penalty': 0.01}}",
+        "{'train_runtime': '0.34', 'train_loss': '0.01', 'epoch': '1'}",
+        "Sample: ['step 3: {think}', 0.5]",
+        "config: step: fast",
+        "step: 10",
+        "{broken",
+    ],
+)
+def test_generic_near_misses(line: str) -> None:
+    assert GENERIC.read_line(line) is None
+    patterns = [s.pattern.encode("latin-1") for s in GENERIC.signals() if s.kind is SignalKind.STEP]
+    assert not any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns)
+
+
+def test_declared_steps() -> None:
+    (signal,) = declared_steps([r"^iter (?P<step>\d+) done"])
+    assert signal.kind is SignalKind.STEP
+    with pytest.raises(BlueprintError, match="not a regular expression"):
+        declared_steps(["iter ("])
+    with pytest.raises(BlueprintError, match="empty line"):
+        declared_steps(["(iter)?"])
