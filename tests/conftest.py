@@ -74,9 +74,7 @@ class Reaper:
     """Finds and ends, by pid, the processes that a test started or that carry one of its run ids."""
 
     mark: str
-    runs: set[str] = field(
-        default_factory=set
-    )  # run ids; those in a spec.json of the test are added at its end
+    runs: set[str] = field(default_factory=set)  # run ids; those in a spec.json of the test are added at its end
 
     def find(self) -> list[Left]:
         """All that lives now, tmux servers included."""
@@ -136,9 +134,7 @@ def _state(pid: int) -> tuple[str, str] | None:
 def _carrier(pid: int, wanted: set[str]) -> Left | None:
     try:
         environ = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-        command = (
-            Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
-        )
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
     except OSError:  # it is gone, or another user's
         return None
     state = _state(pid)
