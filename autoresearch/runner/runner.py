@@ -1049,6 +1049,8 @@ class Gpus:
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.closerange(3, writer)  # a child that hangs in the driver must not hold our lock and leases
+            os.closerange(writer + 1, writer + 64)
             try:
                 os.write(writer, str(gpu_bytes_used(self.uuids)).encode())
             finally:
