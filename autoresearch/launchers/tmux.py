@@ -195,7 +195,7 @@ class TmuxLauncher:
             message = f"there is a tmux session {session} already"
             hint = f"look at it: {attach_line(self.socket, session)}"
             raise ConflictError(message, code="session_exists", hint=hint)
-        announced = [pane for pane in Pane.read(answer.lines) if pane.session == session]
+        announced = Pane.read(answer.lines)
         if not answer.ok or not announced:
             message = f"tmux could not start session {session}: {answer.error or 'it gave no reason'}"
             raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
