@@ -52,7 +52,7 @@ def show(
     else:
         rows = [[r.get(name, "")[:60] for name in BRIEF] for r in shown]
         output.table([list(BRIEF), *rows])
-        output.say(f"{len(records)} rows in {path}")
+        output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {path}")
     return 0
 
 

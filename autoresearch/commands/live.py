@@ -151,7 +151,8 @@ def report_line(follower: Follower, now: Standing, pause: float) -> str:
 
 def event_line(event: Event) -> str:
     """An event as one line."""
-    fields = ", ".join(
+    text = event.get("text")
+    fields = text or ", ".join(
         f"{k} {output.number(v) if isinstance(v, float) else v}" for k, v in event.fields.items() if v not in (None, "")
     )
     stamp = "" if event.s is None else f"[{output.duration(event.s)}] "

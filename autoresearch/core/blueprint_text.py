@@ -31,7 +31,7 @@ _FENCE = re.compile(r"^(?P<indent>\s*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _HEADING = re.compile(r"^ {0,3}(?P<hash>#{1,6})(?P<text>(?:\s.*|\[.*|【.*|exp[_-].*|))$", re.IGNORECASE)
 _RULE = re.compile(r"^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,}|={3,})\s*$")
 _TAG = re.compile(
-    r"^(?P<bullet>[-*+]\s+)?(?P<bold>(?:\*\*|__|`)*)(?P<number>\d{1,2}\s*[.)、．]\s*)?(?P<bold2>(?:\*\*|__|`)*)"
+    r"^(?P<bullet>[-*+]\s+)?(?P<bold>(?:\*\*|__|`){0,3})(?P<number>\d{1,2}\s*[.)、．]\s*)?(?P<bold2>(?:\*\*|__|`){0,3})"
     r"(?:(?P<open>[\[【［])\s*`?(?P<inside>exp(?:[ _-]+[a-z]+)+)`?\s*[\]】］]|(?P<bare>exp(?:[_-][a-z]+)+))"
     r"(?P<rest>.*)$",
     re.IGNORECASE,
@@ -121,7 +121,7 @@ def _unreadable(data: bytes, name: str) -> Finding | None:
         what = f"byte {bad.start} (0x{data[bad.start]:02x}) is not UTF-8"
         kind = "the blueprint is a binary file" if b"\0" in data else "the blueprint is not UTF-8 text"
         return error(name, line, "not_utf8", f"{kind}: {what}", "save it as UTF-8")
-    control = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text)
+    control = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)", text)
     if control:
         line = text.count("\n", 0, control.start()) + 1
         what = f"the blueprint is not plain text: it holds the control character 0x{ord(control.group()):02x}"
@@ -237,7 +237,8 @@ def _opens(
     title = _plain(heading["text"] if heading else line.text)
     titled = _NOTES_TITLE.match(title)
     numbered = re.match(r"\s{0,3}(?:\*\*)?\d{1,2}\s*[.)、．]", line.text) or line.text.startswith("**")
-    if titled and current and (heading or (numbered and not hashed)) and level <= max(current.level, 2):
+    below = level <= max(current.level, 2) if current else level == 2  # `# Notes on X` at the top is a title
+    if titled and below and (heading or (numbered and not hashed)):
         rest = titled["rest"].lstrip(" :：*_")
         return Section(NOTES, line.no, title, rest, level)
     if heading and current and _ends(level, current):

@@ -12,7 +12,7 @@ switch; they end with the free text `description`. Ours follow, in this order fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 SCHEMA = 1
@@ -88,20 +88,11 @@ class LedgerRow:
         People edit ledgers by hand: an unknown column is ignored, a missing one is empty, and a number
         that cannot be read is not known (an unreadable index is 0). Nothing here raises.
         """
-        values: dict[str, object] = {"index": _integer(cells.get("index", "")) or 0}
-        for name in COLUMNS[1:]:
-            cell = cells.get(name, "")
-            kind = _KINDS[name]
-            values[name] = _integer(cell) if kind is int else _number(cell) if kind is float else cell
-        return cls(**values)  # type: ignore[arg-type]
+        values = [read(cells.get(name, "")) for name, read in _READ.items()]
+        return cls(values[0] or 0, *values[1:])  # type: ignore[arg-type]
 
 
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
-
-_TYPES = {"int": int, "int | None": int, "float | None": float, "str": str}
-_KINDS: dict[str, type] = {field.name: _TYPES[str(field.type)] for field in fields(LedgerRow)}
-
-NUMERIC_COLUMNS = frozenset(name for name, kind in _KINDS.items() if kind is not str)
 
 
 def _text(value: object) -> str:
@@ -113,15 +104,30 @@ def _text(value: object) -> str:
 
 
 def _number(cell: str) -> float | None:
+    if not cell:
+        return None
     try:
         return float(cell)
     except ValueError:
         return None
 
 
-def _integer(cell: str) -> int | None:
+def integer(cell: str) -> int | None:
+    """A whole number as people and spreadsheets write it; None for anything else."""
+    if not cell:
+        return None
     try:
         return int(cell)
     except ValueError:
         number = _number(cell)  # a spreadsheet writes 3 as 3.0
     return int(number) if number is not None and number.is_integer() else None
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "int": integer,
+    "int | None": integer,
+    "float | None": _number,
+    "str": str,
+}
+_READ = {field.name: _READERS[str(field.type)] for field in fields(LedgerRow)}
+NUMERIC_COLUMNS = frozenset(name for name, read in _READ.items() if read is not str)

@@ -30,6 +30,7 @@ STEP_COLUMNS = (
     "grad_norm",
     "timing_s/step",
 )  # shown where a trainer has them, in this order; else its first few
+VALIDATION_PREFIXES = ("task_pass_rate@", "val-core/", "mean_reward", "eval_reward")  # shown before bookkeeping
 MAX_COLUMNS = 7
 
 
@@ -42,7 +43,8 @@ def render_results(
     steps, validations = measurement.steps, measurement.validations
     step_columns = _columns(steps, STEP_COLUMNS)
     first = (outcome.spec.objective.metric,) if outcome.spec.objective else ()
-    validation_columns = _columns(validations, first)
+    telling = sorted({n for r in validations for n in r.metrics if n.startswith(VALIDATION_PREFIXES)})
+    validation_columns = _columns(validations, (*first, *(n for n in telling if n not in first)))
     stride = max(1, math.ceil(len(steps) / MAX_ROWS))
     return render(
         "results.md.j2",

@@ -13,13 +13,18 @@ DIRECTORY = "earlier"
 MOVING = ".moving"  # filled first and then named, so that a kill in between is continued, not repeated
 
 
+def unfinished(result_dir: Path) -> Path:
+    """Where a move that was interrupted has put its files so far."""
+    return result_dir / DIRECTORY / MOVING
+
+
 def move(result_dir: Path, files: Iterable[Path], run: str = "") -> list[Path]:
     """Move those of `files` that exist into one new directory; returns where they are now. May raise OSError.
 
     A file inside the result directory keeps its place under it. Interrupted and called again, it goes on.
     """
     present = [f for f in files if os.path.lexists(f)]
-    moving = result_dir / DIRECTORY / MOVING
+    moving = unfinished(result_dir)
     if moving.is_dir() and any(os.path.lexists(moving / _inside(result_dir, f)) for f in present):
         _name(result_dir, moving, "")  # a second set of the same names: the first one gets its own place
     if not present and not moving.is_dir():

@@ -11,6 +11,7 @@ evidence, not our verdict: it is recorded in ours under `foreign`, and replaced.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ RESERVE = ".finish.flag.reserve"
 RESERVED_BYTES = 4096
 READ_MAX = 1 << 16
 FOREIGN_MAX = 500  # characters of a foreign flag that are kept
-TEXT_MAX = 1000  # characters of any one text in ours
+TEXT_MAX = (1000, 400, 150)  # characters of any one text in ours: the most that fits the reserve
 _COMPLETED = re.compile(r"completed at (\d+(?:\.\d+)?)", re.IGNORECASE)
 
 
@@ -107,9 +108,11 @@ def write(result_dir: Path, content: Mapping[str, Any]) -> None:
         if found.ours and found.run != str(content["run"]):
             earlier.move(result_dir, [path], found.run)
             found = Flag(exists=False)
-        whole = {**content, **_foreign(found)}
-        if found.content != whole:
-            _put(result_dir, _bytes(whole))
+        elif (unfinished := earlier.unfinished(result_dir)).is_dir():
+            earlier.move(result_dir, (), read(unfinished / NAME).run)  # it was killed just there
+        data = _bytes({**content, **_foreign(found)})
+        if found.text != data.decode():
+            _put(result_dir, data)
         (result_dir / RESERVE).unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(path, error) from error
@@ -125,17 +128,22 @@ def _foreign(found: Flag) -> dict[str, Any]:
 
 
 def _bytes(content: Mapping[str, Any]) -> bytes:
-    text = json.dumps(_bounded(content), ensure_ascii=False, allow_nan=False, indent=1)
-    return text.encode("utf-8", "backslashreplace") + b"\n"
+    data = b""
+    for limit in TEXT_MAX:
+        text = json.dumps(_bounded(content, limit), ensure_ascii=False, allow_nan=False, indent=1)
+        data = text.encode("utf-8", "backslashreplace") + b"\n"
+        if len(data) <= RESERVED_BYTES:
+            break
+    return data
 
 
-def _bounded(value: Any) -> Any:
+def _bounded(value: Any, limit: int) -> Any:
     """JSON has no NaN, and a flag no novels."""
     if isinstance(value, Mapping):
-        return {str(k): _bounded(v) for k, v in value.items()}
+        return {str(k): _bounded(v, limit) for k, v in value.items()}
     if isinstance(value, float):
-        return value if value - value == 0 else None
-    return value[:TEXT_MAX] if isinstance(value, str) else value
+        return value if math.isfinite(value) else None
+    return value[:limit] if isinstance(value, str) else value
 
 
 def _put(result_dir: Path, data: bytes) -> None:

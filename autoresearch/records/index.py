@@ -10,7 +10,6 @@ It lies in `$XDG_STATE_HOME/autoresearch`. It is a hint: the run directories are
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -122,16 +121,18 @@ class Index:
         if name == "last":
             return self.recent(1)
         for kind in ("run", "session", "slug"):
-            if found := self._matching(name, (kind,), limit):
+            if found := self._matching(name, kind, limit):
                 return found
         for place in _places(name):
-            if found := self._matching(place, ("result_dir", "run_dir"), limit):
-                return found
+            for kind in ("result_dir", "run_dir"):
+                if found := self._matching(place, kind, limit):
+                    return found
         return []
 
-    def _matching(self, value: str, names: tuple[str, ...], limit: int) -> list[Entry]:
-        needle = _json(value)[1:-1]
-        return self._newest(limit, needle, lambda e: any(getattr(e, name) == value for name in names))
+    def _matching(self, value: str, kind: str, limit: int) -> list[Entry]:
+        # the bytes as `_line` writes them: lines without them are never parsed
+        needle = _json({kind: value})[1:-1]
+        return self._newest(limit, needle, lambda entry: getattr(entry, kind) == value)
 
     def recent(self, count: int) -> list[Entry]:
         """The newest runs, newest first."""
@@ -151,6 +152,8 @@ class Index:
     def launch_lock(self, key: str) -> Iterator[None]:
         """Alone with a blueprint: two commands that launch from it take turns."""
         if not _LOCK_KEY.match(key):
+            import hashlib
+
             key = hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()
         with self._usable():
             path = self._made("locks") / key

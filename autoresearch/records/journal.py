@@ -93,10 +93,13 @@ def set_aside(result_dir: Path, more: Iterable[Path] = ()) -> list[Path]:
     # the flag is moved last: as long as it is there, it tells whose records these are
     files = [result_dir / NAME, result_dir / RESULTS, *more, flag]
     try:
-        run = finish_flag.read(flag).run or owner(result_dir)
-        return earlier.move(result_dir, files, run)
+        return earlier.move(result_dir, files, _whose(result_dir) or _whose(earlier.unfinished(result_dir)))
     except OSError as error:
         raise unwritable(result_dir, error) from error
+
+
+def _whose(directory: Path) -> str:
+    return finish_flag.read(directory / finish_flag.NAME).run or owner(directory)
 
 
 def owner(result_dir: Path) -> str:
@@ -124,8 +127,8 @@ def begin(result_dir: Path, spec: RunSpec, more: Iterable[Path] = ()) -> list[Pa
 def create(result_dir: Path, spec: RunSpec) -> Path:
     """Begin the experiment log of a run, as one write; ConflictError if there is a log already."""
     path = result_dir / NAME
+    _make(result_dir)
     try:
-        result_dir.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             write_all(fd, _opening(spec).encode("utf-8", "replace"))
@@ -139,6 +142,13 @@ def create(result_dir: Path, spec: RunSpec) -> Path:
     return path
 
 
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(directory, error) from error
+
+
 def append(result_dir: Path, sentence: str, *, s: float | None = None, t: float | None = None) -> None:
     """Add one line; `s` seconds since the run started, where they are known.
 
@@ -148,10 +158,7 @@ def append(result_dir: Path, sentence: str, *, s: float | None = None, t: float 
     stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
     since = "" if s is None else f" +{s:.1f}s"
     line = f"- {stamp}{since} {_line(sentence)}\n".encode("utf-8", "replace")
-    try:
-        result_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(result_dir, error) from error
+    _make(result_dir)
     append_line(path, line)
 
 
@@ -171,7 +178,7 @@ def _opening(spec: RunSpec) -> str:
     ]
     if spec.notes.strip():
         parts.append("Notes of the blueprint:\n\n" + _quoted(spec.notes.strip()))
-    parts.append("## What happened\n")
+    parts.append("## What happened\n\n")
     return "\n\n".join(parts)
 
 
@@ -192,8 +199,11 @@ def _facts(spec: RunSpec) -> list[tuple[str, str]]:
         ("interpreter", spec.interpreter),
         ("trainer", spec.trainer),
         ("metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else ""),
-        ("limits", f"first step {spec.limits.first_step_s:g} s{strict}, in all {spec.limits.max_s:g} s, "
-         f"stall {stall}, grace {spec.limits.grace_s:g} s"),
+        (
+            "limits",
+            f"first step {spec.limits.first_step_s:g} s{strict}, in all {spec.limits.max_s:g} s, "
+            f"stall {stall}, grace {spec.limits.grace_s:g} s",
+        ),
         ("GPUs", ", ".join(spec.gpus)),
         ("prepare", "; ".join(spec.prepare)),
         ("cleanup", "; ".join(spec.cleanup)),

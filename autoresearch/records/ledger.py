@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow
+from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
 from autoresearch.errors import ConflictError
 from autoresearch.records import lines, tsv
 from autoresearch.records.appending import sync_directory, unwritable
@@ -43,18 +43,21 @@ class Ledger:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(self.path) as fd:
+                self._check(fd)
                 _mend_tail(fd, self.path)
                 header = _header(fd)
-                if header:
-                    self._check(header)
-                    if _holds(fd, header, row.run_id):
-                        return False
+                if header and _holds(fd, header, row.run_id):
+                    return False
                 self._write(fd, header, row)
         except OSError as error:
             raise unwritable(self.path, error) from error
         return True
 
-    def _check(self, header: tuple[str, ...]) -> None:
+    def _check(self, fd: int) -> None:
+        """Refuse a file that is not ours before anything in it is mended."""
+        header = _header(fd) or _torn_header(fd)
+        if not header:
+            return
         if header[: len(NEMO_COLUMNS)] != NEMO_COLUMNS:
             wrong = next(i for i, name in enumerate(NEMO_COLUMNS) if header[i : i + 1] != (name,))
             found = f"{header[wrong][:40]!r}" if wrong < len(header) else "nothing"
@@ -123,8 +126,8 @@ class Ledger:
         with lines.reading(self.path) as fd:
             if fd is None or not needle or not (header := _header(fd)):
                 return []
-            records = [_record(header, line) for line in lines.forwards(fd, _body(fd)) if needle in line]
-        return [LedgerRow.from_cells(r) for r in records if r.get("run_id") == run_id]
+            records = [_record(header, line) for line in lines.backwards(fd, _body(fd), needle=needle)]
+        return [LedgerRow.from_cells(r) for r in reversed(records) if r.get("run_id") == run_id]
 
     def next_index(self) -> int:
         """One more than the highest idea that has a row; 1 in a new ledger."""
@@ -136,8 +139,7 @@ class Ledger:
             for line in lines.forwards(fd, _body(fd)):
                 cells = tsv.strip_end(line).split(b"\t", at + 1)
                 if len(cells) > at:
-                    row = LedgerRow.from_cells({"index": cells[at].decode("ascii", "replace")})
-                    highest = max(highest, row.index)
+                    highest = max(highest, integer(cells[at].decode("ascii", "replace")) or 0)
         return highest + 1
 
 
@@ -212,6 +214,12 @@ def _header(fd: int) -> tuple[str, ...]:
     return tuple(tsv.split(line)) if end else ()
 
 
+def _torn_header(fd: int) -> tuple[str, ...]:
+    """A first line without its end that is not the beginning of a header of ours: somebody else's file."""
+    start = os.pread(fd, HEADER_MAX, 0)
+    return () if not start.strip(b"\0") or tsv.join(COLUMNS).startswith(start) else tuple(tsv.split(start))
+
+
 def _body(fd: int) -> int:
     """Where the second line begins."""
     return os.pread(fd, HEADER_MAX, 0).find(b"\n") + 1
@@ -219,7 +227,7 @@ def _body(fd: int) -> int:
 
 def _holds(fd: int, header: tuple[str, ...], run_id: str) -> bool:
     needle = tsv.escape(run_id).encode()
-    near = (line for line in lines.forwards(fd, _body(fd)) if needle in line)
+    near = lines.backwards(fd, _body(fd), needle=needle)
     return any(_record(header, line).get("run_id") == run_id for line in near)
 
 

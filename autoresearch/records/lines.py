@@ -7,21 +7,29 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from autoresearch.errors import EnvironmentUnusable
+
 BLOCK = 1 << 18
 
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[int | None]:
-    """A descriptor to read from; None where there is no such file (yet)."""
+    """A descriptor to read from, None where there is no such file; EnvironmentUnusable if unreadable."""
+    fd = -1
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        yield fd
     except (FileNotFoundError, NotADirectoryError):
         yield None
-        return
-    try:
-        yield fd
+    except OSError as error:
+        raise EnvironmentUnusable(
+            f"{path} cannot be read: {error.strerror}",
+            hint="make it readable for this user",
+            code="unreadable",
+        ) from error
     finally:
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
 
 
 def forwards(fd: int, start: int = 0) -> Iterator[bytes]:

@@ -15,21 +15,22 @@ MASK = "***"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of snake_case, kebab-case and camelCase
 _SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "credential", "credentials")
 _SECRET_WORDS = frozenset({*_SECRET_ENDINGS, "pwd", "secrets", "passwords"})
-_KEY_KINDS = frozenset(
-    (
-        "api", "access", "secret", "private", "auth", "account", "license", "ssh", "gpg", "pgp", "encryption",
-        "signing", "master", "service", "session", "client", "consumer", "app", "deploy", "webhook",
-    )
+
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_KEY_KINDS = _set_of(
+    "api access secret private auth account license ssh gpg pgp encryption signing master service session "
+    "client consumer app deploy webhook"
 )
-_TOKEN_KINDS = _KEY_KINDS | {"bearer", "refresh", "hf", "bot", "user", "personal", "github", "gitlab"}
+_TOKEN_KINDS = _KEY_KINDS | _set_of("bearer refresh hf bot user personal github gitlab")
 # beside `token` these make it a word of language modelling, not of authentication
-_HARMLESS = frozenset(
-    (
-        "num", "n", "max", "min", "len", "length", "size", "limit", "limits", "count", "budget", "per",
-        "total", "mean", "avg", "ratio", "pad", "eos", "bos", "unk", "mask", "sep", "cls", "image", "audio",
-        "video", "special", "new", "prompt", "response", "level", "id", "ids", "type", "loss", "logprob",
-        "think", "stop", "start", "end", "first", "last", "next", "prev", "begin",
-    )
+_HARMLESS = _set_of(
+    "num n max min len length size limit limits count budget per total mean avg ratio pad eos bos unk mask "
+    "sep cls image audio video special new prompt response level id ids type loss logprob think stop start "
+    "end first last next prev begin"
 )
 _NOTHING = re.compile(r"(?:true|false|none|null|)\Z", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)

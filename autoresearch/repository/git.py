@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +97,7 @@ class Git:
             environment["GIT_INDEX_FILE"] = str(self.index)
         environment.update(extra or {})
         try:
-            process = subprocess.Popen(
+            process = _Process(
                 ["git", *FLAGS, *arguments],
                 cwd=self.cwd,
                 env=environment,
@@ -118,7 +120,7 @@ class Git:
 class Running:
     """A git process that was started."""
 
-    process: subprocess.Popen[bytes]
+    process: _Process
     command: tuple[str, ...]
     feed: bytes | None
     timeout_s: float
@@ -128,7 +130,8 @@ class Running:
         try:
             out, err = self.process.communicate(self.feed, self.timeout_s)
         except subprocess.TimeoutExpired as error:
-            raise GitFailed(self.command, -9, f"no answer within {self.timeout_s:.0f} s") from error
+            said = f"no answer within {self.timeout_s:.0f} s"
+            raise GitFailed(self.command, -signal.SIGKILL, said) from error
         return self.process.returncode, out, err.decode("utf-8", "backslashreplace")
 
     def stdout(self) -> bytes:
@@ -137,6 +140,21 @@ class Running:
         if status:
             raise GitFailed(self.command, status, err)
         return out
+
+
+class _Process(subprocess.Popen[bytes]):
+    """A process whose end is noticed at once: with a time limit, the standard `wait` naps and looks."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status; TimeoutExpired where the limit passes first."""
+        if sys.platform == "linux" and timeout is not None and self.returncode is None:
+            with contextlib.suppress(OSError):  # an old kernel: then it naps
+                fd = os.pidfd_open(self.pid)
+                try:
+                    select.select([fd], [], [], timeout)
+                finally:
+                    os.close(fd)
+        return super().wait(timeout)
 
 
 def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:

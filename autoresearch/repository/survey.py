@@ -26,7 +26,7 @@ STATUS = (
     *("status", "--porcelain=v2", "-z", "--branch", "--no-ahead-behind", "--no-renames"),
     *("--untracked-files=normal", "--ignore-submodules=none"),
 )
-_HIDDEN = re.compile(rb"(?:\A|\0)([a-zS]) ([^\0]*)")
+_HIDDEN = re.compile(rb"\0[a-zS] ([^\0]*)")  # of `ls-files -v`; H is an ordinary entry
 _ABSENT, _GITLINK = b"000000", b"160000"
 
 
@@ -86,13 +86,20 @@ def _status(git: Git) -> bytes:
     """The answer of `git status`, with nothing hidden from it."""
     with git.start(*LIST, "-v") as flags:
         answer = git.run(*STATUS)
-        base = os.fsencode(git.cwd) + b"/"
-        hidden = [path for _, path in _HIDDEN.findall(flags.stdout()) if os.path.lexists(base + path)]
+        hidden = _hidden(flags.stdout(), os.fsencode(git.cwd) + b"/")
     if not hidden:
         return answer
     for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
         git.run("update-index", "-z", flag, "--stdin", feed=b"\0".join(hidden))
     return git.run(*STATUS)
+
+
+def _hidden(listed: bytes, base: bytes) -> list[bytes]:
+    """Those entries of `ls-files -v -z` that git was told to overlook and that are on disk."""
+    listed = b"\0" + listed
+    if listed.count(b"\0H ") == listed.count(b"\0") - 1:  # ten times as fast as looking for the others
+        return []
+    return [path for path in _HIDDEN.findall(listed) if os.path.lexists(base + path)]
 
 
 def _is_directory(place: bytes) -> bool:

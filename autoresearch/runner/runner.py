@@ -8,7 +8,7 @@ It reads RUN_DIR/spec.json and RUN_DIR/environment; the other files of the run d
 
     lock           flock'd as long as the Runner lives; its mtime is the heartbeat
     runner.json    pid, start_ticks, trainer_pid, trainer_start_ticks, boot_id, host, started (wall),
-                   started_boot (CLOCK_BOOTTIME): who runs, in terms that survive pid reuse and reboots
+                   started_boot and trainer_started_boot (CLOCK_BOOTTIME)
     run.log        stdout and stderr of prepare commands, trainer and cleanup commands
     events.jsonl   {"t": wall, "s": seconds since the Runner's start, "event": ..., "text": ..., ...} a line
     inbox.jsonl    {"kind": "step"|..., "step": 3, "kl": 0.01, "hold_s": 60} a line: signals from elsewhere
@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
+    Found = tuple[tuple[bytes, ...], int, int]
+
 SCHEMA = 1
 RUN_ID = "AUTORESEARCH_RUN_ID"
 PULSE_S = 15.0  # heartbeat and, at the latest, the next look at everything
 PACE_S = 0.1  # log scans and pane writes are at least this far apart
 SCAN_BUDGET_S = 0.03  # ... and a scan that takes longer goes on at the next one: bounded CPU in a flood
-FINAL_SCAN_S = 30.0  # what a dead trainer left unread is scanned for so long
+FINAL_SCAN_S = 10.0  # what a dead trainer left unread is scanned for so long, then only its end
 HANGUP_S = 0.5  # a tmux server that is being killed needs a moment to be dead
 STALL_FLOOR_S = 60.0
 STALL_FACTOR = 10.0
@@ -230,13 +232,12 @@ def plain(text: bytes, limit: int = TEXT_CHARS) -> str:
     return " ".join(words)[:limit]
 
 
-def required_literals(pattern: re.Pattern[bytes]) -> list[tuple[tuple[bytes, ...], int | None]]:
-    """Literals that a match must hold: of each tuple at least one, with its distance from the match's start
-    where that is fixed. The cheapest to search for comes first; [] where nothing can be said.
+def required_literals(pattern: re.Pattern[bytes]) -> list[Found]:
+    """What a match must hold: of each tuple of literals at least one, and how far from the match's start.
 
-    bytes.find passes over a log up to a hundred times faster than a regex, so only the lines that it finds
-    are shown to the regex. Reads the parse tree of `re`, which is no public API: what is not understood
-    is left out.
+    The cheapest to search for comes first; [] where nothing can be said. bytes.find passes over a log up to
+    a hundred times faster than a regex, so only the lines that it finds are shown to the regex. This reads
+    the parse tree of `re`, which is no public API: what is not understood is left out.
     """
     parser = getattr(re, "_parser", None) or getattr(re, "sre_parse", None)
     if parser is None:
@@ -245,13 +246,13 @@ def required_literals(pattern: re.Pattern[bytes]) -> list[tuple[tuple[bytes, ...
     return sorted((one for one in found if min(map(len, one[0])) > 1), key=_search_cost)
 
 
-def _search_cost(found: tuple[tuple[bytes, ...], int | None]) -> float:
+def _search_cost(found: Found) -> float:
     return sum(1.0 / len(literal) if literal else 9.0 for literal in found[0])
 
 
-def _literals(sequence: Any) -> list[tuple[tuple[bytes, ...], int | None]]:
+def _literals(sequence: Any) -> list[Found]:
     """All parts of a parsed sequence that are literals or alternatives of literals."""
-    found: list[tuple[tuple[bytes, ...], int | None]] = []
+    found: list[Found] = []
     run, began = b"", 0
     for index, (op, value) in enumerate(sequence):
         if str(op) == "LITERAL" and value != 10:
@@ -259,33 +260,29 @@ def _literals(sequence: Any) -> list[tuple[tuple[bytes, ...], int | None]]:
             run += bytes((value,))
             continue
         if run:
-            found.append(((run,), _distance(sequence, began)))
+            found.append(((run,), *sequence[:began].getwidth()))
         run = b""
-        before = _distance(sequence, index)
-        for literals, distance in _literals_in(str(op), value):
-            found.append((literals, None if None in (before, distance) else before + distance))
+        low, high = sequence[:index].getwidth()
+        found += [(literals, low + least, high + most) for literals, least, most in _literals_in(str(op), value)]
     if run:
-        found.append(((run,), _distance(sequence, began)))
+        found.append(((run,), *sequence[:began].getwidth()))
     return found
 
 
-def _distance(sequence: Any, index: int) -> Any:
-    low, high = sequence[:index].getwidth()
-    return low if low == high else None
-
-
-def _literals_in(name: str, value: Any) -> list[tuple[tuple[bytes, ...], Any]]:
+def _literals_in(name: str, value: Any) -> list[Found]:
     if name == "SUBPATTERN" and not (value[1] or value[2]):  # no flags changed inside
         return _literals(value[3])
     if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT") and value[0] > 0:
         return _literals(value[2])
     if name == "ATOMIC_GROUP":
         return _literals(value)
+    if name == "ASSERT" and value[0] > 0:  # what is looked for ahead is in the line too
+        return _literals(value[1])
     if name == "BRANCH":
         branches = [_literals(branch) for branch in value[1]]
         if all(branches):
             best = [min(branch, key=_search_cost)[0] for branch in branches]
-            return [(tuple(dict.fromkeys(literal for one in best for literal in one)), None)]
+            return [(tuple(dict.fromkeys(literal for one in best for literal in one)), 0, 1 << 30)]
     return []
 
 
@@ -302,33 +299,44 @@ class Pattern:
             raw = text.encode()
         self.kind = kind
         self.hold_s = hold_s
-        self.regex = re.compile(raw, re.MULTILINE)
+        try:
+            self.regex = re.compile(raw, re.MULTILINE)
+        except re.error:  # Python before 3.11 knows no possessive repeats; they only save time
+            self.regex = re.compile(re.sub(rb"(?<!\\)([*+?}])\+", rb"\1", raw), re.MULTILINE)
         self.fold = bool(self.regex.flags & re.IGNORECASE)
         found = [] if self.fold and not raw.isascii() else required_literals(self.regex)
-        choices = [tuple(x.lower() for x in literals) if self.fold else literals for literals, _ in found]
+        choices = [tuple(x.lower() for x in one[0]) if self.fold else one[0] for one in found]
         self.literals = choices[0] if choices else ()
-        self.distance = found[0][1] if len(self.literals) == 1 else None
-        self.others = [choice[0] for choice in choices[1:] if len(choice) == 1 and len(choice[0]) > 3]
-        self.once_per_chunk = kind in ("progress", "error", "nan")
+        self.others = [one for one in dict.fromkeys(choices[1:]) if min(map(len, one)) > 2]
+        self.reach: tuple[int, int] | None = None  # where a match can begin: so far before its literal
+        if len(self.literals) == 1 and found[0][2] - found[0][1] <= 16:
+            self.reach = found[0][2], found[0][1]
+        self.once_per_chunk = kind in ("error", "nan")
         self.quiet_until = 0.0
         self.seen = (-1, -1)  # (offset of the line, offset in it) of the last match
 
     def matches(self, line: bytes) -> Iterator[re.Match[bytes]]:
         """All matches in one line."""
         where = line.lower() if self.fold else line
-        for literal in self.others:
-            if literal not in where:
+        for choice in self.others:
+            for literal in choice:
+                if literal in where:
+                    break
+            else:
                 return
-        if self.distance is None:
+        if self.reach is None:
             yield from self.regex.finditer(line)
             return
-        literal, find = self.literals[0], where.find
-        at = find(literal)
+        literal, far, near, begin = self.literals[0], self.reach[0], self.reach[1], 0
+        at = where.find(literal)
         while at >= 0:  # the regex is tried only where it can begin
-            match = self.regex.match(line, at - self.distance) if at >= self.distance else None
-            if match:
-                yield match
-            at = find(literal, max(match.end(), at + 1) if match else at + 1)
+            begin = max(begin, at - far)
+            while begin <= at - near:
+                match = self.regex.match(line, begin)
+                begin = max(begin + 1, match.end() if match else 0)
+                if match:
+                    yield match
+            at = where.find(literal, max(at + 1, begin + near))
 
 
 def _lines(chunk: bytes) -> Iterator[tuple[int, int]]:
@@ -395,12 +403,24 @@ class Scanner:
                         if place <= pattern.seen:
                             continue
                         pattern.seen = place
+                        if pattern.kind == "progress":
+                            self._rest(pattern, now, awake)
                         yield pattern, match, line
+                        if pattern.kind == "progress":
+                            break
                         if pattern.once_per_chunk:
                             awake.remove(pattern)
                             break
                 if not awake:
                     break
+
+    def _rest(self, seen: Pattern, now: float, awake: list[Pattern]) -> None:
+        """That something moves is worth knowing once a second, from whichever pattern holds longest."""
+        for pattern in self.patterns:
+            if pattern.kind == "progress" and pattern.hold_s <= seen.hold_s:
+                pattern.quiet_until = now + 1.0
+                if pattern in awake:
+                    awake.remove(pattern)
 
     @staticmethod
     def _candidates(literals: tuple[bytes, ...], chunk: bytes) -> Iterable[tuple[int, int]]:
@@ -1016,8 +1036,9 @@ class Gpus:
         self._reader = -1
 
     def ask(self) -> None:
-        """Start a question, unless one is open. Loading the driver's library costs, so peaks are asked for less
-        and less often, at last once a minute.
+        """Start a question, unless one is open.
+
+        Loading the driver's library costs, so during the run `next_at` comes less and less often.
         """
         if not self.uuids or self._reader >= 0:
             return
@@ -1103,7 +1124,7 @@ class Runner:
         self.statuses: dict[int, int | None] = {}  # of the commands that we started
         self.trainer = 0
         self.started_at = 0.0
-        self.started_wall = wall()
+        self.started_wall = self.born_wall = wall()
         self.ended_at = 0.0
         self.ended_wall = 0.0
         self.decision: Decision | None = None
@@ -1143,7 +1164,7 @@ class Runner:
             except LaunchError as error:
                 cause, reason = error.args
                 self.decision = self.decision or Decision("launch_failed", cause, reason)
-                self.chronicle.emit("error", f"could not be launched: {reason}", kind=cause)
+                self.chronicle.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
             except Exception as error:  # noqa: BLE001 - the one record of this run must tell what happened
                 self.note_failure(part.__name__, error)
         record = self.exit_record()
@@ -1286,9 +1307,9 @@ class Runner:
         until = clock() + FINAL_SCAN_S
         while not self.scan(until - clock(), final=True) and clock() < until:
             self.tick(clock())
-        if self.follower.behind() > LogFollower.LONGEST:
-            self.follower.skip(self.follower.behind() - 64 * LogFollower.LONGEST)
-            self.scan(FINAL_SCAN_S, final=True)
+        if self.follower.behind() > 4 * LogFollower.LONGEST:
+            self.follower.skip(self.follower.behind() - 4 * LogFollower.LONGEST)
+            self.scan(0.1 * FINAL_SCAN_S, final=True)
 
     def clean_up(self) -> None:
         """Run the cleanup commands after any ending, within `cleanup_s` in all."""
@@ -1643,8 +1664,9 @@ class Runner:
             "trainer_start_ticks": start_ticks(self.trainer) if self.trainer else None,
             "boot_id": read_file("/proc/sys/kernel/random/boot_id").decode().strip(),
             "host": os.uname().nodename,
-            "started": self.started_wall,
-            "started_boot": self.started_at or self.born,
+            "started": self.born_wall,
+            "started_boot": self.born,
+            "trainer_started_boot": self.started_at or None,
         }
         self.chronicle.write_json("runner.json", value)
 

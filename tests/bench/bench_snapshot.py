@@ -39,10 +39,8 @@ def measure(repeats: int) -> tuple[list[float], list[float], list[float]]:
         _make(root)
         ways: list[Callable[[Path, str], None]] = [_ours, _stash, _gitpython]
         for turn in range(-1, repeats):  # the first turn warms the caches
-            # GitPython's way comes last: it leaves a clean checkout
-            for number in ((0, 1, 2), (1, 0, 2))[turn % 2]:
-                if number != 1 or turn % 2:
-                    _rest(root)
+            for number in ((0, 1, 2), (1, 0, 2))[turn % 2]:  # GitPython last: it leaves a clean checkout
+                _rest(root)
                 began = time.perf_counter()
                 ways[number](root, f"try/{number}/{turn + 1}")
                 if turn >= 0:

@@ -49,13 +49,16 @@ EXPECTED = {
         "/data/results/gsm8k_repeat8/", 36000.0, 2700.0,
     ),
     "examples/swarm_contents.md": (
-        "swarm-contents", "/data/projects/agentjet_swarm", "/data/projects/agentjet_swarm/.venv/bin/python", "",
-        "AJET_SWARM_URL=http://127.0.0.1:10086 python tutorial/aime_hard/agent_roll.py --split hard --val-every 10",
+        "swarm-contents", "/data/projects/agentjet_swarm",
+        "/data/projects/agentjet_swarm/.venv/bin/python", "",
+        "AJET_SWARM_URL=http://127.0.0.1:10086 python tutorial/aime_hard/agent_roll.py --split hard "
+        "--val-every 10",
         "/data/results/aime_hard", 86400.0, 1200.0,
     ),
     "examples/alpha_typed_keys.md": (
         "lora-rank-32-on-appworld", "/data/projects/agentjet", "/data/venvs/appworld/bin/python",
-        "/data/research/appworld/stage_2/blueprint_3.yaml", "    --with-appworld --skip-check-avail-gpu --with-ray",
+        "/data/research/appworld/stage_2/blueprint_3.yaml",
+        "    --with-appworld --skip-check-avail-gpu --with-ray",
         "/data/research/appworld/stage_2/results/rank_32/", 43200.0, 1200.0,
     ),
     "examples/fenced.md": (
@@ -70,10 +73,30 @@ EXPECTED = {
     "examples/chinese.md": (
         "gsm8k-kl", "/data/projects/agentjet", "/data/projects/agentjet/.venv/bin/python",
         "tests/bench/benchmark_math/gsm8k_kl_001.yaml",
-        "python -m ajet.launcher --conf tests/bench/benchmark_math/gsm8k_kl_001.yaml --with-ray --skip-check-avail-gpu",
+        "python -m ajet.launcher --conf tests/bench/benchmark_math/gsm8k_kl_001.yaml --with-ray "
+        "--skip-check-avail-gpu",
         "/data/results/gsm8k_kl_001", 43200.0, 1800.0,
     ),
 }  # fmt: skip
+
+
+TRAINERS = {
+    "quickstart.md": "tinygrpo",
+    "examples/swarm_contents.md": "agentjet_swarm",
+    "examples/fenced.md": "verl",
+    "examples/alpha_typed_keys.md": "",
+}
+
+
+def test_the_notes_of_the_shipped_blueprints() -> None:
+    assert example("examples/chinese.md").notes.direction == "maximize"
+    notes = example("examples/fenced.md").notes
+    assert notes.env == {"HYDRA_FULL_ERROR": "1", "CUDA_VISIBLE_DEVICES": "0,1"}
+    assert notes.prepare == ("python scripts/check_data.py --split train",)
+    assert [s.path for s in notes.source] == ["/data/results/verl_entropy/metrics.jsonl"]
+    assert example("examples/swarm_contents.md").notes.cleanup == ("bash scripts/swarm_down.sh --port 10086",)
+    assert example("examples/classic_numbered.md").notes.requires_env == ("SWANLAB_API_KEY",)
+    assert example("examples/bare_paragraphs.md").notes.first_step == "kl"
 
 
 def test_every_shipped_blueprint_is_expected_here() -> None:
@@ -89,6 +112,7 @@ def test_every_dialect(name: str) -> None:
         *(b.max_time_s, b.first_step_s),
     )
     assert len(b.purpose) > 40
+    assert b.notes.trainer == TRAINERS.get(name, "agentjet")
     assert set(b.lines) >= set(SECTIONS)
     assert b.findings == ()
 
@@ -100,7 +124,8 @@ def test_a_quoted_blueprint_is_taken_out_of_its_fence() -> None:
     assert b.venv_exe == "/foo/bar/.venv/bin/python"
     assert b.yaml_path == "/foo/bar/conf.yaml"
     assert b.launch_command == (
-        'cd /foo/bar/codebase && \\\nexport SCRIPT="bash env.sh" && \\\npython -m ajet.launcher --conf conf.yaml'
+        'cd /foo/bar/codebase && \\\nexport SCRIPT="bash env.sh" && \\\n'
+        "python -m ajet.launcher --conf conf.yaml"
     )
     assert b.result_dir == "/foo/results/"
     assert (b.max_time_s, b.first_step_s) == (43200.0, 1200.0)
@@ -174,7 +199,11 @@ def test_near_misses_of_headings(line: str) -> None:
     ],
 )
 def test_values_in_the_heading(one_line: str) -> None:
-    command = "5. [exp_launch_command]: python x.py" if "#" not in one_line else "## [exp_launch_command] python x.py"
+    command = (
+        "5. [exp_launch_command]: python x.py"
+        if "#" not in one_line
+        else "## [exp_launch_command] python x.py"
+    )
     b = parse(f"{one_line}\n{command}\n")
     assert (b.codebase_dir, b.launch_command) == ("/data/code", "python x.py")
 
@@ -235,10 +264,15 @@ def test_what_is_no_path(body: str) -> None:
     assert parse(f"## [exp_codebase_dir]\n{body}\n\n{COMMAND}").codebase_dir == "./"
 
 
-@pytest.mark.parametrize("word", ["NA", "N/A", "none", "None.", "null", "无", "NA, the agent writes its own", "-"])
+@pytest.mark.parametrize(
+    "word", ["NA", "N/A", "none", "None.", "null", "无", "NA, the agent writes its own", "-"]
+)
 def test_no_recipe(word: str) -> None:
     assert parse(f"## [exp_yaml_path]\n- path: {word}\n\n{COMMAND}").yaml_path == ""
-    assert parse(f"## [exp_yaml_path]\n- path: {word}/x.yaml\n\n{COMMAND}").yaml_path == f"{word}/x.yaml" or "," in word
+    assert (
+        parse(f"## [exp_yaml_path]\n- path: {word}/x.yaml\n\n{COMMAND}").yaml_path == f"{word}/x.yaml"
+        or "," in word
+    )
     assert parse(f"## [exp_yaml_path]\nnone.yaml\n\n{COMMAND}").yaml_path == "none.yaml"
 
 
@@ -268,7 +302,9 @@ def test_missing_sections_have_the_documented_defaults() -> None:
 
 
 def test_explanations() -> None:
-    silent = parse("## [exp_codebase_dir]\n/data/x\n## [exp_result_dir]\n- description: where\n- path: /r\n" + COMMAND)
+    silent = parse(
+        "## [exp_codebase_dir]\n/data/x\n## [exp_result_dir]\n- description: where\n- path: /r\n" + COMMAND
+    )
     lines = [f.line for f in silent.findings if f.code == "no_explanation"]
     assert lines == [1, 6]
     filled = parse("## [exp_purpose]\n- description:\n- hint:\n" + COMMAND)
@@ -330,7 +366,10 @@ def test_what_is_no_blueprint_at_all(data: bytes, word: str, line: int) -> None:
 
 
 def test_bom_crlf_and_an_exact_mebibyte_are_fine() -> None:
-    assert parse(b"\xef\xbb\xbf" + COMMAND.replace("\n", "\r\n").encode()).launch_command == "python -m x --conf c.yaml"
+    assert (
+        parse(b"\xef\xbb\xbf" + COMMAND.replace("\n", "\r\n").encode()).launch_command
+        == "python -m x --conf c.yaml"
+    )
     filler = b"x" * (MAX_BYTES - len(COMMAND) - 1)
     assert parse(filler + b"\n" + COMMAND.encode()).launch_command
 
@@ -342,7 +381,8 @@ def test_a_section_twice_names_both_lines() -> None:
 
 
 def test_all_errors_are_told_and_the_first_is_the_message() -> None:
-    text = "## [exp_codebase_dir]\n- dir: ${Dir}\n\n## [exp_max_time]\n- time: 0 hours\n\n## [exp_launch_command]\n- hint: x\n"
+    text = "## [exp_codebase_dir]\n- dir: ${Dir}\n\n## [exp_max_time]\n- time: 0 hours\n\n"
+    text += "## [exp_launch_command]\n- hint: x\n"
     error = refused(text)
     assert error.message == "b.md:2: the placeholder ${Dir} was never replaced (and 2 more)"
     stops = [(f.line, f.code) for f in error.findings if f.severity == "error"]
@@ -350,7 +390,7 @@ def test_all_errors_are_told_and_the_first_is_the_message() -> None:
 
 
 def test_an_unclosed_fence_names_its_line() -> None:
-    error = refused(f"## [exp_launch_command]\n```bash\npython x\n\n## [exp_result_dir]\n/x\n")
+    error = refused("## [exp_launch_command]\n```bash\npython x\n\n## [exp_result_dir]\n/x\n")
     assert error.message.startswith("b.md:2: the code block that begins here is never closed")
 
 

@@ -17,7 +17,10 @@ def command(section: str) -> str:
     [
         ("- command: python -m x --conf c.yaml", "python -m x --conf c.yaml"),
         ("- command: `python -m x`", "python -m x"),
-        ("- command:\n    python x \\\n      --a 1 \\\n      --b 2\n- hint: y", "python x \\\n  --a 1 \\\n  --b 2"),
+        (
+            "- command:\n    python x \\\n      --a 1 \\\n      --b 2\n- hint: y",
+            "python x \\\n  --a 1 \\\n  --b 2",
+        ),
         ("- command: python x \\\n    --a 1", "python x \\\n--a 1"),
         ("- command: python x \\\n--a 1 \\\n- y", "python x \\\n--a 1 \\\n- y"),
         ("- command: |\n    cd x\n\n    python y", "cd x\n\npython y"),
@@ -37,7 +40,10 @@ def command(section: str) -> str:
         ("```console\n$ cd x\n$ python y\n```", "cd x\npython y"),
         ("Run this:\n\n```bash\npython x\n```\n\nIt prints\n\n```text\nok\n```", "python x"),
         ("Run this:\n```\npython x\n```\nand look at `python y`.", "python x"),
-        ("```bash\n# exp_result_dir\n## [exp_purpose]\npython x\n```", "# exp_result_dir\n## [exp_purpose]\npython x"),
+        (
+            "```bash\n# exp_result_dir\n## [exp_purpose]\npython x\n```",
+            "# exp_result_dir\n## [exp_purpose]\npython x",
+        ),
         ("````\n```\npython x\n````", "```\npython x"),
         ("python -m x", "python -m x"),
         ("Training command:\npython -m x --a\nNote: adjust `python y` to your system.", "python -m x --a"),
@@ -45,7 +51,7 @@ def command(section: str) -> str:
         ("Start it from the root:\n\n    cd a && \\\n    python x\n\nThen wait.", "cd a && \\\npython x"),
         ("Start with `python -m x`.", "python -m x"),
         ("执行命令：\n    python x --a", "python x --a"),
-        ("CUDA_VISIBLE_DEVICES=0,1 A=\"b c\" python x", "CUDA_VISIBLE_DEVICES=0,1 A=\"b c\" python x"),
+        ('CUDA_VISIBLE_DEVICES=0,1 A="b c" python x', 'CUDA_VISIBLE_DEVICES=0,1 A="b c" python x'),
         ("# first this\ncd x\npython y", "cd x\npython y"),
         ("./run.sh --a", "./run.sh --a"),
         ("/opt/x/bin/train --a", "/opt/x/bin/train --a"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Callable
@@ -101,26 +102,40 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def make_repo(tmp_path: Path) -> Callable[[str], Repo]:
     """Make an empty repository with an identity under a name."""
+    return lambda name: _made(tmp_path / name)
 
-    def make(name: str) -> Repo:
-        repo = Repo(tmp_path / name)
-        repo.root.mkdir(parents=True)
-        repo.git("init", "-q", "-b", "main")
-        repo.git("config", "user.name", "T")
-        repo.git("config", "user.email", "t@example.invalid")
-        return repo
 
-    return make
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `repo` is a copy of: eight processes once, not for each test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("GIT_")]:
+            patch.delenv(name)
+        patch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        one = _made(tmp_path_factory.mktemp("template") / "repo")
+        one.write("train.py", "print('one')\n")
+        one.write("lib/a.py", "a = 1\n")
+        one.write("lib/b.py", "b = 1\n")
+        one.write("run.sh", "true\n", mode=0o755)
+        one.write(".gitignore", "*.log\n/ignored/\n")
+        one.commit()
+    return one.root
 
 
 @pytest.fixture
-def repo(make_repo: Callable[[str], Repo]) -> Repo:
+def repo(template: Path, tmp_path: Path) -> Repo:
     """A repository with a few files and one commit."""
-    one = make_repo("repo")
-    one.write("train.py", "print('one')\n")
-    one.write("lib/a.py", "a = 1\n")
-    one.write("lib/b.py", "b = 1\n")
-    one.write("run.sh", "true\n", mode=0o755)
-    one.write(".gitignore", "*.log\n/ignored/\n")
-    one.commit()
+    one = Repo(tmp_path / "repo")
+    shutil.copytree(template, one.root, symlinks=True)
+    one.git("update-index", "-q", "--refresh")
     return one
+
+
+def _made(root: Path) -> Repo:
+    repo = Repo(root)
+    repo.root.mkdir(parents=True)
+    repo.git("init", "-q", "-b", "main")
+    repo.git("config", "user.name", "T")
+    repo.git("config", "user.email", "t@example.invalid")
+    return repo

@@ -25,21 +25,11 @@ global_step/x.bin checkpointing/x.bin my_checkpoints/x.txt global_step_x/y safet
 model.ckpt.py iter_/x checkpoints saved/x.bin checkpoint-final.txt model.pt"""
 
 
-@pytest.mark.parametrize("path", SECRETS.split())
-def test_secret(path: str) -> None:
-    assert is_secret(path)
+@pytest.mark.parametrize(("names", "secret"), [(SECRETS, True), (NOT_SECRETS, False)])
+def test_secrets_and_their_near_misses(names: str, secret: bool) -> None:
+    assert [path for path in names.split() if is_secret(path) is not secret] == []
 
 
-@pytest.mark.parametrize("path", NOT_SECRETS.split())
-def test_no_secret(path: str) -> None:
-    assert not is_secret(path)
-
-
-@pytest.mark.parametrize("path", WEIGHTS.split())
-def test_weights(path: str) -> None:
-    assert is_checkpoint(path)
-
-
-@pytest.mark.parametrize("path", NOT_WEIGHTS.split())
-def test_no_weights(path: str) -> None:
-    assert not is_checkpoint(path)
+@pytest.mark.parametrize(("names", "weights"), [(WEIGHTS, True), (NOT_WEIGHTS, False)])
+def test_weights_and_their_near_misses(names: str, weights: bool) -> None:
+    assert [path for path in names.split() if is_checkpoint(path) is not weights] == []

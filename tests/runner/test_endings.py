@@ -85,6 +85,7 @@ def test_launch_failures_have_a_cause(
     record = yard.launch(live).record()
     assert (record["ending"], record["cause"], record["returncode"]) == ("launch_failed", cause, None)
     assert record["reason"]
+    assert live.event("launch_failed")["cause"] == cause
     assert not (yard.root / "started").exists()
     assert "started" not in live.names()
 

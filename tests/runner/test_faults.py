@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +39,7 @@ def test_a_fault_of_the_runner_is_recorded_and_the_tree_ended(yard: Any) -> None
 
 
 def test_even_a_fault_while_ending_the_tree_is_recorded(yard: Any) -> None:
-    live, record = yard.ended("exit 3", patch="runner.Tree.strays = lambda self: 1 / 0")
+    _, record = yard.ended("exit 3", patch="runner.Tree.strays = lambda self: 1 / 0")
     assert (record["ending"], record["cause"], record["returncode"]) == ("crashed", "runner_error", 3)
 
 
@@ -74,9 +73,9 @@ def test_a_record_that_is_too_long_is_shortened(tmp_path: Path) -> None:
 
 def test_a_limit_on_file_size_ends_the_trainer_only(yard: Any) -> None:
     live = yard.make("yes")
-    argv = [sys.executable, "-c", "import resource, os, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (65536,) * 2); "
-            "os.execv(sys.argv[1], sys.argv[1:])", *yard.argv(live)]  # fmt: skip
-    record = yard.launch(live, argv=argv).record()
+    code = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (65536,) * 2); "
+    code += "os.execv(sys.argv[1], sys.argv[1:])"
+    record = yard.launch(live, argv=[sys.executable, "-c", code, *yard.argv(live)]).record()
     assert (record["ending"], record["log_bytes"]) == ("crashed", 65536)
 
 
@@ -116,7 +115,7 @@ def test_a_full_disk(yard: Any, tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=True)
     try:
         yard.root = place
-        live, record = yard.ended("cat /dev/zero > rest; echo x > more; exit 9")
+        _, record = yard.ended("cat /dev/zero > rest; echo x > more; exit 9")
         assert (record["ending"], record["returncode"]) == ("crashed", 9)
     finally:
         subprocess.run(["umount", "-l", place], check=True)
@@ -142,8 +141,9 @@ def test_a_disk_that_is_full_from_the_start(yard: Any, tmp_path: Path) -> None:
 def test_the_runner_is_small_and_imports_nothing_of_ours() -> None:
     source = Path(runner.__file__).read_text()
     assert "autoresearch." not in "".join(line for line in source.splitlines() if "import" in line)
-    code = f"import sys; sys.path.insert(0, {str(Path(runner.__file__).parent)!r}); import runner; print(*sys.modules)"
-    out = subprocess.run([sys.executable, "-S", "-E", "-s", "-c", code], capture_output=True, text=True, check=True)
-    heavy = {"subprocess", "pathlib", "typing", "dataclasses", "inspect", "tempfile", "logging", "traceback", "threading"}
+    place = str(Path(runner.__file__).parent)
+    code = f"import sys; sys.path.insert(0, {place!r}); import runner; print(*sys.modules)"
+    argv = [sys.executable, "-S", "-E", "-s", "-c", code]
+    out = subprocess.run(argv, capture_output=True, text=True, check=True)
+    heavy = {"subprocess", "pathlib", "typing", "dataclasses", "inspect", "logging", "traceback", "threading"}
     assert heavy.isdisjoint(out.stdout.split())
-    assert resource.getpagesize() > 0

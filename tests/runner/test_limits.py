@@ -20,12 +20,12 @@ def with_signals(yard: Any, *more: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("command", "kl"),
     [
-        (STEP + "; sleep 9", 0.25),
-        (r"printf '\rstep:1 - actor/kl_loss:0.5\rstep:1 - actor/kl'; sleep 9", 0.5),
-        (r"printf 'step:1 - actor/kl_lo'; sleep 0.3; printf 'ss:0.125\n'; sleep 9", 0.125),
-        (r"printf '\033[36m(TaskRunner pid=1)\033[0m step:1 - \033[1mactor/kl_loss:2e-4\033[0m\n'; sleep 9", 2e-4),
-        (r"printf 'step:1 - actor/kl_loss:0.75'; sleep 9", 0.75),
-        (r"printf 'step:0 - val-core/acc:0.5\nstep:1 - actor/lr:1\n'; sleep 9", None),
+        (STEP + "; sleep 40", 0.25),
+        (r"printf '\rstep:1 - actor/kl_loss:0.5\rstep:1 - actor/kl'; sleep 40", 0.5),
+        (r"printf 'step:1 - actor/kl_lo'; sleep 0.3; printf 'ss:0.125\n'; sleep 40", 0.125),
+        (r"printf '\033[36m(T pid=1)\033[0m step:1 - \033[1mactor/kl_loss:2e-4\033[0m\n'; sleep 40", 2e-4),
+        (r"printf 'step:1 - actor/kl_loss:0.75'; sleep 40", 0.75),
+        (r"printf 'step:0 - val-core/acc:0.5\nstep:1 - actor/lr:1\n'; sleep 40", None),
     ],
 )
 def test_the_first_step_is_seen_at_once(yard: Any, command: str, kl: float | None) -> None:
@@ -77,7 +77,8 @@ def test_under_the_kl_rule_a_step_without_kl_is_no_first_step(yard: Any) -> None
 def test_a_step_that_was_printed_but_not_read_yet_counts(yard: Any) -> None:
     """The limit is on what was printed: the log is scanned once more before it fires."""
     patch = "runner.PACE_S = 60.0"  # nothing is read by itself after the first look
-    live = yard.start("sleep 0.2; " + STEP + "; sleep 0.8", patch=patch, limits={"first_step_s": 0.5})
+    command = "sleep 0.2; yes | head -c 3000000; " + STEP + "; sleep 0.8"
+    live = yard.start(command, patch=patch, limits={"first_step_s": 0.5})
     assert live.record()["ending"] == "finished"
 
 
@@ -128,7 +129,8 @@ def test_signals_from_elsewhere_come_by_the_inbox(yard: Any) -> None:
 def test_errors_and_nan_are_told_once(yard: Any) -> None:
     error = {"kind": "error", "pattern": r"^(?P<kind>\w+Error): (?P<text>.*)", "hold_s": 0}
     nan = {"kind": "nan", "pattern": r"loss:nan", "hold_s": 0}
-    loud = r"for i in 1 2 3; do printf '\033[31mValueError\033[0m: bad \033[1mthing\033[0m\nloss:nan\n'; sleep 0.15; done"
+    line = r"\033[31mValueError\033[0m: bad \033[1mthing\033[0m\nloss:nan\n"
+    loud = f"for i in 1 2 3; do printf '{line}'; sleep 0.15; done"
     live, record = yard.ended(loud, signals=with_signals(yard, error, nan))
     assert [n for n in live.names() if n in ("error", "nan")] == ["error", "nan"]
     assert (live.event("error")["kind"], live.event("error")["text"]) == ("ValueError", "bad thing")
@@ -152,7 +154,8 @@ def test_without_inotify_the_log_is_polled(yard: Any) -> None:
 
 def test_the_wall_clock_is_not_trusted(yard: Any) -> None:
     """An hour forth and back, every other time it is asked."""
-    jump = "import itertools, time; c = itertools.cycle((3600, -3600)); runner.wall = lambda: time.time() + next(c)"
+    jump = "import itertools, time; jumps = itertools.cycle((3600, -3600)); "
+    jump += "runner.wall = lambda: time.time() + next(jumps)"
     _, record = yard.ended(STEP + "; sleep 0.5; exit 7", patch=jump, limits={"max_s": 20.0})
     assert (record["ending"], record["returncode"]) == ("crashed", 7)
     assert 0.4 < record["duration_s"] < 10

@@ -19,7 +19,7 @@ def in_tmux(yard: Any, tmux: Any, command: str, **changes: Any) -> Any:
 def test_the_pane_mirrors_the_log(yard: Any, tmux: Any, until: Any) -> None:
     live = in_tmux(yard, tmux, "echo hello; sleep 0.3; echo bye; exit 3")
     assert live.record()["returncode"] == 3
-    screen = until(lambda: (s := tmux.screen("ajet_test")) if "records:" in (s := tmux.screen("ajet_test")) else "")
+    screen = until(lambda: s if "records:" in (s := tmux.screen("ajet_test")) else "")
     lines = [line for line in screen.splitlines() if line.strip()]
     assert lines[0].startswith(f"== {live.run}: echo hello;")
     assert lines[1:3] == ["hello", "bye"]
@@ -73,7 +73,8 @@ def test_sighup_without_a_terminal_means_nothing(yard: Any, until: Any) -> None:
 
 
 def test_a_flood_is_shown_in_part(yard: Any, tmux: Any, until: Any) -> None:
-    live = in_tmux(yard, tmux, "yes $(printf 'x%.0s' {1..90}) | head -c 30000000; echo; printf 'the %s\n' end")
+    flood = "yes $(printf 'x%.0s' {1..90}) | head -c 30000000"
+    live = in_tmux(yard, tmux, flood + r"; echo; printf 'the %s\n' end")
     live.record()
     screen = until(lambda: s if "the end" in (s := tmux.screen("ajet_test")) else "")
     assert "bytes skipped; full log:" in screen

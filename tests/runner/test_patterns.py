@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from autoresearch.runner import runner
 from autoresearch.runner.runner import Pattern, Scanner, number, plain
 
 VERL = (
@@ -54,25 +55,30 @@ def test_near_misses(line: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "literals", "distance"),
+    ("pattern", "literals", "reach"),
     [
-        (VERL, (b"step:",), 0),
+        (VERL, (b"step:",), (0, 0)),
         (r"\d+%\|", (b"%|",), None),
-        (r"^.{3}Error", (b"Error",), 3),
-        (r"(?:CUDA out of memory|OOM when|Killed)", (b"CUDA out of memory", b"OOM when", b"Killed"), None),
-        (r"(?P<kind>Traceback) \(most", (b"Traceback",), 0),
+        (r"^.{3}Error", (b"Error",), (3, 3)),
+        (r"(?:CUDA out of memory|OOM|Kill)", (b"CUDA out of memory", b"OOM", b"Kill"), None),
+        (r"(?P<kind>Traceback) \(most", (b"Traceback",), (0, 0)),
+        (r"(?:global_)?step[:=]", (b"step",), (7, 0)),
         (r"a+(?:bcd)+e?", (b"bcd",), None),
-        (r"(?:abc)?def", (b"def",), None),
+        (r"(?:abc)?def", (b"def",), (3, 0)),
+        (r"(?=.*needle)\d", (b"needle",), None),
+        (r"(?!.*needle)\dx", (), None),
         (r"(?:abc|)x", (), None),
         (r"[ab]c|\d", (), None),
-        (r"(?i)Loss is NaN", (b"loss is nan",), 0),
-        (r"(?i:Loss) is", (b" is",), 4),
+        (r"(?i)Loss is NaN", (b"loss is nan",), (0, 0)),
+        (r"(?i:Loss) is", (b" is",), (4, 4)),
         (r"\w+", (), None),
     ],
 )
-def test_what_a_match_must_hold(pattern: str, literals: tuple[bytes, ...], distance: int | None) -> None:
+def test_what_a_match_must_hold(
+    pattern: str, literals: tuple[bytes, ...], reach: tuple[int, int] | None
+) -> None:
     made = Pattern("error", pattern)
-    assert (made.literals, made.distance) == (literals, distance)
+    assert (made.literals, made.reach) == (literals, reach)
 
 
 def test_the_prefilter_changes_nothing() -> None:
@@ -85,13 +91,16 @@ def test_the_prefilter_changes_nothing() -> None:
         r"(?:kl|pg)_loss:(?:np\.\w+\()?nan",
         r"\d+%\|",
         r"step(?=:)",
+        r"(?:kl_)?loss[:=]?(?P<x>\d)?",
+        r"(?:ab)?ab?d",
+        r"step:(?P<step>\d)(?= - .*(?:nan|abd))",
         r"^(?:\([^)]*\) )?(?:Traceback|Error)$",
     ]
     parts = [b"step:", b"1", b" - ", b"actor/", b"actor/kl_loss:", b"0.5", b"\n", b"\r", b"{'loss': ", b"2, "]
     parts += [b"'kl': ", b"abd", b"abcdd", b"ef", b"gh", b"NaN", b"nan", b"kl_loss:", b"7%|", b"(x) ", b"Error"]
     parts += [b"Traceback", b"\x1b[36m", b"\x1b[0m", b" ", b"]"]
     dice = random.Random(3)
-    for _ in range(400):
+    for _ in range(150):
         text = b"".join(dice.choices(parts, k=60))
         for source in patterns:
             lines = re.sub(rb"\x1b\[\d+m", b"", text.replace(b"\r", b"\n")).split(b"\n")
@@ -108,14 +117,25 @@ def test_what_was_seen_in_an_unfinished_line_is_not_told_again() -> None:
     assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5\n", 0))) == 1
 
 
-def test_progress_is_told_once_a_chunk_and_steps_always() -> None:
-    patterns = [Pattern("progress", r"\d+%\|", 60.0), Pattern("step", VERL)]
+def test_progress_is_told_once_a_second_and_steps_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(runner, "clock", lambda: now[0])
+    progress = [Pattern("progress", r"\d+%\|", 60.0), Pattern("progress", "step", 30.0)]
+    longer = Pattern("progress", "actor/", 90.0)
+    scanner = Scanner([*progress, Pattern("step", VERL), longer])
     text = b"".join(b"\r%d%%|\nstep:%d - actor/x:1\n" % (i, i) for i in range(50))
-    kinds = [kind for kind, _ in found(patterns, text)]
-    assert (kinds.count("progress"), kinds.count("step")) == (1, 50)
+
+    def counts(start: int) -> tuple[int, int]:
+        kinds = [pattern.kind for pattern, _, _ in scanner.scan(text, start)]
+        return kinds.count("progress"), kinds.count("step")
+
+    assert counts(0) == (2, 50)  # the longest hold is not hidden by the others
+    assert counts(10_000) == (0, 50)
+    now[0] += 1.5
+    assert counts(20_000)[0] >= 1
 
 
-@pytest.mark.parametrize("pattern", ["✨ Global step (?P<step>\\d+)", "\xe2\x9c\xa8 Global step (?P<step>\\d+)"])
+@pytest.mark.parametrize("pattern", ["✨ Global step (?P<step>\\d+)", "\xe2\x9c\xa8 Global step"])
 def test_patterns_arrive_as_text_or_as_bytes_in_text(pattern: str) -> None:
     assert len(found([Pattern("step", pattern)], "INFO ✨ Global step 1: {}\n".encode())) == 1
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from autoresearch.runner import runner
+
 
 def start_tree(yard: Any, nasty: Path, **changes: Any) -> tuple[Any, str]:
     token = f"nasty-{time.monotonic_ns()}"
@@ -75,10 +77,8 @@ def test_a_run_of_another_id_is_spared(yard: Any, living: Any) -> None:
 
 def test_a_runner_inside_a_run_is_spared_with_its_run(yard: Any, living: Any) -> None:
     inner = yard.make("sleep 30")
-    words = [*yard.argv(inner)]
-    (inner.dir / "go.sh").write_text(
-        f"exec setsid {words[0]} -S -E -s {Path(__file__).parents[2]}/autoresearch/runner/runner.py {inner.dir}\n"
-    )
+    program = [sys.executable, "-S", "-E", "-s", runner.__file__, str(inner.dir)]
+    (inner.dir / "go.sh").write_text(f"exec setsid {' '.join(program)}\n")
     outer, _ = yard.ended(f"bash {inner.dir}/go.sh > /dev/null 2>&1 & sleep 1")
     assert outer.marked() == []
     assert len(inner.marked()) == 2  # its Runner, marked anew, and its trainer
@@ -124,7 +124,7 @@ def test_gpu_leases(yard: Any, living: Any) -> None:
     first = yard.start("sleep 30", leases=[lease])
     pid = first.event("started")["pid"]
     assert json.loads(Path(lease).read_text()) == {"run": first.run, "pid": first.process.pid}
-    second, record = yard.ended("true", leases=[lease], patch=patch)
+    _, record = yard.ended("true", leases=[lease], patch=patch)
     assert (record["ending"], record["cause"]) == ("launch_failed", "lease_busy")
     assert first.run in record["reason"]
     first.process.kill()  # the lease outlives the Runner ...
@@ -147,7 +147,7 @@ def test_gpu_memory(yard: Any, used: str, after: str, returned: bool) -> None:
         "runner.gpu_bytes_used = used; runner.GPU_RETURN_S = 0.6; "
         f"on, over = {str(yard.root / 'on')!r}, {str(yard.root / 'over')!r}"
     )
-    _, record = yard.ended("touch on; sleep 2.2; touch over", gpus=["GPU-1"], patch=patch)
+    _, record = yard.ended("touch on; sleep 0.9; touch over", gpus=["GPU-1"], patch=patch)
     assert record["gpu_memory_bytes"] == 4 << 30
     assert record["gpu_memory_returned"] is returned
 

@@ -1,0 +1,201 @@
+"""What the notes declare, and what stays prose."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.core.blueprint import BlueprintInvalid, Notes, parse_blueprint
+from autoresearch.core.finding import Finding
+from autoresearch.core.trainer import Source, SourceFormat
+
+HEAD = "## [exp_launch_command]\n- command: python x\n\n"
+
+
+def read(body: str, heading: str = "## Other Notes") -> tuple[Notes, list[Finding]]:
+    b = parse_blueprint(f"{HEAD}{heading}\n{body}\n".encode(), "b.md")
+    return b.notes, [f for f in b.findings if f.line >= 4]
+
+
+def notes(body: str) -> Notes:
+    return read(body)[0]
+
+
+def refused(body: str) -> str:
+    with pytest.raises(BlueprintInvalid) as caught:
+        read(body)
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "## Other Notes",
+        "# Notes",
+        "## Additional Notes",
+        "## 8. 其他说明",
+        "## 其他说明：",
+        "## 备注",
+        "## Notes:",
+        "## [Other Notes]",
+        "## Additional notes (optional)",
+        "## Additional information",
+        "## **Notes**",
+    ],
+)
+def test_headings(heading: str) -> None:
+    assert read("- trainer: verl", heading)[0].trainer == "verl"
+
+
+@pytest.mark.parametrize(
+    "heading", ["## Notebooks", "## Noted", "### Notes below a section", "Notes", "## 备"]
+)
+def test_near_misses_of_headings(heading: str) -> None:
+    assert read("- trainer: verl", heading)[0].trainer == ""
+
+
+def test_two_notes_sections_are_one() -> None:
+    found = notes("- trainer: verl\n\n## Additional Notes\n- metric: a/b")
+    assert (found.trainer, found.metric) == ("verl", "a/b")
+
+
+def test_items() -> None:
+    found = notes(
+        "- trainer: VERL\n- **metric**: val-core/math/acc/mean@1\n* direction：higher\n- slug: Some Name\n"
+        "- first_step: KL\n- keep children: yes\n- include: data/a.parquet\n- include:\n"
+        "    - data/b\n    - data/c d\n"
+        "- requires_env: `A`, $B C\n- todo: nothing\n- note 1: trainer: trl\n"
+    )
+    assert found == Notes(
+        trainer="verl",
+        metric="val-core/math/acc/mean@1",
+        direction="maximize",
+        slug="Some Name",
+        first_step="kl",
+        keep_children=True,
+        include=("data/a.parquet", "data/b", "data/c d"),
+        requires_env=("A", "B", "C"),
+        text=found.text,
+    )
+    assert found.text.startswith("- trainer: VERL\n")
+
+
+def test_commands() -> None:
+    found = notes(
+        "- prepare: bash a.sh --x 'y: z' # why\n- prepare:\n    cd x && \\\n      make\n- prepare:\n"
+        "  ```bash\n  set -e\n\n"
+        "    b\n  ```\n- prepare:\n    - c\n    - d \\\n      e\n- cleanup: rm -f /tmp/lock\n"
+    )
+    assert found.prepare == (
+        "bash a.sh --x 'y: z' # why",
+        "cd x && \\\n  make",
+        "set -e\n\n  b",
+        "c",
+        "d \\\ne",
+    )
+    assert found.cleanup == ("rm -f /tmp/lock",)
+
+
+@pytest.mark.parametrize(
+    ("body", "env"),
+    [
+        ("- env: A=1", {"A": "1"}),
+        ("- env: A=1\n- env: B=", {"A": "1", "B": ""}),
+        ("- env:\n    - A=1\n    - B: two words", {"A": "1", "B": "two words"}),
+        ("- env:\n    A: 1\n    B: http://h:1/x=y", {"A": "1", "B": "http://h:1/x=y"}),
+        ("- env:\n  ```\n  export A=\"x y\"\n  B='$HOME'\n  ```", {"A": "x y", "B": "$HOME"}),
+        ('- env: A="tab\\tand \\"quote\\""', {"A": 'tab\tand "quote"'}),
+        ("- env: {A: 1, B: 'x, y'}", {"A": "1", "B": "x, y"}),
+        ("- environment: A=1", {"A": "1"}),
+        ('```yaml\nenv:\n  A: 1\n  B: "x: y"\n```', {"A": "1", "B": "x: y"}),
+    ],
+)
+def test_env(body: str, env: dict[str, str]) -> None:
+    assert notes(body).env == env
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("jsonl a/b.jsonl", (SourceFormat.JSONL, "a/b.jsonl")),
+        ("a/b.jsonl", (SourceFormat.JSONL, "a/b.jsonl")),
+        ("dict_lines a/val.md", (SourceFormat.DICT_LINES, "a/val.md")),
+        ("`a/val.md`", (SourceFormat.DICT_LINES, "a/val.md")),
+        ("/a b/c.jsonl", (SourceFormat.JSONL, "/a b/c.jsonl")),
+        ("console", (SourceFormat.CONSOLE, "")),
+    ],
+)
+def test_sources_come_first(text: str, source: tuple[SourceFormat, str]) -> None:
+    (found,) = notes(f"- source: {text}").source
+    assert (found.format, found.path) == source
+    assert found.authority < 0  # before anything that a trainer is known to write
+    first, second = notes("- source: a.jsonl\n- metrics_file: b.jsonl").source
+    assert first.authority < second.authority
+
+
+def test_yaml_block() -> None:
+    found, findings = read(
+        "Some words.\n\n```yaml\n# settings\ntrainer: trl\nmetric: eval/reward\nrequires_env: [A, B]\n"
+        "prepare:\n"
+        "  - make a\n  - make b\ncleanup: |\n  set -e\n  rm x\nfrobnicate: 3\n```\n"
+    )
+    assert (found.trainer, found.metric, found.requires_env) == ("trl", "eval/reward", ("A", "B"))
+    assert (found.prepare, found.cleanup) == (("make a", "make b"), ("set -e\nrm x",))
+    assert [(f.line, f.code) for f in findings] == [(18, "unknown_note")]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```yaml\ntrainer:\n  n_gpus_per_node: 8\nmetric:\n```",
+        "```yaml\najet:\n  trainer: verl\n```",
+        "```bash\ntrainer: verl\n```",
+        "```\ntrainer: verl\n```",
+    ],
+)
+def test_an_excerpt_of_a_recipe_is_prose(block: str) -> None:
+    found, findings = read(block)
+    assert (found.trainer, findings) == ("", [])
+
+
+def test_prose_is_never_run() -> None:
+    found = notes(
+        "### Preparatory Work\n1. Run first:\n        ```\n        rm -rf /data\n        ```\n"
+        "- prepare the data by hand\n"
+        "### Closing Work\n1. cleanup\n"
+    )
+    assert (found.prepare, found.cleanup) == ((), ())
+    assert "rm -rf /data" in found.text
+
+
+@pytest.mark.parametrize(
+    ("word", "near"), [("trainr", "trainer"), ("requires env vars", "requires_env"), ("metrics", "metric")]
+)
+def test_a_misspelt_key_is_told(word: str, near: str) -> None:
+    _, findings = read(f"- {word}: x")
+    assert [(f.line, f.hint) for f in findings] == [(5, f"did you mean `{near}:`?")]
+
+
+@pytest.mark.parametrize("word", ["todo", "model", "warning 1", "path", "n_gpus", "notes"])
+def test_other_words_are_prose(word: str) -> None:
+    assert read(f"- {word}: x")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("- direction: sideways", "b.md:5: direction: 'sideways' is neither maximize nor minimize"),
+        ("- first_step: 20 minutes", "b.md:5: first_step: '20 minutes' is neither kl nor any"),
+        ("- keep_children: perhaps", "b.md:5: keep_children: 'perhaps' is neither true nor false"),
+        ("- env: A B", "b.md:5: env: 'A B' is not NAME=value"),
+        ("- env: 1A=2", "b.md:5: env: '1A=2' is not NAME=value"),
+        ("- requires_env: a-b", "b.md:5: requires_env: 'a-b' is not the name of a variable"),
+        ("- trainer: verl\n- trainer: trl", "b.md:6: the notes give two values for trainer (lines 5 and 6)"),
+        ("- metric:\n    a\n    b", "b.md:5: metric must be one line"),
+    ],
+)
+def test_what_cannot_be_understood(body: str, message: str) -> None:
+    assert refused(body) == message
+
+
+def test_sources_are_plain_data() -> None:
+    assert notes("- source: a.jsonl").source == (Source(SourceFormat.JSONL, "a.jsonl", -100),)

@@ -1,0 +1,40 @@
+"""Facts and judgements, and the exit codes that follow from facts."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.core.ending import Ending, Verdict, exit_code, lone_verdict
+
+
+@pytest.mark.parametrize(
+    ("ending", "measured", "verdict", "code"),
+    [
+        (Ending.FINISHED, True, Verdict.KEEP, 0),
+        (Ending.FINISHED, False, Verdict.CRASH, 13),
+        (Ending.CRASHED, True, Verdict.CRASH, 10),
+        (Ending.CRASHED, False, Verdict.CRASH, 10),
+        (Ending.FIRST_STEP_TIMEOUT, False, Verdict.CRASH, 11),
+        (Ending.MAX_TIME, True, Verdict.KEEP, 12),
+        (Ending.MAX_TIME, False, Verdict.CRASH, 12),
+        (Ending.STALLED, True, Verdict.CRASH, 10),
+        (Ending.STOPPED, True, Verdict.KEEP, 10),
+        (Ending.STOPPED, False, Verdict.CRASH, 10),
+        (Ending.LAUNCH_FAILED, False, Verdict.CRASH, 10),
+        (Ending.LOST, True, Verdict.CRASH, 10),  # never a success
+    ],
+)
+def test_what_follows_from_an_ending(ending: Ending, measured: bool, verdict: Verdict, code: int) -> None:
+    assert lone_verdict(ending, measured=measured) is verdict
+    assert exit_code(ending, measured=measured) == code
+
+
+def test_every_ending_has_its_own_wording() -> None:
+    wordings = [ending.wording for ending in Ending]
+    assert all(wordings)
+    assert len(set(wordings)) == len(list(Ending))
+
+
+def test_words_are_what_tables_hold() -> None:
+    assert f"{Ending.FIRST_STEP_TIMEOUT}" == "first_step_timeout"
+    assert {str(v) for v in Verdict} == {"keep", "discard", "crash"}

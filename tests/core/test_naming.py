@@ -1,0 +1,85 @@
+"""Names that no shell, tmux, git or file system reads anything into."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autoresearch.core import naming
+
+NASTY = (
+    "",
+    " ",
+    ".",
+    "..",
+    "../x",
+    "a/b",
+    "a.b:c",
+    "$(rm -rf ~)",
+    "`x`",
+    "a;b",
+    "a'b\"c",
+    "line\nbreak",
+    "tab\t",
+    "-x",
+    "日本語",
+    "Élan vital",
+    "x" * 300,
+    "--",
+    "a..b",
+    "@{",
+    "x.lock",
+    "~",
+    "^",
+    "nul\0",
+    "a" * 39 + "-b",
+    "🎉",
+)
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_every_name_from_any_text_is_safe(text: str) -> None:
+    slug = naming.slugify(text)
+    assert re.fullmatch(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", slug)
+    assert len(slug) <= naming.SLUG_MAX
+    assert "--" not in slug
+    assert naming.RUN_ID.match(naming.run_id(slug, "7k2m9x"))
+    assert naming.SESSION.match(naming.session_name(slug, "7k2m9x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("Sort: LR 1e-3", "sort-lr-1e-3"),
+        ("Élan vital", "elan-vital"),
+        ("日本語", "experiment"),
+        ("x" * 300, "x" * 40),
+        ("a" * 39 + " b", "a" * 39),
+        ("  hello  ", "hello"),
+    ],
+)
+def test_slugs(text: str, slug: str) -> None:
+    assert naming.slugify(text) == slug
+
+
+def test_a_fallback_of_ones_own() -> None:
+    assert naming.slugify("???", fallback="run") == "run"
+
+
+@pytest.mark.parametrize(
+    "name", ["ajet_", "ajet_a.b", "ajet_a:b", "x_ajet_a", "ajet_a b", "ajet_" + "a" * 61, "ajet_a\n"]
+)
+def test_what_is_no_session_of_ours(name: str) -> None:
+    assert not naming.SESSION.match(name)
+
+
+@pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a" * 61, "a\n", "a\0"])
+def test_what_is_no_run_id(name: str) -> None:
+    assert not naming.RUN_ID.match(name)
+
+
+def test_branches_and_campaigns() -> None:
+    campaign = naming.campaign_name("20261121", "sort")
+    assert campaign == "20261121-sort"
+    assert naming.branch_name(campaign, "sort-2") == "autoresearch/20261121-sort/sort-2"

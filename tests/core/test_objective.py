@@ -1,0 +1,64 @@
+"""Which value is better, and which one counts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.signal import Reading, SignalKind
+
+REWARD = Objective("reward")
+LOSS = Objective("loss", Direction.MINIMIZE)
+
+
+@pytest.mark.parametrize(
+    ("objective", "a", "b", "better"),
+    [
+        (REWARD, 2.0, 1.0, True),
+        (REWARD, 1.0, 2.0, False),
+        (REWARD, 1.0, 1.0, False),
+        (LOSS, 1.0, 2.0, True),
+        (LOSS, 2.0, 1.0, False),
+        (REWARD, math.nan, 0.0, False),
+        (LOSS, math.nan, 0.0, False),
+        (REWARD, -1e9, math.nan, True),
+        (LOSS, 1e9, math.nan, True),
+        (REWARD, math.nan, math.nan, False),
+        (REWARD, math.inf, 1.0, True),
+        (LOSS, -math.inf, 1.0, True),
+    ],
+)
+def test_better(objective: Objective, a: float, b: float, better: bool) -> None:
+    assert objective.better(a, b) is better
+
+
+def test_a_series_holds_this_metric_only_in_the_order_it_was_read() -> None:
+    readings = [
+        Reading(SignalKind.VALIDATION, 0, {"reward": 0.1}),
+        Reading(SignalKind.STEP, 1, {"loss": 3.0}),
+        Reading(SignalKind.STEP, 2, {"reward": 0.3, "loss": 2.0}),
+    ]
+    assert REWARD.series(readings) == [(0, 0.1), (2, 0.3)]
+    assert LOSS.series(readings) == [(1, 3.0), (2, 2.0)]
+
+
+def test_the_last_point_counts_and_a_diverged_run_has_none() -> None:
+    assert REWARD.last([(1, 0.5), (2, 0.4)]) == (2, 0.4)
+    assert REWARD.last([(1, 0.5), (2, math.nan)]) is None
+    assert REWARD.last([(1, 0.5), (2, math.inf)]) is None
+    assert REWARD.last([]) is None
+
+
+@pytest.mark.parametrize(("objective", "best"), [(REWARD, (3, 0.7)), (LOSS, (2, 0.1))])
+def test_the_best_point_is_finite_whatever_stands_first(
+    objective: Objective, best: tuple[int, float]
+) -> None:
+    series = [(0, math.nan), (1, 0.5), (2, 0.1), (3, 0.7), (4, math.inf), (5, -math.inf), (6, math.nan)]
+    assert objective.best(series) == best
+
+
+def test_of_equal_points_the_first_is_best_and_nothing_is_no_best() -> None:
+    assert REWARD.best([(1, 0.5), (2, 0.5)]) == (1, 0.5)
+    assert REWARD.best([(1, math.nan)]) is None

@@ -1,0 +1,130 @@
+"""events.jsonl, as the Runner and we append to it and everybody reads it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.records import events, lines
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "events.jsonl"
+
+
+def test_nothing_is_no_event(path: Path) -> None:
+    assert events.read(path) == ([], 0)
+    assert events.read(path, 7) == ([], 7)
+    assert events.last(path, 3) == []
+    assert events.last_seq(path) == 0
+
+
+def test_an_intervention_has_the_runners_shape(path: Path) -> None:
+    events.append(path, "note", text="läuft\n gut 🎉")
+    events.append(path, "stop", s=1.5, t=1790000000.12345, how="drain", odd=math.nan, place=Path("/x\udcff"))
+    first, second = (json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines())
+    assert list(first)[:3] == ["t", "s", "event"]
+    assert (first["s"], first["event"], first["text"]) == (None, "note", "läuft\n gut 🎉")
+    assert second == {
+        "t": 1790000000.123,
+        "s": 1.5,
+        "event": "stop",
+        "how": "drain",
+        "odd": None,
+        "place": "/x\udcff",
+    }
+
+
+def test_events_are_numbered_by_line_from_one(path: Path) -> None:
+    for n in range(1, 6):
+        events.append(path, "step", step=n)
+    found, upto = events.read(path)
+    assert [(e.seq, e["step"]) for e in found] == [(n, n) for n in range(1, 6)]
+    assert upto == events.last_seq(path) == 5
+    found, upto = events.read(path, since=3)
+    assert ([e.seq for e in found], upto) == ([4, 5], 5)
+    assert events.read(path, since=5) == ([], 5)
+    assert events.read(path, since=99) == ([], 99)
+    assert found[0].record() == {"seq": 4, "t": found[0].t, "s": None, "event": "step", "step": 4}
+    assert (found[0].get("x", 1), "step" in found[0], "x" in found[0]) == (1, True, False)
+
+
+def test_half_a_line_is_not_there_until_it_is_whole(path: Path) -> None:
+    events.append(path, "a")
+    with path.open("ab") as file:
+        file.write(b'{"t": 1, "s": 2, "ev')
+        file.flush()
+        assert [e.seq for e in events.read(path)[0]] == [1]
+        assert (events.read(path, 1), events.last_seq(path)) == (([], 1), 1)
+        assert [e.event for e in events.last(path, 5)] == ["a"]
+        file.write(b'ent": "b"}\n')
+    found, upto = events.read(path, 1)
+    assert ([(e.seq, e.event, e.t, e.s) for e in found], upto) == ([(2, "b", 1.0, 2.0)], 2)
+
+
+def test_what_a_killed_writer_left_costs_only_its_own_line(path: Path) -> None:
+    path.write_bytes(b'{"t": 1, "s": 2, "event": "a"}\n{"t": 1, "ev')
+    events.append(path, "b")
+    found, upto = events.read(path)
+    assert [(e.seq, e.event) for e in found] == [(1, "a"), (3, "b")]
+    assert upto == 3
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{}", b"[]", b"5", b"null", b'"x"', b"\xff\0", b'{"event": 5}', b'{"t": NaN', b'{"t": 1}']
+)
+def test_a_line_that_is_no_event_keeps_its_number(path: Path, line: bytes) -> None:
+    path.write_bytes(line + b'\n{"event": "a"}\n')
+    assert [(e.seq, e.event, e.t, e.s) for e in events.read(path)[0]] == [(2, "a", 0.0, None)]
+    assert [e.seq for e in events.last(path, 5)] == [2]
+
+
+def test_the_last_ones_are_found_from_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(1, 40):
+        events.append(path, "step", text="x" * (n * 7 % 50))
+    whole = events.read(path)[0]
+    for block in (1, 30, 1000, 1 << 18):
+        monkeypatch.setattr(lines, "BLOCK", block)
+        for count in (0, 1, 10, 100):
+            assert events.last(path, count) == (whole[-count:] if count else [])
+
+
+def test_only_the_last_ones_are_parsed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(b'{"t": 1, "s": 2, "event": "a"}\n' * 5000)
+    parsed: list[int] = []
+    real = events._parse
+    monkeypatch.setattr(events, "_parse", lambda seq, line: parsed.append(seq) or real(seq, line))
+    assert [e.seq for e in events.last(path, 3)] == [4998, 4999, 5000]
+    assert parsed == [5000, 4999, 4998]
+    parsed.clear()
+    assert len(events.read(path, since=4990)[0]) == 10
+    assert len(parsed) == 10
+
+
+def test_several_writers_do_not_mix(path: Path) -> None:
+    pids = []
+    for writer in range(4):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                for n in range(50):
+                    events.append(path, "w", writer=writer, n=n, text="x" * 200)
+            finally:
+                os._exit(0)
+        pids.append(pid)
+    for pid in pids:
+        os.waitpid(pid, 0)
+    found = events.read(path)[0]
+    assert len(found) == 200
+    assert [[e["n"] for e in found if e["writer"] == w] for w in range(4)] == [list(range(50))] * 4
+
+
+def test_an_unwritable_file_gives_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentUnusable, match="cannot be written"):
+        events.append(tmp_path / "gone" / "events.jsonl", "note")

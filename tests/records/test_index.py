@@ -1,0 +1,287 @@
+"""The index: any run, from anywhere, by any of its names; and names are only compared."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.records import index as module
+from autoresearch.records import lines
+from autoresearch.records.index import Entry, Index, state_home
+
+
+def entry(n: int = 1, *, slug: str = "sort", **values: str) -> Entry:
+    token = f"{n:06d}"
+    made = Entry(
+        run=f"{slug}-{token}",
+        slug=slug,
+        session=f"ajet_{slug}_{token}",
+        run_dir=f"/repo/reports/{slug}-{n}",
+        result_dir=f"/out/{slug}",
+        blueprint=f"/b/{slug}.md",
+        blueprint_sha="sha",
+        created=1000.0 + n,
+        root="/repo",
+    )
+    return replace(made, **values)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    return Index(tmp_path / "state")
+
+
+def test_an_index_that_is_not_there_is_empty_and_stays_so(index: Index) -> None:
+    assert (index.live(), index.find("x"), index.find("last"), index.recent(5)) == ([], [], [], [])
+    index.discard_live("sort-000001")
+    assert index.find_live_by_blueprint("/b/sort.md", "sha") == []
+    assert not index.directory.exists()
+
+
+def test_a_run_answers_to_all_its_names(
+    index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    out = tmp_path / "some" / "out put ü"
+    out.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(out)
+    run = entry(2, result_dir=str(out), run_dir=str(tmp_path / "runs" / "sort"))
+    for one in (entry(1), run, entry(3, slug="other")):
+        index.add(one)
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        run.run,
+        run.session,
+        str(out),
+        str(out) + "/",
+        "some/out put ü",
+        "./some/../some/out put ü",
+        "link",
+        run.run_dir,
+        "runs/sort",
+        "sort",
+    ):
+        assert index.find(name)[:1] == [run], name
+    assert index.find("sort") == [run, entry(1)]
+    assert index.find("last") == [entry(3, slug="other")]
+    assert index.recent(2) == [entry(3, slug="other"), run]
+    monkeypatch.chdir(out)
+    assert index.find(".") == [run]
+
+
+def test_a_run_id_beats_a_session_a_slug_and_a_directory(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = entry(1, slug="x"), entry(2, slug="x-000001")
+    index.add(first)
+    index.add(second)
+    assert first.run == second.slug == "x-000001"
+    assert index.find("x-000001") == [first]
+    index.add(entry(3, slug="a", result_dir=str(Path.cwd() / "x")))
+    assert index.find("x") == [first]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "../x",
+        "..",
+        "/",
+        "a\nb",
+        "a\0b",
+        "x" * 10_000,
+        "sort-",
+        "ort-00000",
+        '"',
+        '","run":"',
+        "\\",
+        "*",
+        "sort\n",
+        "-",
+        "\udcff",
+        "$(id)",
+        "last ",
+        "{",
+        "日本",
+        "/repo/reports",
+        "reports/sort-1",
+    ],
+)
+def test_a_name_that_nothing_answers_to_is_plainly_not_found(index: Index, name: str) -> None:
+    for n in range(3):
+        index.add(entry(n))
+    before = sorted(str(p) for p in index.directory.rglob("*"))
+    assert index.find(name) == []
+    index.discard_live(name)
+    assert sorted(str(p) for p in index.directory.rglob("*")) == before
+    assert len(index.live()) == 3
+
+
+def test_a_run_id_that_is_none_is_never_entered(index: Index) -> None:
+    for run in ("../x", "", "a/b", "A", "x\n"):
+        with pytest.raises(ValueError, match="not a run id"):
+            index.add(entry(run=run))
+    assert not index.directory.exists()
+
+
+def test_living_runs_live_until_they_are_collected(index: Index) -> None:
+    for n in (3, 1, 2):
+        index.add(entry(n))
+    assert [e.created for e in index.live()] == [1001.0, 1002.0, 1003.0]
+    index.discard_live("sort-000002")
+    index.discard_live("sort-000002")
+    assert index.live() == [entry(1), entry(3)]
+    assert index.find("sort-000002") == [entry(2)]
+
+
+def test_living_runs_of_exactly_one_blueprint(index: Index) -> None:
+    index.add(entry(1))
+    index.add(entry(2, blueprint_sha="edited"))
+    index.add(entry(3))
+    index.add(entry(4, slug="other"))
+    assert index.find_live_by_blueprint("/b/sort.md", "sha") == [entry(3), entry(1)]
+    index.discard_live("sort-000003")
+    assert index.find_live_by_blueprint("/b/sort.md", "sha") == [entry(1)]
+    assert index.find_live_by_blueprint("/b/sort.md", "else") == []
+
+
+def test_what_is_no_entry_is_passed_over(index: Index) -> None:
+    index.add(entry(1))
+    with index.runs.open("ab") as file:
+        file.write(b'\n[]\nnull\n{"run": "sort-x"}\n\xff\0\n{"run": "sort-000009", "sl')
+    index.add(entry(2))
+    for name, data in (("sort-x", b"{"), (".sort-y.1.tmp", b"x"), ("UPPER", b"{}")):
+        (index.directory / "live" / name).write_bytes(data)
+    assert index.recent(9) == index.find("sort") == [entry(2), entry(1)]
+    assert index.live() == [entry(1), entry(2)]
+    assert index.find("sort-x") == []
+
+
+def test_a_run_that_was_entered_twice_is_one(index: Index) -> None:
+    index.add(entry(1, root="/old"))
+    index.add(entry(1))
+    assert index.find("sort-000001") == index.find("sort") == index.recent(5) == index.live() == [entry(1)]
+
+
+def test_an_entry_of_a_newer_version_is_understood(index: Index) -> None:
+    index.add(entry(1))
+    line = index.runs.read_bytes().replace(b'{"run"', b'{"new": 1, "run"')
+    index.runs.write_bytes(line)
+    assert index.find("sort-000001") == [entry(1)]
+
+
+def test_ten_thousand_runs_are_not_all_parsed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    index.directory.mkdir()
+    index.runs.write_bytes(b"".join(module._line(entry(n, slug=f"s{n % 100}")) for n in range(10_000)))
+    parsed: list[bytes] = []
+    real = module._parse
+    monkeypatch.setattr(module, "_parse", lambda line: parsed.append(line) or real(line))
+    oldest = entry(7, slug="s7")
+    for name in (oldest.run, oldest.session, oldest.run_dir):
+        parsed.clear()
+        assert index.find(name) == [oldest]
+        assert len(parsed) == 1, name
+    parsed.clear()
+    assert len(index.find("s42")) == module.FOUND_MAX
+    assert len(parsed) == module.FOUND_MAX
+    parsed.clear()
+    assert index.find("nobody") == []
+    assert parsed == []
+    assert [e.run for e in index.recent(2)] == ["s99-009999", "s98-009998"]
+    assert len(parsed) < 5
+
+
+def test_entries_are_found_over_block_edges(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [entry(n, slug="s" * (1 + n * 7 % 30)) for n in range(12)]
+    for one in entries:
+        index.add(one)
+    for block in (1, 50, 300, 4096):
+        monkeypatch.setattr(lines, "BLOCK", block)
+        assert index.recent(100) == entries[::-1]
+        assert [index.find(e.run) for e in entries] == [[e] for e in entries]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_every_call_a_launched_run_is_never_lost(
+    index: Index,
+    forked: Callable[[Callable[[], object]], int],
+    dying: Callable[[Callable[[], object], int, bool], Callable[[], None]],
+    after: bool,
+) -> None:
+    """A run that `find` knows is one that `live` knew first: all that is listed can be adopted."""
+    points = 0
+    for n in range(1, 60):
+        code = forked(dying(lambda n=n: index.add(entry(n)), n, after))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        points += 1
+        assert {e.run for e in index.recent(100)} <= {e.run for e in index.live()}
+    assert points >= 6
+
+
+def test_two_commands_on_one_blueprint_take_turns(index: Index, tmp_path: Path) -> None:
+    pids = []
+    for _ in range(6):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                for _ in range(20):
+                    with index.launch_lock("../any key\n"):
+                        (tmp_path / "alone").mkdir()  # fails if somebody else is in here
+                        (tmp_path / "alone").rmdir()
+                code = 0
+            finally:
+                os._exit(code)
+        pids.append(pid)
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids] == [0] * 6
+    with index.launch_lock("a"), index.launch_lock("b"):
+        pass
+    assert len(list((index.directory / "locks").iterdir())) == 3
+
+
+def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    index = Index(tmp_path / "file" / "state")
+    for work in (lambda: index.add(entry()), lambda: index.launch_lock("k").__enter__()):
+        with pytest.raises(
+            EnvironmentUnusable, match=r"file/state cannot be used: Not a directory"
+        ) as caught:
+            work()
+        assert "XDG_STATE_HOME" in caught.value.hint
+    assert index.live() == index.find("x") == []
+
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(lines.os, "open", denied)
+    with pytest.raises(EnvironmentUnusable, match="Permission denied"):
+        index.find("x")  # a sandbox must not look like an account without runs
+
+
+@pytest.mark.parametrize(
+    ("environ", "path"),
+    [
+        ({"XDG_STATE_HOME": "/s", "HOME": "/h"}, "/s/autoresearch"),
+        ({"XDG_STATE_HOME": "relative", "HOME": "/h"}, "/h/.local/state/autoresearch"),
+        ({"XDG_STATE_HOME": "", "HOME": "/h"}, "/h/.local/state/autoresearch"),
+        ({"HOME": "/h"}, "/h/.local/state/autoresearch"),
+    ],
+)
+def test_where_it_lies(environ: dict[str, str], path: str) -> None:
+    assert str(state_home(environ)) == path
+
+
+def test_the_environment_is_read_when_the_index_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert Index().directory == tmp_path / "autoresearch"

@@ -1,0 +1,47 @@
+"""A ledger as TSV, JSON and markdown."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.ledger_row import COLUMNS, LedgerRow
+from autoresearch.records import ledger_views as views
+from autoresearch.records.ledger import Ledger
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, row: Callable[..., LedgerRow]) -> Ledger:
+    ledger = Ledger(tmp_path / "results.tsv")
+    ledger.append_once(row("r-1", description="a | pipe\nand a line", metric_value=0.5))
+    ledger.append_once(row("r-2", metric_value=math.nan, description="x" * 200, seed=None))
+    return ledger
+
+
+def test_tsv_is_the_file(ledger: Ledger) -> None:
+    assert "\n".join(views.as_tsv(ledger.header(), ledger.records())) + "\n" == ledger.path.read_text()
+
+
+def test_json_has_numbers_and_no_nan(ledger: Ledger) -> None:
+    first, second = json.loads(views.as_json(ledger.records()), parse_constant=pytest.fail)
+    assert tuple(first) == COLUMNS
+    assert (first["metric_value"], first["index"], first["seed"], first["commit"]) == (0.5, 1, 7, "0123abc")
+    assert first["description"] == "a | pipe\nand a line"
+    assert (second["metric_value"], second["seed"]) == (None, None)
+
+
+def test_json_keeps_unknown_columns_as_text(ledger: Ledger) -> None:
+    records = [{**r, "mine": "1"} for r in ledger.records()]
+    assert json.loads(views.as_json(records))[0]["mine"] == "1"
+
+
+def test_markdown_is_a_table_whatever_the_cells_hold(ledger: Ledger) -> None:
+    lines = list(views.as_markdown(ledger.records()))
+    assert len(lines) == 4
+    assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+    assert "a \\| pipe and a line" in lines[2]
+    assert max(map(len, lines)) < 300

@@ -1,0 +1,91 @@
+"""The run directory: its state, its locks, and writes that are whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.ending import Ending
+from autoresearch.core.run import RunState
+from autoresearch.records import exit_record, rundir
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.rundir import RunDir
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    return RunDir(tmp_path)
+
+
+def test_a_run_from_spec_to_exit_record(run: RunDir) -> None:
+    run.spec.write_text("{}")
+    born = run.spec.stat().st_mtime
+    assert run.state(now=born + 1) is RunState.STARTING
+    assert run.state(now=born + 60) is RunState.DEAD
+    with rundir.locked(run.launching):
+        assert run.state(now=born + 60) is RunState.STARTING
+    with rundir.locked(run.lock):
+        run.runner.write_text("{}")
+        assert run.state(now=born + 60) is RunState.RUNNING
+        run.stop.write_text("{}")
+        assert run.state(now=born + 60) is RunState.STOPPING
+    assert run.state(now=born + 1) is RunState.DEAD
+    run.exit_record.write_text("{}")
+    assert run.state(now=born + 60) is RunState.ENDED
+
+
+def test_a_lock_is_seen_and_not_taken_twice(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "lock"
+    assert not rundir.is_locked(path)
+    with rundir.locked(path) as mine:
+        assert mine
+        assert rundir.is_locked(path)
+        with rundir.locked(path, blocking=False) as also_mine:
+            assert not also_mine
+    assert not rundir.is_locked(path)
+
+
+def test_an_atomic_write_that_fails_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    rundir.write_atomically(path, b"before", mode=0o600)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+    def full(fd: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        rundir.write_atomically(path, b"after")
+    assert path.read_bytes() == b"before"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"5", b"\xff"])
+def test_what_is_no_object_reads_as_none(tmp_path: Path, data: bytes) -> None:
+    assert rundir.read_json(tmp_path / "file") is None
+    (tmp_path / "file").write_bytes(data)
+    assert rundir.read_json(tmp_path / "file") is None
+
+
+def test_an_exit_record_comes_back(run: RunDir) -> None:
+    assert exit_record.read(run) is None
+    record = ExitRecord(
+        run="sort-aaaaaa",
+        ending=Ending.CRASHED,
+        reason="signal 9",
+        returncode=137,
+        signal=9,
+        kl=0.5,
+        left=(4, 5),
+        cleanup=({"command": "rm", "returncode": 0},),
+        gpu_memory_returned=False,
+    )
+    exit_record.write(run, record)
+    assert exit_record.read(run) == record
+    assert rundir.read_json(run.exit_record) == {**rundir.read_json(run.exit_record), "schema": 1}  # type: ignore[dict-item]

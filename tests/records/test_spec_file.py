@@ -1,0 +1,102 @@
+"""spec.json: what is written is what is read, by us and by the Runner."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.run import RunSpec
+from autoresearch.errors import EnvironmentUnusable, NotFoundError
+from autoresearch.records import spec_file
+from autoresearch.records.rundir import RunDir
+
+
+@pytest.fixture
+def rundir(tmp_path: Path) -> RunDir:
+    return RunDir(tmp_path)
+
+
+def test_everything_comes_back(rundir: RunDir, spec: RunSpec) -> None:
+    defaults = {f.name for f in fields(RunSpec) if getattr(spec, f.name) == f.default}
+    assert defaults == {"launcher"}  # the sample fills every other field, so nothing is compared by accident
+    spec_file.write(rundir, spec, {})
+    assert spec_file.read(rundir) == spec
+
+
+def test_a_spec_of_defaults_comes_back(rundir: RunDir, spec: RunSpec) -> None:
+    bare = RunSpec(**{f.name: getattr(spec, f.name) for f in list(fields(RunSpec))[:20]})
+    spec_file.write(rundir, bare, {})
+    assert spec_file.read(rundir) == bare
+
+
+def test_the_runners_keys_lie_at_the_top(rundir: RunDir, spec: RunSpec) -> None:
+    extra = {"journal": "/j", "collector": ["py", "-m"], "leases": [], "first_step": "kl", "cleanup_s": 60}
+    spec_file.write(rundir, spec, extra)
+    record = json.loads(rundir.spec.read_text())
+    assert extra.items() <= record.items()
+    assert record["run"] == spec.run
+    assert record["limits"] == {
+        "first_step_s": 12.5,
+        "max_s": 86400.0,
+        "stall_s": 60.0,
+        "grace_s": 30.0,
+        "first_step_cap_s": 7200.0,
+        "strict_first_step": True,
+    }
+    assert record["signals"] == [{"kind": "progress", "pattern": r"boot (?P<step>\d+) \xe9", "hold_s": 5.0}]
+    for name in (
+        "command",
+        "cwd",
+        "interpreter",
+        "prepare",
+        "cleanup",
+        "gpus",
+        "keep_children",
+        "result_dir",
+    ):
+        assert record[name] == json.loads(json.dumps(getattr(spec, name)))
+    assert spec_file.read(rundir) == spec
+
+
+def test_keys_of_another_version_are_ignored(rundir: RunDir, spec: RunSpec) -> None:
+    spec_file.write(rundir, spec, {})
+    record = json.loads(rundir.spec.read_text())
+    record["new"] = record["limits"]["new"] = record["signals"][0]["new"] = record["sources"][0]["new"] = 1
+    del record["notes"], record["limits"]["grace_s"]
+    rundir.spec.write_text(json.dumps(record))
+    assert spec_file.read(rundir) == replace(spec, notes="")
+
+
+def test_an_extra_key_cannot_replace_one_of_the_spec(rundir: RunDir, spec: RunSpec) -> None:
+    with pytest.raises(ValueError, match="command"):
+        spec_file.write(rundir, spec, {"command": "rm"})
+    assert not rundir.spec.exists()
+
+
+def test_a_missing_spec_is_an_oserror_and_a_damaged_one_a_sentence(rundir: RunDir, spec: RunSpec) -> None:
+    with pytest.raises(FileNotFoundError):
+        spec_file.read(rundir)
+    spec_file.write(rundir, spec, {})
+    whole = json.loads(rundir.spec.read_text())
+    for damaged in (
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"{}",
+        json.dumps({**whole, "limits": 5}).encode(),
+        json.dumps({**whole, "signals": [{"kind": "?", "pattern": ""}]}).encode(),
+    ):
+        rundir.spec.write_bytes(damaged)
+        with pytest.raises(NotFoundError, match=r"spec\.json is damaged: .") as caught:
+            spec_file.read(rundir)
+        assert caught.value.code == "spec_damaged"
+
+
+def test_a_directory_that_is_gone_gives_one_sentence(tmp_path: Path, spec: RunSpec) -> None:
+    with pytest.raises(EnvironmentUnusable, match=r"spec\.json cannot be written"):
+        spec_file.write(RunDir(tmp_path / "gone"), spec, {})
