@@ -196,4 +196,5 @@ def label_of(text: str) -> tuple[str, str]:
 
 
 def with_role(found: Sequence[Item], *roles: Role) -> Iterator[Item]:
+    """The items that have one of these roles, in order."""
     return (item for item in found if item.role in roles)

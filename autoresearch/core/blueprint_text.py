@@ -92,10 +92,12 @@ class Document:
 
 
 def error(name: str, line: int, code: str, message: str, hint: str = "") -> Finding:
+    """A finding that stops a run; line 0 is the file as a whole."""
     return Finding(Severity.ERROR, code, message, hint, name, line)
 
 
 def warning(name: str, line: int, code: str, message: str, hint: str = "") -> Finding:
+    """A finding that is shown and recorded."""
     return Finding(Severity.WARNING, code, message, hint, name, line)
 
 

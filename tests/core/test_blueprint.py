@@ -187,6 +187,12 @@ def test_near_misses_of_headings(line: str) -> None:
     assert b.codebase_dir == "/data/code"
 
 
+def test_keys_in_an_indented_block_are_no_headings() -> None:
+    b = parse("exp_launch_command: python x\n\nexp_purpose: compare\n\n    exp_codebase_dir: /other\n")
+    assert b.codebase_dir == "./"
+    assert "exp_codebase_dir: /other" in b.purpose
+
+
 @pytest.mark.parametrize(
     "one_line",
     [
@@ -237,6 +243,8 @@ def test_values_in_the_heading(one_line: str) -> None:
         (".", "."),
         ("~/code", "~/code"),
         ("- dir: the code lives in /mnt/x", "/mnt/x"),
+        ("- dir: my code/a b.yaml", "my code/a b.yaml"),
+        ("<!-- open\n- dir: /data/x", "/data/x"),
         ("<!-- - dir: /old -->\n- dir: /new", "/new"),
         ("- dir: /data/x <!-- ours -->", "/data/x"),
         ("---\n- dir: /data/x\n---", "/data/x"),
@@ -427,6 +435,8 @@ def test_unreplaced_placeholders(text: str, line: int) -> None:
     [
         "## [exp_max_time]\n${MaxTime} = 12 hours\nNot more than ${MaxTime}.\n",
         "## [exp_max_time]\n- description: Maximum runtime, or ${MaxTime}\n- time: 12 hours\n",
+        "## [exp_max_time]\n${MaxTime} = 12 hours\n\n## Notes\nEpochs must fit in ${MaxTime}.\n",
+        "## [exp_result_dir]\n${subject_dir} = /r\n- path: /r/x\n- note: below ${subject_dir}\n",
         "## [exp_codebase_dir]\n- dir: /a/$b\n",
         "## [exp_purpose]\n- purpose: {{ model }} and $x and \\${y}\n",
         "## Notes\nexport DATA=${DATA}/x\n",

@@ -45,6 +45,8 @@ def command(section: str) -> str:
             "# exp_result_dir\n## [exp_purpose]\npython x",
         ),
         ("````\n```\npython x\n````", "```\npython x"),
+        ("```\npython x\n```text\n```", "python x\n```text"),
+        ("python -m x --a\n\nIt replaces `python -m y`.", "python -m x --a"),
         ("python -m x", "python -m x"),
         ("Training command:\npython -m x --a\nNote: adjust `python y` to your system.", "python -m x --a"),
         ("Training command (string): python -m x", "python -m x"),

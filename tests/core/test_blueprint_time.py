@@ -49,6 +49,7 @@ def refused(section: str) -> str:
         "- 时间：12小时\n- 第一步超时：40分钟",
         "```\nfirst step: 40 min\nin all: 12 h\n```",
         "12:00:00 in all, 00:40:00 to the first step",
+        "Validation may take 1 hour at most. 12 hours in all, 40 minutes to the first step",
         "A step takes 5 minutes. 12 hours in all, first step within 40 minutes, a checkpoint every 2 hours.",
         "- time: 12 hours in all, 40 minutes to the first step\n- hint: others were given 24 hours in all",
         "| first step | 40 min |\n| total | 12 h |",
