@@ -1,7 +1,7 @@
 """From the trainer's last instruction to a watcher that knows the exit code: ours, and the script that polls.
 
 Both trainers take the time and exit with 3. Ours counts until a process that was blocked in a Watcher has
-read the `ended` event; theirs until the wait script has exited. The polls' phase is spread evenly.
+returned from it and then finds the `ended` event with the code; theirs until the wait script has exited. The polls' phase is spread evenly.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ with Watcher([rundir]) as watcher:
     ended = []
     while not ended:
         watcher.wait(60)
+        awake = time.monotonic()
         ended = [event for event in read(rundir.events)[0] if event.event == "ended"]
-print(repr(time.monotonic()), ended[0]["returncode"])
+print(repr(awake), ended[0]["returncode"])
 """
 
 
