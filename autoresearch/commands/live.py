@@ -152,11 +152,12 @@ def report_line(follower: Follower, now: Standing, pause: float) -> str:
 def event_line(event: Event) -> str:
     """An event as one line."""
     text = event.get("text")
-    fields = text or ", ".join(
+    fields = ", ".join(
         f"{k} {output.number(v) if isinstance(v, float) else v}" for k, v in event.fields.items() if v not in (None, "")
     )
     stamp = "" if event.s is None else f"[{output.duration(event.s)}] "
-    return f"{stamp}{event.event.replace('_', ' ')}{': ' + fields if fields else ''}"[:300]
+    words = text or f"{event.event.replace('_', ' ')}{': ' + fields if fields else ''}"
+    return f"{stamp}{words}"[:300]
 
 
 def log_path(rundir: RunDir) -> Path:
