@@ -10,7 +10,7 @@ from autoresearch.commands import output
 from autoresearch.core.cadence import nap
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.lab.adopt import adopt
-from autoresearch.lab.collect import Outcome
+from autoresearch.lab.outcome import Outcome
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.standing import Standing, standing
 from autoresearch.lab.watch import WAKING, Watcher
