@@ -24,7 +24,7 @@ from autoresearch.repository import branches
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.snapshot import Snapshot, snapshot
 
-RUNNER = Path(__file__).parents[1] / "runner" / "runner.py"
+RUNNER = Path(__file__).parents[1] / "runner"  # a directory with a __main__.py is a program
 REPORT_IN_S = 15.0  # a Runner reports within milliseconds; a loaded machine gets this long
 
 
