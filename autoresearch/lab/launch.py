@@ -63,16 +63,18 @@ def _launch(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> Launched
     with locked(rundir.launching):
         failpoint("launch.claimed")
         _prepare_result_dir(plan, spec)
-        spec = _keep_code(plan, spec)
-        spec_file.write(rundir, spec, _extra(plan, spec))
-        failpoint("launch.branch_made")
         _hide_records(plan, spec)
-        finish_flag.reserve(Path(spec.result_dir))
-        write_atomically(rundir.environment, _environment_bytes(plan), mode=0o600, durable=False)
-        failpoint("launch.before_session")
-        attach = _start_session(plan, spec, rundir, parts)
+        spec_file.write(rundir, spec, _extra(plan, spec))
+        attach = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
         failpoint("launch.session_started")
-        _await_report(rundir, spec)
+        spec = _keep_code(plan, spec)
+        failpoint("launch.branch_made")
+        spec_file.write(rundir, spec, _extra(plan, spec))
+        finish_flag.reserve(Path(spec.result_dir))
+        # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
+        write_atomically(rundir.environment, _environment_bytes(plan), mode=0o600, durable=False)
+        failpoint("launch.ready")
+    _await_report(rundir, spec)
     return Launched(spec, attach)
 
 
@@ -228,6 +230,7 @@ def _extra(plan: Plan, spec: RunSpec) -> dict[str, object]:
         "journal": str(Path(spec.result_dir) / journal.NAME),
         "collector": [python, "-P", "-m", "autoresearch", "collect", spec.run_dir],
         "leases": [str(p) for p in gpus.make_leases(spec.gpus, plan.environment)],
+        "await_launch": True,
         "first_step": plan.resolved.blueprint.notes.first_step,
     }
 

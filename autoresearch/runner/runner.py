@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 
 from .basics import RUN_ID, SCHEMA, clock, failpoint, open_append, parse_object, read_file, wall, write_all
 from .chronicle import Chronicle
@@ -25,7 +26,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+LAUNCH_POLL_S = 0.004
+LOOKED_AT_S = 0.5
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
+
+
+def _shared(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _taken(lock: int) -> bool:
+    """Take the Runner's lock; whoever only looks whether it is held holds it for microseconds himself."""
+    until = clock() + LOOKED_AT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if clock() > until:
+                return False
+            time.sleep(0.01)
 
 
 class Runner:
@@ -47,7 +71,7 @@ class Runner:
 
     def run(self) -> int:
         """Everything, in order; a fault of our own in one part never keeps the later ones from being done."""
-        start = (self.open, self.live)
+        start = (self.await_launch, self.open, self.live)
         finish = (self.end_tree, self.read_the_rest, self.clean_up, self.wait_for_gpus)
         for part in start + finish:
             try:
@@ -72,6 +96,22 @@ class Runner:
         self.leases.release()
         self.hand_over(record["cause"])
         return exit_status(record)
+
+    def await_launch(self) -> None:
+        """Let the command that launches us finish; we were started early, to be ready when it is.
+
+        It holds the flock of `launching` and writes `environment` last, so its death shows at once.
+        """
+        if not self.spec.await_launch:
+            return
+        fd = os.open(os.path.join(self.dir, "launching"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            while not self.stopping.decision and not _shared(fd):
+                self.loop.tick(clock() + LAUNCH_POLL_S)
+        finally:
+            os.close(fd)
+        if not self.stopping.decision and not os.path.exists(os.path.join(self.dir, "environment")):
+            raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
 
     def open(self) -> None:
         """Everything that must be there before anything is started."""
@@ -258,9 +298,7 @@ def main(argv: list[str]) -> int:
         pass  # descriptors 0 to 2 must not become files of ours
     os.close(fd)
     lock = os.open(os.path.join(run_dir, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _taken(lock):
         return refuse(5, f"Another Runner holds {run_dir}.")
     if os.path.exists(os.path.join(run_dir, "exit.json")):
         return refuse(5, f"The run in {run_dir} is over: it has an exit record.")
