@@ -107,8 +107,7 @@ def _prose_line(
     line: Line, current: tuple[_Entry, int] | None, found: list[_Entry], name: str, findings: list[Finding]
 ) -> tuple[_Entry, int] | None:
     """Put one line of prose where it belongs: a new entry, the one before, or nowhere."""
-    written = (current[0].more[-1].text if current[0].more else current[0].first) if current else ""
-    if current and (line.indent > current[1] or written.endswith("\\")):
+    if current and (line.indent > current[1] or _ends_open(current[0])):
         current[0].more.append(line)
         return current
     if not line.text.strip():
@@ -120,6 +119,13 @@ def _prose_line(
             return found[-1], line.indent
         _suspect(match["key"], line.no, name, findings)
     return None
+
+
+def _ends_open(entry: _Entry) -> bool:
+    """Whether its last line of prose ends in a backslash."""
+    last = entry.more[-1] if entry.more else None
+    written = entry.first if last is None else "" if last.block else last.text
+    return written.endswith("\\")
 
 
 def _yaml_entries(block: Sequence[Line], name: str, findings: list[Finding]) -> list[_Entry]:

@@ -17,7 +17,7 @@ from autoresearch.records import events, exit_record
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
-from autoresearch.records.rundir import RunDir, locked, read_json
+from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
 from autoresearch.records.spec_file import read as read_spec
 
 
@@ -34,8 +34,9 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
     """Every run that has no finished records yet."""
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
-        if not rundir.spec.exists():
-            parts.index.discard_live(entry.run)  # its directory was removed: there is nothing left to record
+        if not rundir.spec.exists():  # never begun, or its directory was removed: there is nothing to record
+            if parts.clock() - entry.created > STARTING_S:
+                parts.index.discard_live(entry.run)
             continue
         yield Adopted(entry, *adopt(rundir, parts))
 

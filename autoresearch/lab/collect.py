@@ -69,9 +69,11 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
 
 def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord) -> Outcome:
     trainer = registry.by_name(spec.trainer)
-    measurement = measure(spec, trainer, rundir.log)
+    place = _place(spec, rundir)
+    ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
+    measurement = measure(spec, trainer, rundir.log) if ran else Measurement(())
     failure, trace = failure_of(rundir.log, trainer) if end.ending in BADLY else (None, "")
-    outcome = _outcome(spec, end, measurement, failure)
+    outcome = _outcome(spec, end, measurement, failure, place / "results.md")
     failpoint("collect.measured")
     text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
     _write_results(outcome.results, text, rundir)
@@ -79,11 +81,23 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord) -> Outcome:
     fresh = Ledger(Path(spec.ledger)).append_once(_row(outcome, measurement, rundir))
     failpoint("collect.row_written")
     if fresh:
-        _tell_journal(outcome)
-    finish_flag.write(Path(spec.result_dir), _flag(outcome, rundir))
+        _tell_journal(place, outcome)
+    finish_flag.write(place, _flag(outcome, rundir))
     failpoint("collect.flag_written")
     write_json(rundir.collected, _collected(outcome))
     return outcome
+
+
+def _place(spec: RunSpec, rundir: RunDir) -> Path:
+    """Where the documents go: the result directory, unless another run has made it its own by now.
+
+    A launch that was killed early has no experiment log yet; it gets one here.
+    """
+    result_dir = Path(spec.result_dir)
+    if journal.owner(result_dir) not in ("", spec.run):
+        return rundir.path
+    journal.begin(result_dir, spec)
+    return result_dir
 
 
 def _write_results(path: Path, text: str, rundir: RunDir) -> None:
@@ -95,7 +109,9 @@ def _write_results(path: Path, text: str, rundir: RunDir) -> None:
         write_atomically(rundir.path / path.name, data)
 
 
-def _outcome(spec: RunSpec, end: ExitRecord, measurement: Measurement, failure: Failure | None) -> Outcome:
+def _outcome(
+    spec: RunSpec, end: ExitRecord, measurement: Measurement, failure: Failure | None, results: Path
+) -> Outcome:
     return Outcome(
         spec=spec,
         exit=end,
@@ -106,7 +122,7 @@ def _outcome(spec: RunSpec, end: ExitRecord, measurement: Measurement, failure: 
         metric_source=measurement.source,
         failure=failure.kind if failure else _cause(end),
         failure_line=failure.line if failure else "",
-        results=Path(spec.result_dir) / "results.md",
+        results=results,
     )
 
 
@@ -206,14 +222,14 @@ def _sha256(path: Path) -> str | None:
         return None
 
 
-def _tell_journal(outcome: Outcome) -> None:
+def _tell_journal(place: Path, outcome: Outcome) -> None:
     end = outcome.exit
     metric = ""
     if outcome.spec.objective and outcome.measured:
         metric = f"; {outcome.spec.objective.metric} = {outcome.metric_value:.6g} at step {outcome.metric_step}"
     failure = f"; {outcome.failure}" if outcome.failure else ""
     journal.append(
-        Path(outcome.spec.result_dir),
+        place,
         f"{end.ending.wording} (return code {end.returncode}){failure}{metric}; verdict: {outcome.verdict}",
     )
 

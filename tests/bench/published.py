@@ -1,12 +1,14 @@
-"""The way it is done today, re-implemented to be measured against: a wait script that polls, and plain libraries."""
+"""The way it is done today, written again to be measured against: a wait script that polls, and plain libraries."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 SHELLS = {"bash", "sh", "zsh", "fish", "dash"}
+POLL_S = 2.0
 
 WAIT_SCRIPT = """
 import subprocess, sys, time
@@ -41,4 +43,35 @@ def pane_is_idle(socket: str, session: str) -> bool:
 def poll_until_idle(socket: str, session: str) -> None:
     """Poll every 2 s, as published."""
     while not pane_is_idle(socket, session):
-        time.sleep(2)
+        time.sleep(POLL_S)
+
+
+def start(socket: str, session: str, command: str) -> None:
+    """A session with a shell in it, and the command typed into that."""
+    subprocess.run(["tmux", "-S", socket, "new-session", "-d", "-s", session], check=True)
+    type_in(socket, session, command)
+
+
+def type_in(socket: str, session: str, command: str) -> None:
+    """Type a command line into a session's shell."""
+    subprocess.run(["tmux", "-S", socket, "send-keys", "-t", session, command, "Enter"], check=True)
+
+
+def keep_code(repo: Path, branch: str) -> str:
+    """A branch with a commit of everything, by GitPython's high level; the checkout is back afterwards."""
+    import git
+
+    with git.Repo(repo) as opened:
+        before = opened.active_branch
+        opened.git.checkout("-b", branch)
+        changed = [str(item.a_path) for item in opened.index.diff(None)]
+        opened.index.add([*changed, *opened.untracked_files])
+        commit = opened.index.commit(f"experiment {branch}")
+        before.checkout()
+        return str(commit.hexsha)
+
+
+def append_row(ledger: Path, *cells: object) -> None:
+    """A row of the ledger, written as scripts write it."""
+    with ledger.open("a") as file:
+        file.write("\t".join(map(str, cells)) + "\n")

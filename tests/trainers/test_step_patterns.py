@@ -76,12 +76,14 @@ def test_the_kl_is_that_of_its_own_line() -> None:
     [
         (b"step:0 - val-core/openai/gsm8k/acc/mean@1:np.float64(0.508)\n", [b"0"]),
         (b"step:0 - val-aux/a:0.1 - val-core/b:0.2\n", [b"0"]),
-        (b"step:20 - actor/pg_loss:0.1 - " + MANY + b" - val-core/b:0.2 - training/epoch:0\n", [b"20"]),
+        (b"step:20 - actor/pg_loss:0.1 - " + MANY + b" - val-core/b/mean@1:0.2 - training/epoch:0\n", [b"20"]),
         (b"step:3 - val/test_score/gsm8k:0.4\n", [b"3"]),
         (RAY + b"step:0 - global_steps:0 - pass_n:4 - task_pass_rate@1:0.41\n", [b"0"]),
         (b"(\"Initial validation metrics: {'val-core/a': \"\n", []),
         (b"step:1 - actor/pg_loss:0.1 - eval-free:1 - interval/x:2\n", []),
-        (b"step:1 - actor/pg_loss:0.1\nstep:2 - val-core/b:0.2\n", [b"2"]),
+        (b"step:1 - actor/pg_loss:0.1\nstep:2 - val-core/b@1:0.2\n", [b"2"]),
+        (b"step:1 - actor/pg_loss:0.1 - user@host/x:1\n", []),
+        (b"step:1 - actor/pg_loss:0.1\rstep:2 - a:1 - val-core/b@1:0.2\r", [b"2"]),
         (b"step:1 - actor/pg_loss:0.1\rstep:2 - val-core/b:0.2\r", [b"2"]),
         (b"step:1 - val-core/ is printed here\n", []),
     ],
@@ -104,8 +106,8 @@ def test_a_validation(raw: bytes, wanted: list[bytes]) -> None:
         (b"step:9 - actor/pg_loss:inf\n", False),
         (b"INFO: loss:nan is what we look for\n", False),
         (b"'actor/pg_loss': nan\n", False),
-        (b"step:9 - actor/pg_loss:0.1\nactor/pg_loss:nan\n", False),
-        (b"step:9 - actor/pg_loss:0.1\ractor/pg_loss:nan\n", False),
+        (b"step:9 - actor/pg_loss:nanx - a:1\n", False),
+        (b"step:9 - actor/pg_loss: nan\n", False),
     ],
 )
 def test_a_loss_that_is_no_number(raw: bytes, found: bool) -> None:

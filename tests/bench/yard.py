@@ -1,0 +1,278 @@
+"""Where the benchmarks run: a home, a git identity and a tmux directory of their own, and nothing left behind.
+
+The product is started as a user starts it (`World.begin` is what `autoresearch run --detach` does), so that
+what is measured is what is shipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.run import RunSpec
+from autoresearch.lab import settings as project
+from autoresearch.lab.experiment import Experiment, begin
+from autoresearch.records.rundir import RunDir
+
+ROOT = Path(__file__).parents[2]
+MARK = "AUTORESEARCH_BENCH"
+TICKS = os.sysconf("SC_CLK_TCK")
+_UNWANTED = (
+    *("TMUX", "TMUX_PANE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PROMPT_COMMAND"),
+    *("CLAUDECODE", "AI_AGENT", "GEMINI_CLI", "QWEN_CODE", "OPENCODE", "CURSOR_AGENT", "AGENT"),
+)
+_UNWANTED_BEGINNINGS = ("AUTORESEARCH_", "GIT_", "XDG_", "CODEX_", "CLAUDE_CODE_", "OPENCODE_")
+_GITCONFIG = (
+    "[user]\n\tname = Bench\n\temail = bench@example.invalid\n[init]\n\tdefaultBranch = main\n"
+    "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+)
+
+
+@contextlib.contextmanager
+def isolated() -> Iterator[Path]:
+    """Run the block in an environment of its own; end by pid what it started, remove what it wrote."""
+    home = Path(tempfile.mkdtemp(prefix="ar-bench-"))  # short: a Unix socket's path has 107 bytes
+    before, tempdir, mark = dict(os.environ), tempfile.tempdir, uuid.uuid4().hex
+    for name in before:
+        if name in _UNWANTED or name.startswith(_UNWANTED_BEGINNINGS):
+            del os.environ[name]
+    (home / "gitconfig").write_text(_GITCONFIG)
+    (home / "tmp").mkdir()
+    os.environ |= {
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(home / "state"),
+        "GIT_CONFIG_GLOBAL": str(home / "gitconfig"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "TMUX_TMPDIR": str(home),
+        "AUTORESEARCH_TMUX_SOCKET": str(home / "ours.sock"),
+        "AUTORESEARCH_GPU_LEASES": str(home / "gpu"),
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(home / "tmp"),
+        MARK: mark,
+    }
+    tempfile.tempdir = str(home / "tmp")
+    try:
+        yield home
+    finally:
+        reap(f"{MARK}={mark}")
+        os.environ.clear()
+        os.environ.update(before)
+        tempfile.tempdir = tempdir
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def reap(entry: str) -> None:
+    """KILL every process that has this entry in its environment, by pid, until there is none."""
+    deadline = time.monotonic() + 20
+    while (found := processes_with(entry, "environ")) and time.monotonic() < deadline:
+        for pid in found:
+            kill(pid)
+        time.sleep(0.01)
+
+
+def processes_with(text: str, where: str) -> list[int]:
+    """Living processes with this text in their /proc file `where` (cmdline or environ), but not ourselves."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if text.encode() in Path(f"/proc/{name}/{where}").read_bytes() and not is_dead(int(name)):
+                    found.append(int(name))
+    return found
+
+
+def is_dead(pid: int) -> bool:
+    """Gone, or a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def kill(pid: int) -> None:
+    """KILL, gone or not."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def until(question: Callable[[], object], seconds: float = 60.0, pause: float = 0.005) -> None:
+    """Poll for a fact outside of what is measured; a bench that waits in vain is broken."""
+    deadline = time.monotonic() + seconds
+    while not question():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"it did not happen within {seconds} s")
+        time.sleep(pause)
+
+
+def cpu_ms(pid: int, *, children: bool = False) -> float:
+    """CPU time of a process, and of its children that it waited for; 0.0 where it is gone.
+
+    schedstat counts nanoseconds where stat counts ticks of 10 ms; it knows nothing of children.
+    """
+    try:
+        own = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
+        if not children:
+            return own
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return own + (int(fields[13]) + int(fields[14])) * 1000 / TICKS
+    except OSError:
+        return 0.0
+
+
+def memory_mb(pid: int, key: str = "Pss") -> float:
+    """Megabytes of a process by its smaps_rollup: `Pss` shares common pages out, `Rss` does not."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise LookupError(key)
+
+
+@dataclass(frozen=True)
+class Tmux:
+    """A private tmux server for the published way of doing things."""
+
+    socket: str
+
+    def __call__(self, *words: str) -> str:
+        done = subprocess.run(["tmux", "-S", self.socket, *words], capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def end(self) -> None:
+        """End the server, which is the bench's own."""
+        self("kill-server")
+
+
+@contextlib.contextmanager
+def private_tmux(home: Path) -> Iterator[Tmux]:
+    """A server of the block's own."""
+    server = Tmux(str(home / f"t{uuid.uuid4().hex[:6]}"))
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+BLUEPRINT = """# {name}
+
+## [exp_purpose]
+- description: {name}
+
+## [exp_codebase_dir]
+- dir: {repo}
+
+## [exp_venv_exe]
+- path: {python}
+
+## [exp_yaml_path]
+- path: NA
+
+## [exp_launch_command]
+```bash
+{command}
+```
+
+## [exp_result_dir]
+- dir: {results}
+
+## [exp_max_time]
+- time: 24 hours in all, 12 hours to the first step
+
+## Other Notes
+- trainer: verl
+- metric: task_pass_rate@1
+- direction: maximize
+"""
+
+
+@dataclass
+class World:
+    """A repository and the runs that are launched from it, in one place of the bench's own."""
+
+    place: Path
+    runs: list[RunSpec] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, place: Path, fill: Callable[[Path], None] | None = None) -> World:
+        """A repository with one commit; `fill` may put more files there first."""
+        repo = place / "repo"
+        repo.mkdir(parents=True)
+        (repo / "train.py").write_text("print('train')\n")
+        if fill:
+            fill(repo)
+        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
+            subprocess.run(["git", *words], cwd=repo, check=True, capture_output=True)
+        return cls(place)
+
+    @property
+    def repo(self) -> Path:
+        return self.place / "repo"
+
+    def blueprint(self, name: str, command: str) -> Path:
+        """A blueprint beside the repository that runs this command in it."""
+        path = self.place / f"{name}.md"
+        results = self.place / "results" / name
+        path.write_text(
+            BLUEPRINT.format(name=name, repo=self.repo, python=sys.executable, command=command, results=results)
+        )
+        return path
+
+    def begin(self, path: Path, **flags: str) -> RunSpec:
+        """What `autoresearch run --detach` does."""
+        settings = project.load(path.parent, environ=os.environ, flags=flags)
+        spec = begin(Experiment(path, settings, real_parts())).launched.spec
+        self.runs.append(spec)
+        return spec
+
+    def run(self, name: str, command: str, **flags: str) -> RunDir:
+        """Launch a command; its run directory."""
+        return RunDir(Path(self.begin(self.blueprint(name, command), **flags).run_dir))
+
+
+def runner_pid(rundir: RunDir) -> int:
+    """The pid that the Runner wrote down."""
+    until(rundir.runner.exists)
+    return int(json.loads(rundir.runner.read_bytes())["pid"])
+
+
+def ask_to_stop(rundir: RunDir) -> None:
+    """A stop request, put there as `autoresearch stop` puts it."""
+    temporary = rundir.path / ".stop.bench"
+    temporary.write_text(json.dumps({"how": "now", "reason": "the benchmark is over"}))
+    temporary.rename(rundir.stop)
+
+
+def end_run(rundir: RunDir) -> None:
+    """Stop a run and wait for the end of its Runner and its collector."""
+    pid = runner_pid(rundir)
+    ask_to_stop(rundir)
+    until(rundir.exit_record.exists)
+    until(lambda: is_dead(pid))
+
+
+def python(code: str, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """A Python process that runs this code and whose stdout is a pipe of lines."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    """The next line that a process prints."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
