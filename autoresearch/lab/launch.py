@@ -254,8 +254,3 @@ def _await_report(rundir: RunDir, spec: RunSpec, *, clock: Callable[[], float] =
         hint="a sandbox may end sessions with the command that made them; see `autoresearch doctor`",
         fix="autoresearch doctor",
     )
-
-
-def environment_left_behind(rundir: RunDir) -> None:
-    """Remove the trainer's environment if the Runner never came to read it: it may hold secrets."""
-    rundir.environment.unlink(missing_ok=True)

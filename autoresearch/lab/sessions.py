@@ -7,7 +7,7 @@ from pathlib import Path
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.parts import Parts
-from autoresearch.launchers.tmux import SessionInfo
+from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import spec_file
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, read_json

@@ -23,6 +23,7 @@ from autoresearch.records.rundir import RunDir
 from tests.bench import published
 from tests.bench.result import Result
 from tests.bench.yard import (
+    World,
     ask_to_stop,
     cpu_ms,
     end_run,
@@ -33,7 +34,6 @@ from tests.bench.yard import (
     python,
     runner_pid,
     until,
-    World,
 )
 
 RUNS = 200

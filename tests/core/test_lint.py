@@ -123,6 +123,14 @@ def test_scripts() -> None:
     assert [str(f).split(": ")[0] for f in findings] == ["run.sh:4", "run.sh:5"]
 
 
+def test_prose_in_prepare_is_told() -> None:
+    text = "## [exp_launch_command]\n- command: python x\n## Notes\n- prepare: make sure the data is there\n"
+    findings = lint_blueprint(parse_blueprint(text.encode(), "b.md"))
+    assert [(f.code, f.severity.value, f.line) for f in findings] == [("not_a_command", "warning", 3)]
+    text = text.replace("make sure the data is there", "make data")
+    assert lint_blueprint(parse_blueprint(text.encode(), "b.md")) == []
+
+
 def test_a_blueprint_is_linted_where_its_command_stands() -> None:
     text = (
         "## [exp_launch_command]\n- description: x\n- command:\n  ```\n  true\n  pkill x\n  ```\n"

@@ -256,3 +256,18 @@ def test_names_that_are_there(tmp_path: Path, name: str) -> None:
     r = resolve(tmp_path / name, environ=ENV)
     assert r.blueprint.slug.replace("-", "").isalnum()
     assert sorted(p.name for p in tmp_path.iterdir()) == [name]
+
+
+SHIPPED = sorted((Path(__file__).parents[2] / "blueprints").rglob("*.md"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
+def test_the_shipped_blueprints_hold_no_fault_of_their_own(path: Path) -> None:
+    """The quickstart can be run as it is; the examples lack nothing but the machine that they speak of."""
+    r = resolve(path, environ=ENV | {"SWANLAB_API_KEY": "x", "WANDB_API_KEY": "x"})
+    absent = {"missing_codebase", "missing_interpreter", "missing_recipe"}
+    assert set(codes(r)) <= (set() if path.stem == "quickstart" else absent)
+    if path.stem == "quickstart":
+        assert r.codebase == path.parents[1]
+        assert r.recipe_data["task"] == "sort"
+        assert str(r.result_dir).endswith("/auto_agent/exp_results/quickstart")

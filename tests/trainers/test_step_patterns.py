@@ -71,6 +71,10 @@ def test_the_kl_is_that_of_its_own_line() -> None:
     assert steps(raw) == [(b"1", None), (b"2", b"0.5"), (b"3", b"0.7")]
 
 
+def test_a_line_glued_to_the_next_lends_it_nothing() -> None:
+    assert steps(b"step:1 - timing_s/gen:1 step:2 - actor/lr:1 - actor/kl_loss:0.5\n") == [(b"2", b"0.5")]
+
+
 @pytest.mark.parametrize(
     ("raw", "wanted"),
     [
