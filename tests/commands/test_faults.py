@@ -68,7 +68,9 @@ def test_kill_9_of_the_command_while_it_launches(bench: Any, point: str, ending:
         bench.until(lambda: (run_dir / "collected.json").exists())
     settled(bench, entry, ending)
     assert not (run_dir / "environment").exists()
-    assert "hello" not in (run_dir / "run.log").read_text() if ending != "finished" and point != "launch.claimed" else True
+    assert (
+        "hello" not in (run_dir / "run.log").read_text() if ending != "finished" and point != "launch.claimed" else True
+    )
     again = bench.json("run", blueprint)
     assert again["ending"] == "finished"
 
@@ -118,6 +120,21 @@ def test_kill_9_of_the_runner(bench: Any) -> None:
     assert [r["ending"] for r in adopted["runs"]] == ["lost"]
     flag = settled(bench, payload, "lost")
     assert flag["returncode"] is None and flag["verdict"] == "crash"
+
+
+def test_the_foreground_command_notices_at_once_that_the_runner_was_killed(bench: Any) -> None:
+    process = bench.spawn("run", bench.blueprint("tree"), "--grace", "1s")
+    entry = bench.until(lambda: bench.json("status")["runs"])[0]
+    runner = bench.until(
+        lambda: (
+            json.loads((Path(entry["run_dir"]) / "runner.json").read_text()).get("trainer_pid")
+            and json.loads((Path(entry["run_dir"]) / "runner.json").read_text())
+        )
+    )
+    os.kill(runner["pid"], signal.SIGKILL)
+    assert process.wait(timeout=20) == 10  # long before its first report, which would come after 30 s
+    spec = json.loads((Path(entry["run_dir"]) / "spec.json").read_text())
+    settled(bench, spec, "lost")
 
 
 def test_kill_9_of_the_trainer(bench: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from pathlib import Path
 
@@ -58,6 +59,27 @@ def test_the_exit_record_wakes(tmp_path: Path, sight: str) -> None:
     run = run_dir(tmp_path / "a")
     with Watcher([run]) as watcher:
         threading.Timer(0.05, write_json, (run.exit_record, {"ending": "finished"})).start()
+        assert watcher.wait(20) == [run]
+
+
+def test_a_runner_that_dies_without_a_word_wakes(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "a")
+    with subprocess.Popen(["sleep", "600"]) as process:
+        write_json(run.runner, {"pid": process.pid})
+        with Watcher([run]) as watcher:
+            assert watcher.wait(0) == []
+            threading.Timer(0.05, process.kill).start()
+            assert watcher.wait(20) == [run]
+            assert watcher.wait(0) == []
+
+
+def test_a_run_is_watched_before_its_files_are_there(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    run = RunDir(tmp_path / "a")
+    with Watcher([run]) as watcher:
+        threading.Timer(0.05, emit, (run, "started")).start()
+        assert watcher.wait(20) == [run]
+        threading.Timer(0.05, emit, (run, "ended")).start()
         assert watcher.wait(20) == [run]
 
 
