@@ -11,7 +11,7 @@ import pytest
 
 from autoresearch.lab import watch
 from autoresearch.lab.watch import Watcher, wait_for_news
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records.rundir import RunDir, locked, write_json
 
 
 def run_dir(path: Path) -> RunDir:
@@ -94,11 +94,12 @@ def test_the_log_and_the_heartbeat_do_not_wake(tmp_path: Path, sight: str) -> No
 def test_waiting_for_news_skips_what_nobody_is_woken_for(tmp_path: Path, sight: str) -> None:
     run = run_dir(tmp_path / "a")
     emit(run, "started")
-    news, upto = wait_for_news(run, since=0, seconds=0)
-    assert news == [] and upto == 1
-    emit(run, "validation")
-    threading.Timer(0.05, emit, (run, "first_step")).start()
-    news, upto = wait_for_news(run, since=upto, seconds=20)
+    with locked(run.lock):  # it lives
+        news, upto = wait_for_news(run, since=0, seconds=0)
+        assert news == [] and upto == 1
+        emit(run, "validation")
+        threading.Timer(0.05, emit, (run, "first_step")).start()
+        news, upto = wait_for_news(run, since=upto, seconds=20)
     assert [e.event for e in news] == ["first_step"] and upto == 3
 
 
