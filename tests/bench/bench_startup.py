@@ -50,10 +50,11 @@ def run(repeats: int = 5) -> list[Result]:
         run_it = [sys.executable, str(theirs), "--name", "a", "--count", "2"]
         help_it = [sys.executable, str(theirs), "--help"]
         command = [sys.executable, str(ours)]
+        wait = ["wait", spec.run, "--for", "0s", "--json"]
         results = [
             _compare("`status --json`", [*command, "status", "--json"], run_it, repeats),
             _compare("`status RUN --json`", [*command, "status", spec.run, "--json"], run_it, repeats),
-            _compare("`wait RUN --for 0s --json`", [*command, "wait", spec.run, "--for", "0s", "--json"], run_it, repeats),
+            _compare("`wait RUN --for 0s --json`", [*command, *wait], run_it, repeats),
             _compare("`--help`", [*command, "--help"], help_it, repeats),
         ]
         _end(spec)

@@ -41,16 +41,22 @@ def _one(op: Any, value: Any) -> str:
     if op in (words.MAX_REPEAT, words.MIN_REPEAT, words.POSSESSIVE_REPEAT):
         return _repeat(*value)
     if op is words.SUBPATTERN:
-        return f"({_sequence(value[3])})"
+        return _group(value[3])
     if op is words.ATOMIC_GROUP:
-        return f"({_sequence(value)})"
+        return _group(value)
     if op is words.BRANCH:
-        return "(" + "|".join(_sequence(branch) for branch in value[1]) + ")"
+        branches = [_sequence(branch) for branch in value[1]]
+        return f"({'|'.join(branches)})" if any(branches) else ""
     if op is words.AT:
         return "\\b" if value is words.AT_BOUNDARY else ""
     if op in (words.ASSERT, words.ASSERT_NOT):
         return ""
     raise NotImplementedError(str(op))
+
+
+def _group(items: Any) -> str:
+    inside = _sequence(items)
+    return f"({inside})" if inside else ""
 
 
 def _literal(code: int) -> str:

@@ -14,7 +14,23 @@ BLOCK_STEPS = 300
 _RAY = "\x1b[36m(TaskRunner pid=12420)\x1b[0m "
 _WORKER = "\x1b[36m(WorkerDict pid=13077)\x1b[0m "
 _GROUPS = ("actor", "critic", "perf", "response_length", "prompt_length", "timing_s", "timing_per_token_ms", "training")
-_WORDS = "the answer is so we first compute then add both sides and check that it holds because of step two".split()
+_WORDS = (
+    "the",
+    "answer",
+    "is",
+    "so",
+    "we",
+    "compute",
+    "then",
+    "add",
+    "both",
+    "sides",
+    "and",
+    "check",
+    "that",
+    "step",
+    "two",
+)
 
 
 def block(steps: int = BLOCK_STEPS) -> bytes:
@@ -35,22 +51,25 @@ def _verl(dice: random.Random, step: int) -> str:
     for number in range(1, 21):
         lines.append(f"{_WORKER}\r{_bar('Processed prompts', number * 12, 256)}")
     lines.append("\n")
-    lines += [
-        f"{_WORKER}INFO 11-21 07:{dice.randrange(60):02d}:{dice.randrange(60):02d} [loggers.py:118] Engine 000: Avg prompt "
-        f"throughput: {dice.uniform(100, 9000):.1f} tokens/s, Avg generation throughput: {dice.uniform(100, 9000):.1f} "
-        f"tokens/s, Running: {dice.randrange(256)} reqs, Waiting: {dice.randrange(64)} reqs, GPU KV cache usage: "
-        f"{dice.uniform(0, 99):.1f}%\n"
-        for _ in range(6)
-    ]
+    lines += [_engine(dice) for _ in range(6)]
     lines.append(f"{_WORKER}[prompt] {_talk(dice, 90)}\n{_WORKER}[response] {_talk(dice, 220)}\n{_WORKER}[score] 0.0\n")
     if step % 20 == 0:
         lines.append(f"{_RAY}test_gen_batch meta info: {{'eos_token_id': 151645, 'do_sample': False}}\n")
         lines.append(f"{_RAY}validation generation end\n")
         lines.append(f"{_RAY}(\"Final validation metrics: {{'val-core/openai/gsm8k/acc/mean@1': \"\n")
     if step % 50 == 0:
-        lines.append(f"{_WORKER}/opt/venv/lib/python3.11/site-packages/torch/utils/checkpoint.py:87: UserWarning: None\n")
+        lines.append(f"{_WORKER}/opt/venv/lib/python3.11/site-packages/torch/utils/checkpoint.py:87: UserWarning\n")
     lines.append(f"{_RAY}step:{step} - {_pairs(dice, step)}\n")
     return "".join(lines)
+
+
+def _engine(dice: random.Random) -> str:
+    return (
+        f"{_WORKER}INFO 11-21 07:{dice.randrange(60):02d}:{dice.randrange(60):02d} [loggers.py:118] Engine 000: "
+        f"Avg prompt throughput: {dice.uniform(100, 9000):.1f} tokens/s, Avg generation throughput: "
+        f"{dice.uniform(100, 9000):.1f} tokens/s, Running: {dice.randrange(256)} reqs, Waiting: "
+        f"{dice.randrange(64)} reqs, GPU KV cache usage: {dice.uniform(0, 99):.1f}%\n"
+    )
 
 
 def _pairs(dice: random.Random, step: int) -> str:
@@ -69,14 +88,15 @@ def _trl(dice: random.Random, step: int, steps: int) -> str:
     names = ["loss", "grad_norm", "learning_rate", "num_tokens", "completions/mean_length", "completions/max_length"]
     names += ["rewards/accuracy/mean", "rewards/format/std", "reward", "reward_std", "kl", "entropy", "step_time"]
     values = ", ".join(f"'{name}': '{dice.uniform(0, 9):.4g}'" for name in names)
-    table = "".join(f"│ {_talk(dice, 12):<80.80} │ {_talk(dice, 25):<120.120} │ {dice.random():4.2f} │\n" for _ in range(6))
-    return f"{bars}\r{' ' * 90}\r{{{values}, 'epoch': '{step / steps:.4g}'}}\n{table}"
+    rows = (f"│ {_talk(dice, 12):<80.80} │ {_talk(dice, 25):<120.120} │ {dice.random():4.2f} │\n" for _ in range(6))
+    return f"{bars}\r{' ' * 90}\r{{{values}, 'epoch': '{step / steps:.4g}'}}\n{''.join(rows)}"
 
 
 def _bar(name: str, done: int, total: int) -> str:
     full = min(10, 10 * done // total)
     head = f"{name}: " if name else ""
-    return f"{head}{100 * done // total:3d}%|{'█' * full}{' ' * (10 - full)}| {done}/{total} [00:41<{done % 60:02d}:12,  1.07s/it]"
+    bar = "█" * full + " " * (10 - full)
+    return f"{head}{100 * done // total:3d}%|{bar}| {done}/{total} [00:41<{done % 60:02d}:12,  1.07s/it]"
 
 
 def _talk(dice: random.Random, words: int) -> str:
