@@ -74,9 +74,7 @@ class Reaper:
     """Finds and ends, by pid, the processes that a test started or that carry one of its run ids."""
 
     mark: str
-    runs: set[str] = field(
-        default_factory=set
-    )  # run ids; those in a spec.json of the test are added at its end
+    runs: set[str] = field(default_factory=set)  # run ids; those in a spec.json of the test are added at its end
 
     def find(self) -> list[Left]:
         """All that lives now, tmux servers included."""
@@ -136,9 +134,7 @@ def _state(pid: int) -> tuple[str, str] | None:
 def _carrier(pid: int, wanted: set[str]) -> Left | None:
     try:
         environ = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-        command = (
-            Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
-        )
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
     except OSError:  # it is gone, or another user's
         return None
     state = _state(pid)
@@ -171,15 +167,18 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def reaper(clean_environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reaper]:
+def reaper(
+    clean_environment: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Reaper]:
     """Ends what the test left; fails it if that was more than tmux servers with dead panes in them."""
+    place = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else clean_environment
     reaper = Reaper(mark=uuid.uuid4().hex)
     monkeypatch.setenv(MARK, reaper.mark)
     before = _started[0]
     yield reaper
     if _started[0] == before:
         return
-    reaper.runs |= {run for spec in tmp_path.rglob("spec.json") if (run := _run_of(spec))}
+    reaper.runs |= {run for spec in place.rglob("spec.json") if (run := _run_of(spec))}
     left = reaper.left()
     reaper.sweep()
     reaper.end_servers()

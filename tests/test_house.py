@@ -61,9 +61,7 @@ _PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}
 _WORLD = {"http", "random", "secrets", "select", "socket", "time", "urllib", "uuid"}
 IMPURE = _FILES | _PROCESSES | _WORLD
 PURE_PATHS = {"PurePath", "PurePosixPath"}
-FORBIDDEN_WORDS = re.compile(
-    r"(manager|handler|processor|helper|util|utilitie|engine|service)s?", re.IGNORECASE
-)
+FORBIDDEN_WORDS = re.compile(r"(manager|handler|processor|helper|util|utilitie|engine|service)s?", re.IGNORECASE)
 WORKPLACE = re.compile(r"(?<!\w)/w" + r"ork/(main|wt|shared|steering|contract|\.library|\.mirror)")
 MOST_LINES = 500
 MOST_LINES_ALONE = 800
@@ -211,14 +209,8 @@ def only_the_front_prints(sources: Sequence[Source]) -> list[str]:
         if source.room in FRONT:
             continue
         for node in ast.walk(source.tree):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in ("print", "input")
-            ):
-                faults.append(
-                    f"{source.path}:{node.lineno}: only commands/ talks to people, not {node.func.id}()"
-                )
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "input"):
+                faults.append(f"{source.path}:{node.lineno}: only commands/ talks to people, not {node.func.id}()")
             if isinstance(node, ast.Attribute) and ast.unparse(node) in (
                 "sys.stdout",
                 "sys.stderr",
@@ -242,9 +234,7 @@ def core_is_pure(sources: Sequence[Source]) -> list[str]:
             if found.top in IMPURE or a_path:
                 faults.append(f"{source.path}:{found.line}: core must not import {found.module}")
             elif found.top not in sys.stdlib_module_names | {PACKAGE}:
-                faults.append(
-                    f"{source.path}:{found.line}: core must not import {found.module}, an outside library"
-                )
+                faults.append(f"{source.path}:{found.line}: core must not import {found.module}, an outside library")
         for node in ast.walk(source.tree):
             if not isinstance(node, ast.Call):
                 continue
@@ -268,9 +258,7 @@ def one_owner_each(sources: Sequence[Source]) -> list[str]:
                 if not (source.path == owner or (owner.endswith("/") and source.path.startswith(owner))):
                     faults.append(f"{source.path}:{found.line}: {found.top} belongs to {owner}")
             if found.top in HEAVY and not found.lazy:
-                faults.append(
-                    f"{source.path}:{found.line}: {found.top} is heavy; import it inside a function"
-                )
+                faults.append(f"{source.path}:{found.line}: {found.top} is heavy; import it inside a function")
     shared = {library: paths for library, paths in users.items() if len(paths) > 1}
     return faults + [f"{library} has several owners: {', '.join(sorted(p))}" for library, p in shared.items()]
 
@@ -291,9 +279,7 @@ def _is_broad(node: ast.ExceptHandler) -> bool:
     kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
     names = {"" if kind is None else ast.unparse(kind).rpartition(".")[2] for kind in kinds}
     last = node.body[-1]
-    return bool(names & {"", "Exception", "BaseException"}) and not (
-        isinstance(last, ast.Raise) and last.exc is None
-    )
+    return bool(names & {"", "Exception", "BaseException"}) and not (isinstance(last, ast.Raise) and last.exc is None)
 
 
 def no_empty_words(sources: Sequence[Source]) -> list[str]:
@@ -373,9 +359,7 @@ def test_the_house(rule: Rule, package: list[Source]) -> None:
 def test_nothing_that_is_shipped_names_the_workplace() -> None:
     kinds = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".j2", ".txt", ".tsv", ".json", ""}
     skipped = {".git", ".venv", "venv", "build", "dist", "node_modules"}
-    folders = [
-        p for p in ROOT.iterdir() if p.is_dir() and p.name not in skipped and not p.name.endswith("_cache")
-    ]
+    folders = [p for p in ROOT.iterdir() if p.is_dir() and p.name not in skipped and not p.name.endswith("_cache")]
     paths = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
     paths += [p for p in ROOT.iterdir() if p.is_file()]
     texts = [p for p in paths if p.suffix in kinds and p.stat().st_size < 1 << 20 and p.name != ".git"]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from autoresearch.commands.run import show_outcome
+from autoresearch.commands.outcome import show_outcome
 from autoresearch.commands.wiring import parts as real_parts
 
 

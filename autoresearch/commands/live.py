@@ -10,7 +10,7 @@ from autoresearch.commands import output
 from autoresearch.core.cadence import nap
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.lab.adopt import adopt
-from autoresearch.lab.collect import Outcome
+from autoresearch.lab.outcome import Outcome
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.standing import Standing, standing
 from autoresearch.lab.watch import WAKING, Watcher
@@ -114,7 +114,7 @@ def panel(follower: Follower, now: Standing, pause: float) -> RenderableType:
     grid.add_row("run", spec.run, now.state.value)
     step = now.last_step
     kl = next((v for k, v in step.metrics.items() if "kl_loss" in k or k == "kl"), None) if step else None
-    grid.add_row("step", str(step.step) if step else "none yet", f"KL {output.number(kl)}")
+    grid.add_row("step", str(step.step) if step and step.step >= 0 else "none yet", f"KL {output.number(kl)}")
     if spec.objective:
         last = follower.history[-1][1] if follower.history else None
         grid.add_row(spec.objective.metric, output.number(last), sparkline([v for _, v in follower.history]))
@@ -139,7 +139,7 @@ def sparkline(values: list[float], width: int = 32) -> str:
 
 def report_line(follower: Follower, now: Standing, pause: float) -> str:
     """One line for logs and agents."""
-    step = f"step {now.last_step.step}" if now.last_step else "no step yet"
+    step = f"step {now.last_step.step}" if now.last_step and now.last_step.step >= 0 else "no step number yet"
     metric = ""
     if follower.spec.objective and follower.history:
         metric = f", {follower.spec.objective.metric} {output.number(follower.history[-1][1])}"
@@ -152,11 +152,12 @@ def report_line(follower: Follower, now: Standing, pause: float) -> str:
 def event_line(event: Event) -> str:
     """An event as one line."""
     text = event.get("text")
-    fields = text or ", ".join(
+    fields = ", ".join(
         f"{k} {output.number(v) if isinstance(v, float) else v}" for k, v in event.fields.items() if v not in (None, "")
     )
     stamp = "" if event.s is None else f"[{output.duration(event.s)}] "
-    return f"{stamp}{event.event.replace('_', ' ')}{': ' + fields if fields else ''}"[:300]
+    words = text or f"{event.event.replace('_', ' ')}{': ' + fields if fields else ''}"
+    return f"{stamp}{words}"[:300]
 
 
 def log_path(rundir: RunDir) -> Path:

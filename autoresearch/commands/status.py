@@ -29,7 +29,7 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
     spec = sessions.spec_of(rundir)
     state, outcome = adopt(rundir, parts)
     if outcome is not None:
-        from autoresearch.commands.run import show_outcome
+        from autoresearch.commands.outcome import show_outcome
 
         show_outcome("status", outcome, rundir, as_json=as_json)
         return 0

@@ -23,7 +23,7 @@ def stop(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """End a run: its whole process tree, TERM, grace, KILL; then its records are written."""
-    from autoresearch.commands.run import show_outcome
+    from autoresearch.commands.outcome import show_outcome
     from autoresearch.lab import sessions
     from autoresearch.lab.adopt import adopt
     from autoresearch.lab.watch import Watcher

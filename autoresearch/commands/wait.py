@@ -44,7 +44,7 @@ def wait(
         news, upto = [], start
     state, outcome = adopt(rundir, parts)
     if outcome is not None:
-        from autoresearch.commands.run import show_outcome
+        from autoresearch.commands.outcome import show_outcome
 
         show_outcome("wait", outcome, rundir, as_json=as_json)
         return 1 if as_exit_code else 0

@@ -215,7 +215,7 @@ class _Reading:
 
     def _text(self, key: str) -> str:
         value = self.found.get(key)
-        return value.text if value and not means_nothing(value.text) else ""
+        return value.text if value and not (key in _PATHS and means_nothing(value.text)) else ""
 
     def blueprint(self) -> Blueprint:
         venv = self._text("exp_venv_exe")

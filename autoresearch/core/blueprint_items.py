@@ -49,7 +49,8 @@ _VALUE_WORDS = {
 _BULLET = re.compile(r"^(?P<indent>\s*)(?:[-*+•]|\d{1,2}[.)、])(?:\s+|$)(?P<rest>.*)$")
 _LABEL = re.compile(
     r"^(?P<mark>\*\*|__|`)?(?P<label>[^\W\d][\w ./-]{0,59}?)(?: ?\d{1,2})? {0,3}"
-    r"(?:[(（][^()（）]{0,80}[)）] {0,3})?(?:\*\*|__|`)? {0,3}[:：](?!//)(?(mark)(?:\*\*|__)?)\s*(?P<rest>.*)$"
+    r"(?:[(（][^()（）]{0,80}[)）] {0,3})?(?:\*\*|__|`)? {0,3}[:：](?!//)"
+    r"(?(mark)(?:\*\*|__)?)\s*(?P<rest>.*)$"
 )
 
 
@@ -195,4 +196,5 @@ def label_of(text: str) -> tuple[str, str]:
 
 
 def with_role(found: Sequence[Item], *roles: Role) -> Iterator[Item]:
+    """The items that have one of these roles, in order."""
     return (item for item in found if item.role in roles)

@@ -6,29 +6,16 @@ never run: what a `### Preparatory Work` heading describes stays with the reader
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.blueprint_text import Line, Section, error, warning
+from autoresearch.core.blueprint_note_entries import LISTS, TEXTS, note_values, scalar
+from autoresearch.core.blueprint_text import Section, error
 from autoresearch.core.finding import Finding
 from autoresearch.core.trainer import Source, SourceFormat
 
-TEXTS = ("trainer", "metric", "direction", "slug", "first_step", "keep_children")
-LISTS = ("prepare", "cleanup", "env", "requires_env", "include", "source")
-_ALIASES = {
-    "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
-    "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
-    "framework": "trainer", "includes": "include",
-}  # fmt: skip
 _DECLARED_FIRST = -100  # what a blueprint names is believed before what a trainer is known to write
-_ITEM = re.compile(
-    r"^(?P<indent>\s*)(?:[-*+•]\s+)?(?:\*\*|`)?(?P<key>[A-Za-z][A-Za-z_ -]{1,20}?)(?:\*\*|`)?\s?"
-    r"(?:：|:(?:\*\*)?(?=\s|$))\s*(?P<rest>.*)$"
-)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -51,21 +38,10 @@ class Notes:
     text: str = ""
 
 
-@dataclass(slots=True)
-class _Entry:
-    key: str
-    line: int
-    first: str
-    more: list[Line] = field(default_factory=list)
-
-
 def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Notes, list[Finding]]:
     """The notes of all notes sections; `prose` is their text as it stands."""
     findings: list[Finding] = []
-    entries = [e for s in sections for e in _entries(s, name, findings)]
-    values: dict[str, list[tuple[int, str]]] = {}
-    for entry in entries:
-        values.setdefault(entry.key, []).extend(_values(entry))
+    values = note_values(sections, name, findings)
     texts = {key: _single(key, values.get(key, []), name, findings) for key in TEXTS}
     lists = {key: _strings(key, values.get(key, [])) for key in LISTS}
     return Notes(
@@ -83,142 +59,6 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         source=tuple(_source(text, n) for n, (_, text) in enumerate(lists["source"])),
         text=prose,
     ), findings
-
-
-def _entries(section: Section, name: str, findings: list[Finding]) -> list[_Entry]:
-    """Declared keys of a section: items outside code, and fenced yaml that holds our keys."""
-    found: list[_Entry] = []
-    blocks: dict[int, list[Line]] = {}
-    current: tuple[_Entry, int] | None = None
-    for line in section.body:
-        if line.block and current and (line.indent > current[1] or not (current[0].first or current[0].more)):
-            current[0].more.append(line)
-        elif line.block:
-            blocks.setdefault(line.block, []).append(line)
-        else:
-            current = _prose_line(line, current, found, name, findings)
-    for block in blocks.values():
-        if block[0].info in ("yaml", "yml"):
-            found += _yaml_entries(block, name, findings)
-    return found
-
-
-def _prose_line(
-    line: Line, current: tuple[_Entry, int] | None, found: list[_Entry], name: str, findings: list[Finding]
-) -> tuple[_Entry, int] | None:
-    """Put one line of prose where it belongs: a new entry, the one before, or nowhere."""
-    written = (current[0].more[-1].text if current[0].more else current[0].first) if current else ""
-    if current and (line.indent > current[1] or written.endswith("\\")):
-        current[0].more.append(line)
-        return current
-    if not line.text.strip():
-        return current
-    if match := _ITEM.match(line.text):
-        key = _key(match["key"])
-        if key:
-            found.append(_Entry(key, line.no, (match["rest"] or "").strip()))
-            return found[-1], line.indent
-        _suspect(match["key"], line.no, name, findings)
-    return None
-
-
-def _yaml_entries(block: Sequence[Line], name: str, findings: list[Finding]) -> list[_Entry]:
-    """The entries of a fenced yaml block; [] where it is an excerpt of something else."""
-    found: list[_Entry] = []
-    strange: list[tuple[str, int]] = []
-    current: _Entry | None = None
-    for line in block:
-        if re.match(r"\s*(?:#|$)", line.text) and not (current and current.first.startswith("|")):
-            continue
-        match = re.match(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$", line.text)
-        if match is None:
-            if current is not None:
-                current.more.append(Line(line.no, line.text, len(line.text) - len(line.text.lstrip())))
-            continue
-        current = _Entry(_key(match["key"]), line.no, (match["rest"] or "").strip())
-        if current.key:
-            found.append(current)
-        else:
-            strange.append((match["key"], line.no))
-    nested = any(e.key in TEXTS and not e.first and e.more for e in found)
-    if nested or not found:
-        return []
-    for key, no in strange:
-        message = f"{key!r} is not a key that the notes know; it is ignored"
-        findings.append(warning(name, no, "unknown_note", message, f"known: {', '.join((*TEXTS, *LISTS))}"))
-    return found
-
-
-def _key(word: str) -> str:
-    key = re.sub(r"[ -]+", "_", word.strip().lower())
-    key = _ALIASES.get(key, key)
-    return key if key in TEXTS or key in LISTS else ""
-
-
-def _suspect(word: str, line: int, name: str, findings: list[Finding]) -> None:
-    """A key that is nearly one of ours is told; any other word is prose."""
-    key = re.sub(r"[ -]+", "_", word.strip().lower())
-    close = difflib.get_close_matches(key, (*TEXTS, *LISTS), n=1, cutoff=0.82)
-    if close and key not in ("sources", "notes"):
-        message = f"{word!r} is taken as prose, not as a key"
-        findings.append(warning(name, line, "unknown_note", message, f"did you mean `{close[0]}:`?"))
-
-
-def _values(entry: _Entry) -> list[tuple[int, str]]:
-    """The values of one entry: its line, its list items, or its block, each with its line."""
-    code = [n for n in entry.more if n.block]
-    if code:
-        return [(code[0].no, "\n".join(n.text for n in code).strip("\n"))]
-    more = entry.more
-    while more and not more[-1].text.strip():
-        more = more[:-1]
-    first = entry.first
-    if first in ("|", "|-", ">", ">-"):
-        return [(entry.line, textwrap.dedent("\n".join(n.text for n in more)).strip("\n"))]
-    if first.startswith("[") and first.endswith("]") and entry.key in LISTS:
-        return [(entry.line, _scalar(part)) for part in _comma(first[1:-1]) if part.strip()]
-    if first.startswith("{") and first.endswith("}") and entry.key == "env":
-        return [(entry.line, part.strip()) for part in _comma(first[1:-1]) if part.strip()]
-    if not first:
-        return _list_items(entry, more)
-    text = first if not more else textwrap.dedent("\n".join(n.text for n in more))
-    return [(entry.line, _scalar(first) if not more else f"{first}\n{text}".strip())]
-
-
-def _list_items(entry: _Entry, more: Sequence[Line]) -> list[tuple[int, str]]:
-    """`- a` lines one below the other; a deeper line continues the item; without bullets, one text."""
-    bullets = [n for n in more if re.match(r"\s*[-*+]\s+\S", n.text)]
-    if not bullets:
-        if entry.key == "env":
-            return [(n.no, n.text.strip()) for n in more if n.text.strip()]
-        text = textwrap.dedent("\n".join(n.text for n in more)).strip("\n")
-        return [(entry.line, _scalar(text))] if text else []
-    margin = min(n.indent for n in bullets)
-    found: list[tuple[int, str]] = []
-    for line in more:
-        bullet = re.match(r"\s*[-*+]\s+(.*)$", line.text)
-        if bullet and line.indent <= margin:
-            found.append((line.no, bullet[1].strip()))
-        elif found and line.text.strip():
-            found[-1] = (found[-1][0], f"{found[-1][1]}\n{line.text.strip()}")
-    return [(no, _scalar(text)) for no, text in found]
-
-
-def _comma(text: str) -> list[str]:
-    return re.findall(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^,\"']|[\"'])+", text)
-
-
-def _scalar(text: str) -> str:
-    """A YAML scalar: quotes off, a trailing ` # comment` off where it is not quoted."""
-    text = text.strip()
-    if text[:1] == '"' and text[-1:] == '"' and len(text) > 1:
-        try:
-            return str(json.loads(text))
-        except ValueError:
-            return text[1:-1]
-    if text[:1] in "'`" and text[-1:] == text[:1] and len(text) > 1 and text[0] not in text[1:-1]:
-        return text[1:-1]
-    return text
 
 
 def _single(key: str, values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) -> str:
@@ -255,7 +95,7 @@ def _env(values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) 
                 message = f"env: {line.strip()[:60]!r} is not NAME=value"
                 findings.append(error(name, no, "bad_env", message, "a name is letters, digits and _"))
             else:
-                env[key] = _scalar(value)
+                env[key] = scalar(value)
     return env
 
 
@@ -276,9 +116,7 @@ def _at(key: str, values: Mapping[str, list[tuple[int, str]]]) -> int:
     return values[key][0][0] if values.get(key) else 0
 
 
-def _direction(
-    text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]
-) -> str:
+def _direction(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
     word = text.lower().strip("`\"'. ")
     if not word:
         return ""
@@ -293,18 +131,14 @@ def _direction(
     return ""
 
 
-def _first_step(
-    text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]
-) -> str:
+def _first_step(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
     word = text.lower().strip("`\"'. ")
     if word in ("", "any", "step", "metric", "auto"):
         return ""
     if word in ("kl", "kl_loss", "kl loss"):
         return "kl"
     message = f"first_step: {text[:60]!r} is neither kl nor any"
-    findings.append(
-        error(name, _at("first_step", values), "bad_note", message, "limits go to [exp_max_time]")
-    )
+    findings.append(error(name, _at("first_step", values), "bad_note", message, "limits go to [exp_max_time]"))
     return ""
 
 
@@ -324,7 +158,5 @@ def _source(text: str, n: int) -> Source:
     kinds = {kind.value: kind for kind in SourceFormat}
     given = kinds.get(word.lower().rstrip(":"))
     path = (rest if given else text).strip().strip("`\"'")
-    kind = given or (
-        SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES
-    )
+    kind = given or (SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES)
     return Source(kind, path, _DECLARED_FIRST + n)

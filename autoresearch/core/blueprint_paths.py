@@ -28,7 +28,7 @@ def path_in(items: Sequence[Item]) -> Value | None:
     """The path of a section; None where nothing in it is one."""
     for item in with_role(items, Role.VALUE):
         if value := _typed_path(item):
-            return _unless_prose(value)
+            return value
     contents = [v for i in with_role(items, Role.CONTENT) if (v := _typed_path(i)) is not None]
     for value in [*(v for v in contents if looks_like_path(v.text) or means_nothing(v.text)), *contents]:
         if looks_like_path(value.text) or means_nothing(value.text) or not re.search(r"\s", value.text):
@@ -58,7 +58,8 @@ def _typed_path(item: Item) -> Value | None:
         return _block_path(item.code[0])
     for no, text in item.prose:
         if text.strip():
-            return _cleaned(text, no)
+            value = _cleaned(text, no)
+            return _unless_prose(value) if value and text.strip()[0] not in "`\"'*" else value
     return None
 
 

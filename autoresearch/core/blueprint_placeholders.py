@@ -67,7 +67,7 @@ def unreplaced(
                 findings.append(warning(name, no, "placeholder", message))
                 continue
             findings.append(_found(name, no, hole, "write the value itself; no shell reads this text"))
-    return findings + _in_shell(name, found.get("exp_launch_command"), notes) + _in_notes(name, sections)
+    return findings + _in_shell(name, found.get("exp_launch_command"), notes) + _in_notes(name, sections, defined)
 
 
 def _holes(section: Section) -> Iterator[tuple[int, str]]:
@@ -104,11 +104,10 @@ def _assigned(command: str) -> list[str]:
     )
 
 
-def _in_notes(name: str, sections: Mapping[str, Section]) -> list[Finding]:
+def _in_notes(name: str, sections: Mapping[str, Section], defined: set[str]) -> list[Finding]:
     section = sections.get("notes")
     if section is None:
         return []
-    defined = {m[1].lower() for n in section.body for m in _DEFINED.finditer(n.text)}
     return [
         _found(name, no, hole, "write the value itself")
         for no, hole in _holes(section)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoresearch.core.blueprint import RESULT_ROOT
-from autoresearch.core.blueprint_notes import LISTS, TEXTS
+from autoresearch.core.blueprint_note_entries import LISTS, TEXTS
 from autoresearch.core.durations import spoken
 from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S
 
@@ -41,7 +41,6 @@ EXAMPLE = """\
 - time: 12 hours in all, 40 minutes to the first step
 
 ## Other Notes
-- trainer: agentjet
 - metric: task_pass_rate@1
 - direction: maximize
 - requires_env: SWANLAB_API_KEY
@@ -62,7 +61,7 @@ _SECTIONS: tuple[tuple[str, str, str, str], ...] = (
     ),
 )
 _NOTES = {
-    "trainer": "agentjet, agentjet_swarm, verl, nemo_rl, slime, trl, openrlhf, tinygrpo or generic",
+    "trainer": "the framework, such as verl or tinygrpo; left out, it is told from the command",
     "metric": "the metric that is pursued, as the trainer names it",
     "direction": "maximize or minimize",
     "slug": "the short name for branch, session and directories",

@@ -92,10 +92,12 @@ class Document:
 
 
 def error(name: str, line: int, code: str, message: str, hint: str = "") -> Finding:
+    """A finding that stops a run; line 0 is the file as a whole."""
     return Finding(Severity.ERROR, code, message, hint, name, line)
 
 
 def warning(name: str, line: int, code: str, message: str, hint: str = "") -> Finding:
+    """A finding that is shown and recorded."""
     return Finding(Severity.WARNING, code, message, hint, name, line)
 
 
@@ -121,7 +123,7 @@ def _unreadable(data: bytes, name: str) -> Finding | None:
         what = f"byte {bad.start} (0x{data[bad.start]:02x}) is not UTF-8"
         kind = "the blueprint is a binary file" if b"\0" in data else "the blueprint is not UTF-8 text"
         return error(name, line, "not_utf8", f"{kind}: {what}", "save it as UTF-8")
-    control = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text)
+    control = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)", text)
     if control:
         line = text.count("\n", 0, control.start()) + 1
         what = f"the blueprint is not plain text: it holds the control character 0x{ord(control.group()):02x}"
@@ -237,7 +239,8 @@ def _opens(
     title = _plain(heading["text"] if heading else line.text)
     titled = _NOTES_TITLE.match(title)
     numbered = re.match(r"\s{0,3}(?:\*\*)?\d{1,2}\s*[.)、．]", line.text) or line.text.startswith("**")
-    if titled and current and (heading or (numbered and not hashed)) and level <= max(current.level, 2):
+    below = level <= max(current.level, 2) if current else level == 2  # `# Notes on X` at the top is a title
+    if titled and below and (heading or (numbered and not hashed)):
         rest = titled["rest"].lstrip(" :：*_")
         return Section(NOTES, line.no, title, rest, level)
     if heading and current and _ends(level, current):

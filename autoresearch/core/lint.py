@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from autoresearch.core.blueprint import Blueprint
+from autoresearch.core.blueprint_command import looks_like_command
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.shell_words import SHELLS, Simple, simple_commands
 
@@ -29,6 +30,10 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
     )
     notes = blueprint.lines.get("notes", 0)
     for command in (*blueprint.notes.prepare, *blueprint.notes.cleanup):
+        if "\n" not in command and not looks_like_command(command):
+            message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
+            hint = "write `- note:` in front of what is meant for readers"
+            findings.append(_finding(Severity.WARNING, "not_a_command", message, hint, blueprint.name, notes))
         findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in _DEADLY]
     return findings + list(_relative(blueprint))
 

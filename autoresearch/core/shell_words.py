@@ -40,7 +40,10 @@ class Simple:
         while words:
             head = words[0].rsplit("/", 1)[-1]
             if head == "timeout":
-                words = [w for w in words[1:] if not w.startswith("-")][1:]
+                words.pop(0)
+                while words and words[0].startswith("-"):  # -s and -k take a value
+                    words = words[2 if words[0] in ("-s", "-k") else 1 :]
+                words = words[1:]  # the duration
             elif head in _WRAPPERS:
                 words.pop(0)
                 while words and words[0].startswith("-"):

@@ -9,15 +9,13 @@ from pathlib import Path
 
 from autoresearch.core.ending import Ending
 from autoresearch.core.run import RunState
-from autoresearch.lab.collect import Outcome, collect
-from autoresearch.lab.launch import environment_left_behind
+from autoresearch.lab.outcome import Outcome, load
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.sweep import SWEEP_S, sweep
 from autoresearch.records import events, exit_record
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
-from autoresearch.records.rundir import RunDir, locked, read_json
+from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
 from autoresearch.records.spec_file import read as read_spec
 
 
@@ -34,8 +32,9 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
     """Every run that has no finished records yet."""
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
-        if not rundir.spec.exists():
-            parts.index.discard_live(entry.run)  # its directory was removed: there is nothing left to record
+        if not rundir.spec.exists():  # never begun, or its directory was removed: there is nothing to record
+            if parts.clock() - entry.created > STARTING_S:
+                parts.index.discard_live(entry.run)
             continue
         yield Adopted(entry, *adopt(rundir, parts))
 
@@ -46,9 +45,16 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     if state is RunState.DEAD:
         bury(rundir)
         state = rundir.state()
-    if state is RunState.ENDED:
-        return state, collect(rundir, parts.index)
-    return state, None
+    if state is not RunState.ENDED:
+        return state, None
+    outcome = load(rundir)
+    if outcome is not None:
+        parts.index.discard_live(outcome.spec.run)  # a kill may have come just before this
+    else:
+        from autoresearch.lab.collect import collect  # imports all that measuring needs
+
+        outcome = collect(rundir, parts.index)
+    return state, outcome
 
 
 def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
@@ -56,13 +62,15 @@ def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
 
     Holding the Runner's own lock proves that none lives and keeps a late one from starting.
     """
+    from autoresearch.lab.sweep import SWEEP_S, sweep
+
     with locked(rundir.lock, blocking=False) as alone:
         if not alone or rundir.exit_record.exists():
             return
         spec = read_spec(rundir)
         identity = read_json(rundir.runner)
         killed = sweep(spec.run, grace_s=min(spec.limits.grace_s, SWEEP_S))
-        environment_left_behind(rundir)
+        rundir.environment.unlink(missing_ok=True)  # the Runner never came to read it: it may hold secrets
         failpoint("adopt.swept")
         now = clock()
         if identity is None:
@@ -72,7 +80,8 @@ def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
             )
         else:
             ending = Ending.LOST
-            reason = f"the Runner (pid {identity.get('pid')}) died without an exit record; {killed} processes of the run were ended"
+            who = f"the Runner (pid {identity.get('pid')})"
+            reason = f"{who} died without an exit record; {killed} processes of the run were ended"
         last = _last_sign(rundir, spec.created)
         seen = _first_step(rundir)
         events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)

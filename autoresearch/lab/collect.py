@@ -8,16 +8,16 @@ them is mended by running it again.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import Ending, Verdict, lone_verdict
+from autoresearch.core.ending import Ending, lone_verdict
 from autoresearch.core.failure import Failure
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError
 from autoresearch.lab.measure import Measurement, failure_of, measure
+from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
 from autoresearch.records import exit_record, finish_flag, journal, spec_file
 from autoresearch.records.exit_record import ExitRecord
@@ -31,27 +31,6 @@ from autoresearch.trainers import registry
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A run that is over, as its records say it."""
-
-    spec: RunSpec
-    exit: ExitRecord
-    verdict: Verdict
-    metric_value: float | None
-    metric_step: int | None
-    best_value: float | None
-    metric_source: str
-    failure: str  # failure class, "" if none
-    failure_line: str
-    results: Path
-
-    @property
-    def measured(self) -> bool:
-        """Whether the metric was read."""
-        return self.metric_value is not None
-
-
 def collect(rundir: RunDir, index: Index) -> Outcome:
     """Write what is missing of a run's records; ConflictError while the run still lives."""
     with locked(rundir.collect_lock):
@@ -60,18 +39,21 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         if end is None:
             raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
         done = read_json(rundir.collected)
-        outcome = _from_collected(spec, end, done) if done else None
+        outcome = from_collected(spec, end, done) if done else None
         if outcome is None:
             outcome = _collect(rundir, spec, end)
+        failpoint("collect.collected")
         index.discard_live(spec.run)
     return outcome
 
 
 def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord) -> Outcome:
     trainer = registry.by_name(spec.trainer)
-    measurement = measure(spec, trainer, rundir.log)
+    place = _place(spec, rundir)
+    ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
+    measurement = measure(spec, trainer, rundir.log) if ran else Measurement(())
     failure, trace = failure_of(rundir.log, trainer) if end.ending in BADLY else (None, "")
-    outcome = _outcome(spec, end, measurement, failure)
+    outcome = _outcome(spec, end, measurement, failure, place / "results.md")
     failpoint("collect.measured")
     text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
     _write_results(outcome.results, text, rundir)
@@ -79,11 +61,23 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord) -> Outcome:
     fresh = Ledger(Path(spec.ledger)).append_once(_row(outcome, measurement, rundir))
     failpoint("collect.row_written")
     if fresh:
-        _tell_journal(outcome)
-    finish_flag.write(Path(spec.result_dir), _flag(outcome, rundir))
+        _tell_journal(place, outcome)
+    finish_flag.write(place, _flag(outcome, rundir))
     failpoint("collect.flag_written")
-    write_json(rundir.collected, _collected(outcome))
+    write_json(rundir.collected, collected(outcome))
     return outcome
+
+
+def _place(spec: RunSpec, rundir: RunDir) -> Path:
+    """Where the documents go: the result directory, unless another run has made it its own by now.
+
+    A launch that was killed early has no experiment log yet; it gets one here.
+    """
+    result_dir = Path(spec.result_dir)
+    if journal.owner(result_dir) not in ("", spec.run):
+        return rundir.path
+    journal.begin(result_dir, spec)
+    return result_dir
 
 
 def _write_results(path: Path, text: str, rundir: RunDir) -> None:
@@ -95,7 +89,9 @@ def _write_results(path: Path, text: str, rundir: RunDir) -> None:
         write_atomically(rundir.path / path.name, data)
 
 
-def _outcome(spec: RunSpec, end: ExitRecord, measurement: Measurement, failure: Failure | None) -> Outcome:
+def _outcome(
+    spec: RunSpec, end: ExitRecord, measurement: Measurement, failure: Failure | None, results: Path
+) -> Outcome:
     return Outcome(
         spec=spec,
         exit=end,
@@ -106,7 +102,7 @@ def _outcome(spec: RunSpec, end: ExitRecord, measurement: Measurement, failure: 
         metric_source=measurement.source,
         failure=failure.kind if failure else _cause(end),
         failure_line=failure.line if failure else "",
-        results=Path(spec.result_dir) / "results.md",
+        results=results,
     )
 
 
@@ -206,72 +202,13 @@ def _sha256(path: Path) -> str | None:
         return None
 
 
-def _tell_journal(outcome: Outcome) -> None:
+def _tell_journal(place: Path, outcome: Outcome) -> None:
     end = outcome.exit
     metric = ""
     if outcome.spec.objective and outcome.measured:
         metric = f"; {outcome.spec.objective.metric} = {outcome.metric_value:.6g} at step {outcome.metric_step}"
     failure = f"; {outcome.failure}" if outcome.failure else ""
     journal.append(
-        Path(outcome.spec.result_dir),
+        place,
         f"{end.ending.wording} (return code {end.returncode}){failure}{metric}; verdict: {outcome.verdict}",
     )
-
-
-def _collected(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "run": outcome.spec.run,
-        "verdict": outcome.verdict.value,
-        "metric_value": outcome.metric_value,
-        "metric_step": outcome.metric_step,
-        "best_value": outcome.best_value,
-        "metric_source": outcome.metric_source,
-        "failure": outcome.failure,
-        "failure_line": outcome.failure_line,
-        "results": str(outcome.results),
-    }
-
-
-def _from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outcome:
-    return Outcome(
-        spec=spec,
-        exit=end,
-        verdict=Verdict(done["verdict"]),
-        metric_value=done.get("metric_value"),
-        metric_step=done.get("metric_step"),
-        best_value=done.get("best_value"),
-        metric_source=done.get("metric_source", ""),
-        failure=done.get("failure", ""),
-        failure_line=done.get("failure_line", ""),
-        results=Path(done["results"]),
-    )
-
-
-def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
-    """The JSON object about a run that is over."""
-    spec, end = outcome.spec, outcome.exit
-    name = spec.objective.metric if spec.objective else None
-    return {
-        "run": spec.run,
-        "state": "ended",
-        "ending": end.ending.value,
-        "returncode": end.returncode,
-        "reason": end.reason,
-        "verdict": outcome.verdict.value,
-        "metrics": {name: outcome.metric_value, "best": outcome.best_value, "step": outcome.metric_step}
-        if name
-        else {},
-        "failure": outcome.failure or None,
-        "branch": spec.branch or None,
-        "commit": spec.commit or None,
-        "session": spec.session,
-        "result_dir": spec.result_dir,
-        "run_dir": str(rundir.path),
-        "log_path": str(rundir.log),
-        "results": str(outcome.results),
-        "ledger": spec.ledger,
-        "elapsed_s": round(end.duration_s, 3),
-        "first_step_s": end.first_step_s,
-        "driven_by": spec.driven_by or None,
-    }

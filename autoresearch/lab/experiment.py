@@ -69,6 +69,7 @@ def begin(experiment: Experiment) -> Begun:
         running = _running(plan, parts)
         if running is not None:
             return Begun(running, ())
+        _settle(plan.spec.result_dir, parts)
         launched = launch(plan, parts)
     if experiment.note:
         journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")
@@ -76,6 +77,13 @@ def begin(experiment: Experiment) -> Begun:
     if not launched.spec.branch:
         remarks.append(f"no branch was made: {plan.no_git or 'see the experiment log'}; going on without")
     return Begun(launched, tuple(remarks))
+
+
+def _settle(result_dir: str, parts: Parts) -> None:
+    """A dead run's records are finished before another run moves them aside."""
+    for entry in parts.index.live():
+        if entry.result_dir == result_dir and RunDir(Path(entry.run_dir)).spec.exists():
+            adopt(RunDir(Path(entry.run_dir)), parts)
 
 
 def _running(plan: Plan, parts: Parts) -> Launched | None:

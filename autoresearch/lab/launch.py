@@ -43,8 +43,6 @@ def launch(plan: Plan, parts: Parts) -> Launched:
     spec = _claim(plan, parts)
     rundir = RunDir(Path(spec.run_dir))
     with locked(rundir.launching):
-        spec_file.write(rundir, spec, _extra(plan, spec))
-        parts.index.add(_entry(spec))
         failpoint("launch.claimed")
         _prepare_result_dir(plan, spec)
         spec = _keep_code(plan, spec)
@@ -84,9 +82,10 @@ def _claim(plan: Plan, parts: Parts) -> RunSpec:
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory / ".claims"):
         experiment = free_name(directory, plan.spec.experiment)
-        (directory / experiment).mkdir()
         index = plan.spec.index if plan.spec.fix_of else _next_index(plan.spec, directory)
         spec = replace(plan.spec, experiment=experiment, run_dir=str(directory / experiment), index=index)
+        parts.index.add(_entry(spec))  # first: from here on `adopt` finds whatever a kill leaves
+        (directory / experiment).mkdir()
         spec_file.write(RunDir(directory / experiment), spec, {})
     return spec
 
@@ -102,12 +101,10 @@ def _next_index(spec: RunSpec, directory: Path) -> int:
     return max(taken) + 1
 
 
-def _lives(parts: Parts, run: str) -> bool:
-    return any(
-        RunDir(Path(e.run_dir)).state() in (RunState.RUNNING, RunState.STOPPING, RunState.STARTING)
-        for e in parts.index.find(run)
-        if e.run == run
-    )
+def _lives(parts: Parts, run: str) -> bool | None:
+    """Whether a run lives; None for one that the index does not know (yet)."""
+    known = [RunDir(Path(e.run_dir)).state() for e in parts.index.find(run) if e.run == run]
+    return known[0] in (RunState.RUNNING, RunState.STOPPING, RunState.STARTING) if known else None
 
 
 def _entry(spec: RunSpec) -> Entry:
@@ -167,8 +164,11 @@ def _keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
 def _publish(plan: Plan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
     assert plan.checkout is not None
     if parent:
-        branches.advance_branch(plan.checkout, spec.branch, shot.commit, parent)
-        return spec.branch
+        try:
+            branches.advance_branch(plan.checkout, spec.branch, shot.commit, parent)
+            return spec.branch
+        except ConflictError as moved:  # checked out or moved by somebody: the fix gets a branch beside it
+            journal.append(Path(spec.result_dir), moved.message)
     return branches.claim_branch(plan.checkout, spec.branch, shot.commit)
 
 
@@ -181,12 +181,12 @@ def _outside_files(plan: Plan) -> dict[str, bytes]:
     """The blueprint and the recipe, where they lie outside the repository or are ignored by it."""
     assert plan.checkout is not None
     extra: dict[str, bytes] = {}
-    for path in (plan.resolved.path, plan.resolved.recipe):
+    for kind, path in (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe)):
         if path is None:
             continue
         real = path.resolve()
         root = plan.checkout.root.resolve()
-        name = str(real.relative_to(root)) if root in real.parents else f".autoresearch/{real.name}"
+        name = str(real.relative_to(root)) if root in real.parents else f".autoresearch/{kind}/{real.name}"
         extra[name] = real.read_bytes()
     return extra
 
@@ -254,8 +254,3 @@ def _await_report(rundir: RunDir, spec: RunSpec, *, clock: Callable[[], float] =
         hint="a sandbox may end sessions with the command that made them; see `autoresearch doctor`",
         fix="autoresearch doctor",
     )
-
-
-def environment_left_behind(rundir: RunDir) -> None:
-    """Remove the trainer's environment if the Runner never came to read it: it may hold secrets."""
-    rundir.environment.unlink(missing_ok=True)

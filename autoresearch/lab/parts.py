@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from autoresearch.core.finding import Finding
-from autoresearch.launchers.tmux import SessionInfo
 from autoresearch.records.index import Index
+
+if TYPE_CHECKING:
+    from autoresearch.core.finding import Finding
+    from autoresearch.launchers.tmux_session import SessionInfo
 
 
 class Launcher(Protocol):

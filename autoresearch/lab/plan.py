@@ -21,7 +21,7 @@ from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus
 from autoresearch.launchers.sandbox import driven_by
-from autoresearch.records.secrets import mask_environment
+from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.repository import branches
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
@@ -143,7 +143,7 @@ def _spec(
         prepare=tuple(blueprint.notes.prepare),
         cleanup=tuple(blueprint.notes.cleanup),
         keep_children=blueprint.notes.keep_children,
-        notes=blueprint.notes.text,
+        notes=mask_text(blueprint.notes.text),
     )
 
 

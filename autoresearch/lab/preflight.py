@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -55,8 +56,8 @@ def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
     base = base_of(path)
     codebase = _under(base, blueprint.codebase_dir, environ)
     findings = [*blueprint.findings, *lint_blueprint(blueprint), *_required(blueprint, environ)]
-    if not codebase.is_dir():
-        what = "is not a directory" if codebase.exists() else "is not there"
+    if _kind(codebase) != "directory":
+        what = "is not a directory" if _kind(codebase) else "is not there"
         findings.append(
             _missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}")
         )
@@ -148,6 +149,15 @@ def _under(base: Path, text: str, environ: Mapping[str, str]) -> Path:
     return Path(os.path.normpath(base / text))
 
 
+def _kind(path: Path) -> str:
+    """directory, file, other, or "" where nothing is, or nothing can be (a name of 300 characters)."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    return "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
+
+
 def _missing(blueprint: Blueprint, key: str, code: str, message: str, hint: str = "") -> Finding:
     hint = hint or f"correct [{key}]"
     return Finding(Severity.ERROR, code, message, hint, blueprint.name, blueprint.lines.get(key, 0))
@@ -159,12 +169,12 @@ def _interpreter(
     """The python that the blueprint names, that of <codebase>/venv, .venv, else ours; and its source."""
     text = blueprint.venv_exe
     if text:
-        if "/" not in text and (found := shutil.which(text, path=environ.get("PATH"))):
-            return Path(found), "blueprint"
         places = [_under(root, text, environ) for root in (base, codebase)]
-        named = next((p for p in places if p.exists()), places[0])
-        inside = named / "bin" / "python"
-        return (inside if named.is_dir() and inside.exists() else named), "blueprint"
+        named = next((p for p in places if _kind(p)), None)
+        if named is None and "/" not in text:
+            named = Path(shutil.which(text, path=environ.get("PATH")) or places[0])
+        named = named or places[0]
+        return (named / "bin/python" if _kind(named / "bin/python") else named), "blueprint"
     for folder in ("venv", ".venv"):
         python = codebase / folder / "bin" / "python"
         if os.access(python, os.X_OK):
@@ -174,9 +184,9 @@ def _interpreter(
 
 def _executable(blueprint: Blueprint, interpreter: Path) -> list[Finding]:
     hint = "correct [exp_venv_exe], or write auto to have one looked for"
-    if not interpreter.exists():
+    if not _kind(interpreter):
         message = f"the interpreter {interpreter} is not there"
-    elif interpreter.is_dir() or not os.access(interpreter, os.X_OK):
+    elif _kind(interpreter) != "file" or not os.access(interpreter, os.X_OK):
         message = f"the interpreter {interpreter} cannot be executed"
     else:
         return []
@@ -190,7 +200,7 @@ def _recipe(
     if not blueprint.yaml_path:
         return None
     places = [_under(root, blueprint.yaml_path, environ) for root in (codebase, base, path.parent)]
-    return next((p for p in places if p.exists()), places[0])
+    return next((p for p in places if _kind(p)), places[0])
 
 
 def _read_recipe(blueprint: Blueprint, recipe: Path | None) -> tuple[Mapping[str, object], list[Finding]]:
@@ -200,11 +210,11 @@ def _read_recipe(blueprint: Blueprint, recipe: Path | None) -> tuple[Mapping[str
     def trouble(code: str, message: str, hint: str = "") -> tuple[Mapping[str, object], list[Finding]]:
         return {}, [_missing(blueprint, "exp_yaml_path", code, message, hint)]
 
-    if not recipe.exists():
+    if not _kind(recipe):
         return trouble(
             "missing_recipe", f"the recipe {recipe} is not there", "correct [exp_yaml_path], or write NA"
         )
-    if not recipe.is_file():
+    if _kind(recipe) != "file":
         return trouble("missing_recipe", f"the recipe {recipe} is not a file")
     if recipe.suffix.lower() not in (".yaml", ".yml", ".json"):
         return {}, []
@@ -252,9 +262,9 @@ def _scripts(blueprint: Blueprint, codebase: Path) -> list[Finding]:
 
 def _results(blueprint: Blueprint, result_dir: Path) -> list[Finding]:
     line = blueprint.lines.get("exp_result_dir", 0)
-    if result_dir.exists() and not result_dir.is_dir():
+    if _kind(result_dir) not in ("", "directory"):
         return [_missing(blueprint, "exp_result_dir", "bad_result_dir", f"{result_dir} is not a directory")]
-    if (result_dir / "finish.flag").exists():
+    if _kind(result_dir / "finish.flag"):
         message = f"{result_dir} already holds a finished run"
         hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
         return [Finding(Severity.WARNING, "finished_run", message, hint, blueprint.name, line)]

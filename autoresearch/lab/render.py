@@ -79,8 +79,11 @@ class _Filled:
         self.title = " ".join(fields.title.split())
         self.result_dir = fields.default_result_dir()
         self.purpose = fields.purpose.replace("\r\n", "\n").strip()
+        for key in ("title", "purpose", "launch_command"):
+            if not getattr(fields, key).strip():
+                raise BlueprintError(f"a blueprint needs a {key.replace('_', ' ')}")
         for key in ("codebase_dir", "venv_exe", "yaml_path", "result_dir"):
-            if "\n" in getattr(fields, key):
+            if re.search(r"[\r\n]", getattr(fields, key)):
                 raise BlueprintError(f"{key} goes over several lines: {getattr(fields, key)[:60]!r}")
 
     def __getattr__(self, name: str) -> object:
@@ -116,12 +119,15 @@ def _plain(text: str) -> bool:
 
 def _item(key: str, text: str) -> str:
     """`- key: text`, or a fenced block where the text would be read differently."""
-    return f"- {key}: {text}" if _plain(text) else _code(key, text)
+    spaced = key in ("dir", "path") and re.search(r"\s", text)
+    return f"- {key}: {text}" if _plain(text) and not spaced else _code(key, text)
 
 
 def _code(key: str, text: str) -> str:
     """`- key:` and the text in a fence that is longer than any in it, indented below the key."""
     text = text.replace("\r\n", "\n").strip("\n")
+    if "\r" in text:
+        raise BlueprintError(f"{key} holds a carriage return: {text[:60]!r}", hint="write it as an escape")
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     info = "bash" if key in ("command", "prepare", "cleanup") else "text"
@@ -133,7 +139,7 @@ def _code(key: str, text: str) -> str:
 def _remarks(text: str) -> str:
     """Prose for readers, fenced if a line of it could be taken for a heading or a key."""
     text = text.replace("\r\n", "\n").strip("\n")
-    if re.search(r"^\s*(?:[#`~*_\-+>|\[【\d\\]|exp|\S+\s*[:：])|<!--", text, re.MULTILINE | re.IGNORECASE):
+    if re.search(r"^(?:\s+\S|[#`~*_\-+>|\[【\d\\]|exp|\S+\s*[:：])|<!--", text, re.MULTILINE | re.IGNORECASE):
         longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
         fence = "`" * (longest + 1)
         return f"{fence}text\n{text}\n{fence}"

@@ -14,7 +14,7 @@ from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import mask_text
 
 if TYPE_CHECKING:
-    from autoresearch.lab.collect import Outcome
+    from autoresearch.lab.outcome import Outcome
 
 MAX_ROWS = 40
 STEP_COLUMNS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.parts import Parts
-from autoresearch.launchers.tmux import SessionInfo
+from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import spec_file
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, read_json
@@ -15,17 +15,20 @@ from autoresearch.records.rundir import RunDir, read_json
 
 def find(name: str, parts: Parts) -> RunDir:
     """The run directory of a run id, a session name, a slug, a result directory, or `last`."""
-    direct = Path(name)
-    if (direct / "spec.json").is_file():
-        return RunDir(direct.absolute())
     entries = parts.index.find(name)
-    if not entries:
-        raise NotFoundError(
-            f"no run answers to {name[:80]!r}",
-            hint="a run id, a session name, a slug, a result directory, or `last`",
-            fix="autoresearch status",
-        )
-    return RunDir(Path(entries[0].run_dir))
+    if entries:
+        return RunDir(Path(entries[0].run_dir))
+    direct = RunDir(Path(name).absolute())
+    try:
+        if direct.spec.is_file():
+            return direct
+    except (OSError, ValueError):  # too long, or no path at all
+        pass
+    raise NotFoundError(
+        f"no run answers to {name[:80]!r}",
+        hint="a run id, a session name, a slug, a result directory, or `last`",
+        fix="autoresearch status",
+    )
 
 
 def spec_of(rundir: RunDir) -> RunSpec:

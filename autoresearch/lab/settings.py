@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.durations import parse_duration
+from autoresearch.core.durations import parse_duration, problem
 from autoresearch.core.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
 from autoresearch.errors import UsageError
 
@@ -128,11 +128,14 @@ def _check(value: Value) -> None:
     if not value.key.duration or not value.text:
         return
     try:
-        parse_duration(value.text)
+        seconds = parse_duration(value.text)
     except ValueError as error:
         raise UsageError(
             f"{value.source}: {value.key.name}: {error}", hint="durations look like 3s, 20m, 24h or 1h30m"
         ) from error
+    wrong = "" if value.key.name == "grace" and seconds == 0 else problem(seconds)
+    if wrong:
+        raise UsageError(f"{value.source}: {value.key.name}: {value.text} {wrong}")
 
 
 def template() -> str:

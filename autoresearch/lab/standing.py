@@ -35,23 +35,27 @@ class Standing:
 def standing(rundir: RunDir, spec: RunSpec, *, first_step_seen: bool, readings: bool = True) -> Standing:
     """Look at a run; `readings` False spares the parse of the log's tail."""
     elapsed = elapsed_s(rundir, spec)
+    trained = elapsed_s(rundir, spec, since="trainer_started_boot")
     step, validation = last_readings(rundir.log, spec) if readings else (None, None)
     return Standing(
         state=rundir.state(),
         elapsed_s=elapsed,
         left_s=max(0.0, spec.limits.max_s - elapsed),
-        first_step_left_s=None if first_step_seen else max(0.0, spec.limits.first_step_s - elapsed),
+        first_step_left_s=None if first_step_seen else max(0.0, spec.limits.first_step_s - trained),
         last_step=step,
         last_validation=validation,
     )
 
 
-def elapsed_s(rundir: RunDir, spec: RunSpec) -> float:
-    """Seconds since the Runner started: by the boot clock if the machine is still up, else by the wall."""
+def elapsed_s(rundir: RunDir, spec: RunSpec, *, since: str = "started_boot") -> float:
+    """Seconds since the Runner (or its trainer) started: by the boot clock while the machine is up, else by the wall.
+
+    `since` names the stamp in runner.json. 0.0 before the start.
+    """
     record = read_json(rundir.runner)
-    if record is None:
+    if record is None or record.get(since) is None:
         return 0.0
-    started_boot, boot = record.get("started_boot"), record.get("boot_id")
+    started_boot, boot = record[since], record.get("boot_id")
     if isinstance(started_boot, (int, float)) and boot == boot_id():
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started_boot)
     return max(0.0, time.time() - float(record.get("started", spec.created)))
@@ -120,7 +124,7 @@ def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
         "ending": None,
         "returncode": None,
         "verdict": None,
-        "step": now.last_step.step if now.last_step else None,
+        "step": now.last_step.step if now.last_step and now.last_step.step >= 0 else None,
         "metrics": metrics,
         "metric_name": name,
         "metric_value": metrics.get(name) if name else None,

@@ -57,9 +57,8 @@ def _broken(message: str) -> BlueprintError:
 
 
 def _kind(value: object) -> str:
-    return {list: "list", str: "text", bool: "truth value", int: "number", float: "number"}.get(
-        type(value), "value"
-    )
+    words = {list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
+    return words.get(type(value), "value")
 
 
 def _loader() -> Any:
@@ -70,24 +69,20 @@ def _loader() -> Any:
         pass
 
     def mapping(loader: Any, node: Any) -> dict[Any, Any]:
-        loader.flatten_mapping(node)
         seen: dict[Any, int] = {}
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
             key = loader.construct_object(key_node, deep=True)
-            try:
-                twice = key in seen
-            except TypeError:
-                raise yaml.constructor.ConstructorError(
-                    None, None, "a key is a list or a mapping", key_node.start_mark
-                ) from None
-            if twice and key_node.tag != "tag:yaml.org,2002:merge":
+            message = "a key is a list or a mapping" if isinstance(key, (list, dict)) else ""
+            if not message and key in seen:
                 message = f"the key {key!r} stands twice (first in line {seen[key]})"
+            if message:
                 raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
             seen[key] = key_node.start_mark.line + 1
-        return {
-            loader.construct_object(k, deep=True): loader.construct_object(v, deep=True)
-            for k, v in node.value
-        }
+        loader.flatten_mapping(node)
+        pairs = [(loader.construct_object(k, deep=True), v) for k, v in node.value]
+        return {key: loader.construct_object(value, deep=True) for key, value in pairs}
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     return Loader

@@ -102,9 +102,7 @@ class TmuxLauncher:
             found.append(Finding(Severity.ERROR, "tmux_unreachable", message, sandbox.REMEDY))
         return found
 
-    def start(
-        self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
-    ) -> SessionInfo:
+    def start(self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> SessionInfo:
         """Start `argv` (no shell in between) in a new detached session and say where it is.
 
         `environment` is added to the server's, which is not the caller's: pass what argv needs to
@@ -154,8 +152,8 @@ class TmuxLauncher:
         """
         if not self.exists(info):
             return False
-        TmuxLauncher(info.socket)._ask("kill-session", "-t", info.session_id, ";", *release_server())
-        return True
+        kill = ("kill-session", "-t", info.session_id)
+        return TmuxLauncher(info.socket)._ask(*kill, ";", *release_server()).ok
 
     def attach_line(self, info: SessionInfo) -> str:
         """The line that a person types to see the session; good in any shell."""
@@ -197,7 +195,7 @@ class TmuxLauncher:
             message = f"there is a tmux session {session} already"
             hint = f"look at it: {attach_line(self.socket, session)}"
             raise ConflictError(message, code="session_exists", hint=hint)
-        announced = [pane for pane in Pane.read(answer.lines) if pane.session == session]
+        announced = Pane.read(answer.lines)
         if not answer.ok or not announced:
             message = f"tmux could not start session {session}: {answer.error or 'it gave no reason'}"
             raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
@@ -226,9 +224,12 @@ class TmuxLauncher:
             answer = self._ask(*query)
             if answer.absent:
                 return None
-        if not answer.ok:
-            return [] if answer.absent or _NO_PANE.search(answer.error) else None
-        return Pane.read(answer.lines)
+        if not answer.ok and not answer.absent and not _NO_PANE.search(answer.error):
+            return None
+        panes = Pane.read(answer.lines)
+        if not answer.absent and not any(naming.SESSION.match(pane.session) for pane in panes):
+            self._ask(*release_server())  # somebody killed our last session by hand
+        return panes
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[None]:
@@ -280,12 +281,9 @@ def _call(socket: str, arguments: Sequence[str]) -> _Answer:
     import libtmux  # 118 ms: not for every command of ours
     from libtmux.exc import LibTmuxException
 
-    if "/" in socket:
-        server = libtmux.Server(socket_path=socket)
-    else:
-        server = libtmux.Server(socket_name=socket or "default")
+    path, name = (socket, None) if "/" in socket else (None, socket or "default")
     try:
-        done = server.cmd("-N", *arguments)
+        done = libtmux.Server(socket_name=name, socket_path=path).cmd("-N", *arguments)
     except (LibTmuxException, OSError, ValueError) as error:
         return _Answer(127, error=str(error) or type(error).__name__)
     return _Answer(done.returncode or 0, tuple(done.stdout), " ".join(done.stderr))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARKER = "AUTORESEARCH_RUN_ID"
-OUR_SERVER = "@autoresearch"  # a server option that marks the servers that we started
+KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", what exit-empty was before us
 FIELDS = "#{session_id} #{pane_id} #{pid} #{pane_pid} #{pane_dead} #{session_name}"
 _PANE = re.compile(r"(\$\d+) (%\d+) (\d+) (\d+) ([01]?) (.*)")
 COLUMNS, LINES = "220", "50"  # a detached pane is 80x24 by default; one verl line is 3,000 characters
@@ -107,7 +107,9 @@ def new_session(session: str, argv: Sequence[str], cwd: Path, environment: Mappi
         ("set-option", "-w", "-t", target, "remain-on-exit", "on"),
         ("set-option", "-t", target, "destroy-unattached", "off"),
         ("set-option", "-s", "exit-unattached", "off"),
-        ("if-shell", "-F", f"#{{{OUR_SERVER}}}", "set-option -s exit-empty off"),
+        # see release_server
+        ("if-shell", "-F", f"#{{?#{{{KEPT}}},,1}}", f"set-option -sF {KEPT} 'was #{{exit-empty}}'"),
+        ("set-option", "-s", "exit-empty", "off"),
         # a window that a person opens in this session is no part of the run, nor to be swept with it
         ("set-environment", "-t", target, "-r", MARKER),
     ]
@@ -121,19 +123,20 @@ def keeper_session(socket: str, keeper: str, seconds: int) -> list[str]:
     return [
         *start,
         *(";", "set-option", "-s", "exit-unattached", "off"),
-        *(";", "set-option", "-s", OUR_SERVER, "1"),
         *(";", "set-option", "-t", target, "destroy-unattached", "off"),
         *(";", "set-option", "-w", "-t", target, "remain-on-exit", "off"),
     ]
 
 
 def release_server() -> list[str]:
-    """Let a server that we started end with its last session, as servers do.
+    """Give `exit-empty` back its old value, unless a session of ours is still there; decided in the server.
 
-    While a run of ours lives it does not: killing the last session would otherwise end the server too,
-    and the Runner could not tell that from a crash of tmux, which a run survives.
+    With one of ours the server outlives its last session: killing that one by hand would otherwise end
+    the server too, which the Runner cannot tell from a crash of tmux, and a run survives that.
     """
-    return ["if-shell", "-F", f"#{{{OUR_SERVER}}}", "set-option -s exit-empty on"]
+    ours = "#{m:*1*,#{S:#{m:ajet_*,#{session_name}}}}"
+    give_back = f"set-option -sF exit-empty '#{{?#{{m:*1,#{{{KEPT}}}}},on,off}}' ; set-option -su {KEPT}"
+    return ["if-shell", "-F", f"#{{?{ours},,#{{{KEPT}}}}}", give_back]
 
 
 def _literal(word: str) -> str:

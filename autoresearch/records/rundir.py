@@ -165,7 +165,8 @@ def write_all(fd: int, data: bytes) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """One JSON object, atomically; NaN is an error, not a word of JSON."""
-    write_atomically(path, json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1).encode() + b"\n")
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
+    write_atomically(path, text.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

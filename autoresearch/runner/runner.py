@@ -45,7 +45,7 @@ RUN_ID = "AUTORESEARCH_RUN_ID"
 PULSE_S = 15.0  # heartbeat and, at the latest, the next look at everything
 PACE_S = 0.1  # log scans and pane writes are at least this far apart
 SCAN_BUDGET_S = 0.03  # ... and a scan that takes longer goes on at the next one: bounded CPU in a flood
-FINAL_SCAN_S = 30.0  # what a dead trainer left unread is scanned for so long
+FINAL_SCAN_S = 10.0  # what a dead trainer left unread is scanned for so long, then only its end
 HANGUP_S = 0.5  # a tmux server that is being killed needs a moment to be dead
 STALL_FLOOR_S = 60.0
 STALL_FACTOR = 10.0
@@ -1049,6 +1049,8 @@ class Gpus:
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.closerange(3, writer)  # a child that hangs in the driver must not hold our lock and leases
+            os.closerange(writer + 1, writer + 64)
             try:
                 os.write(writer, str(gpu_bytes_used(self.uuids)).encode())
             finally:
@@ -1307,9 +1309,9 @@ class Runner:
         until = clock() + FINAL_SCAN_S
         while not self.scan(until - clock(), final=True) and clock() < until:
             self.tick(clock())
-        if self.follower.behind() > LogFollower.LONGEST:
-            self.follower.skip(self.follower.behind() - 64 * LogFollower.LONGEST)
-            self.scan(FINAL_SCAN_S, final=True)
+        if self.follower.behind() > 4 * LogFollower.LONGEST:
+            self.follower.skip(self.follower.behind() - 4 * LogFollower.LONGEST)
+            self.scan(0.1 * FINAL_SCAN_S, final=True)
 
     def clean_up(self) -> None:
         """Run the cleanup commands after any ending, within `cleanup_s` in all."""

@@ -35,11 +35,14 @@ _STEPS = (
     rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{(?:[^\r\n]{{0,8000}}? 'kl': (?P<kl>{NUMBER}))?",
     # NeMo-RL: a block of bullets follows
     r"Training Results:(?=[ \t]*(?:[\r\n]|\Z))",
-    # a JSON object with a step and a loss, in any order, alone on its line
-    r"\"(?:global_?)?step\": ?(?P<step>[1-9]\d{0,9})\b(?=[,}])",
-    # step: 10 ... loss: 0.3 (with = or :, with / and | between)
-    r"(?:global_)?step[:=] ?(?P<step>[1-9]\d{0,9})(?:/\d{1,10})?(?! - )[ ,|]{1,3}"
-    r"[^\r\n]{0,400}?loss[:=] ?[-+.\dn]",
+    # a JSON object: {"step": 5, ...}, but not {"warmup_step": 5}
+    r"step\"(?:(?<=\"step\")|(?<=[\"/]global_step\")): ?(?P<step>[1-9]\d{0,9})\b(?=[,}])",
+    # step: 10 | loss: 0.3, and the same with =
+    *(
+        rf"step{sign}(?:(?<=^step{sign})|(?<=[\s,|\[(]step{sign})|(?<=global_step{sign}))"
+        r" ?(?P<step>[1-9]\d{0,9})(?:/\d{1,10})?(?! - )[ ,|]{1,3}[^\r\n]{0,400}?loss[:=] ?[-+.\dn]"
+        for sign in ":="
+    ),
 )
 
 _STEP_BEFORE = re.compile(r"(?:\b(?:step|eval) (\d{1,9})|\bglobal_step (\d{1,9}), eval_metrics):\s*$")

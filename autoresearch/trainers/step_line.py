@@ -35,11 +35,19 @@ def _word_that(pattern: str) -> str:
     return rf"(?: (?!{pattern}|\]?step:)[^ \r\n]{{0,1000}}+){{0,{_WORDS}}}+ (?={pattern})"
 
 
+def _somewhere(rare: str) -> str:
+    """A quick look ahead for a text, so that lines without it are not walked; begin it with a rare letter.
+
+    re jumps to the end of the line and back to that letter, faster than it walks words. It may see more
+    than the line where carriage returns end lines; the walk after it is exact.
+    """
+    return rf"(?=.{{0,{_CHARS}}}{rare})"
+
+
 def _kl() -> str:
     """An optional part that finds the KL: the first of the names that the line holds, with its value."""
     names = [key for key in KL_KEYS if key.startswith("actor/")]
-    # The lookahead is quick and may see the next carriage-returned segment; the walk after it is exact.
-    found = "|".join(rf"(?=.{{0,{_CHARS}}} {name}:){_word_that(name + ':')}{name}:" for name in names)
+    found = "|".join(_somewhere(name[name.index("kl") :] + ":") + _word_that(name + ":") + name + ":" for name in names)
     return rf"(?:(?:{found}){_VALUE}(?P<kl>{NUMBER}))?"
 
 
@@ -51,21 +59,25 @@ STEP = SignalPattern(
 
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
-    rf"step:{_HERE}(?P<step>\d{{1,10}}) -(?=.{{0,{_CHARS}}} (?:val[-/]|task_pass_rate@|TGC@))"
-    rf"(?={_word_that(_VALIDATION_PAIR)})",
+    rf"step:{_HERE}(?P<step>\d{{1,10}}) -(?:(?= val[-/])|(?=[^@]{{0,8192}}@))(?={_word_that(_VALIDATION_PAIR)})",
 )
-"""A line with validation results, alone or at the end of a training line."""
+"""A line with validation results, alone or at the end of a training line.
 
-_NAN_PAIR = (
-    r"(?:actor|critic|train)/[^\s:]{0,200}?(?:loss|grad_norm|_kl|entropy|penalty)[^\s:]{0,40}:"
-    rf"{_VALUE}nan\b"
+Every name since verl 0.3 holds an @ (val-core/.../mean@1, task_pass_rate@1); the older val/test_score/...
+is only seen where it comes first.
+"""
+
+_NAN_KEYS = ("loss", "grad_norm", "_kl", "entropy")
+_NAN_BEFORE = "|".join(
+    rf"(?<={key}:{wrapper}nan)" for key in _NAN_KEYS for wrapper in ("", r"np\.float64\(", r"np\.float32\(")
 )
 
-NAN = SignalPattern(
-    SignalKind.NAN,
-    rf"step:{_HERE}(?P<step>\d{{1,10}}) -(?=.{{0,{_CHARS}}}[:(]nan)(?={_word_that(_NAN_PAIR)})",
-)
-"""A loss, gradient, KL or entropy that is no number any more. Other keys may be NaN in a healthy run."""
+NAN = SignalPattern(SignalKind.NAN, rf"nan(?:{_NAN_BEFORE})(?=\)?(?: - |[\r\n]|\Z))")
+"""A loss, gradient norm, KL or entropy that is no number any more, as a pair of a step line.
+
+Other keys may be NaN in a healthy run. It is anchored on the shape of the pair, `loss:nan - `, and not on
+`step:`: the word is in hardly any piece of a log, so that looking for it costs next to nothing.
+"""
 
 _LINE = re.compile(r"(?P<before>.{0,400}?)(?<![^\s\]])step:(?P<step>\d{1,10}) - (?P<body>\S.*)")
 _QUOTED = re.compile(r"""["'{}<>|`]""")

@@ -27,9 +27,7 @@ _PROGRESS = (
     r"@ step \d{1,9}: {1,4}\d{1,3}%",  # a swarm client's evaluation: EVAL NAME @ step 0:  33%
     r"validate rollout",  # AgentJet: Starting, Completed, and the bar's name
     r"test_gen_batch meta info:",  # verl: one batch of a validation begins
-    r"validation generation end",
     r"Training from scratch",
-    r"Started a local Ray instance",
 )
 
 

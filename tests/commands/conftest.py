@@ -24,7 +24,7 @@ mode = sys.argv[1] if len(sys.argv) > 1 else "ok"
 def step(n, extra=""):
     print(f"step:{n} - actor/kl_loss:0.00{n} - actor/pg_loss:0.1 - critic/rewards/mean:0.{n}{extra}", flush=True)
 def validation(n, rate):
-    print(f"step:{n} - global_steps:{n} - pass_n:2 - total_tasks:4 - task_pass_rate@1:{rate} - mean_reward:{rate}", flush=True)
+    print(f"step:{n} - global_steps:{n} - pass_n:2 - task_pass_rate@1:{rate} - mean_reward:{rate}", flush=True)
 print("hello from the trainer", os.getpid(), flush=True)
 if mode == "fail_early":
     raise RuntimeError("the data set is gone")

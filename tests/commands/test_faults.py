@@ -71,6 +71,15 @@ def test_kill_9_of_the_command_while_it_launches(bench: Any, point: str, ending:
     assert again["ending"] == "finished"
 
 
+def test_kill_9_after_collecting_leaves_nothing_to_adopt(bench: Any) -> None:
+    payload = bench.json("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT="collect.collected:kill")
+    bench.until(lambda: (Path(payload["run_dir"]) / "collected.json").exists())
+    bench.until(lambda: not bench.carriers())
+    assert bench.json("status", payload["run"])["ending"] == "finished"
+    assert bench.json("adopt")["runs"] == []
+    settled(bench, payload, "finished")
+
+
 @pytest.mark.parametrize(
     "point", ["collect.measured", "collect.results_written", "collect.row_written", "collect.flag_written"]
 )

@@ -14,9 +14,10 @@ ROOT = Path(__file__).parents[2]
 SEEDS = [p.read_text(encoding="utf-8") for p in sorted(ROOT.glob("blueprints/**/*.md"))]
 SEEDS += [p.read_text(encoding="utf-8") for p in sorted((ROOT / "tests/blueprints").glob("*.md"))]
 BITS = (
-    "```", "````\n", "~~~", "## ", "# [exp_purpose]\n", "[exp_", "**", "- ", "\n\n", "    ", "\t", "${", "}", "`", "'",
-    '"', "<!--", "-->", "：", "（", "24 hours", "- command:", "- env: ", "\\", "\\\n", ":", "\u2028", "\ufeff", "é", "一天",
-    "- first_step: kl", "${MaxTime}", "NA", "|", "1. ", "---", "=", "{", "[", "$(", "\r", "\x85", "nan h", "-1s", "0h",
+    "```", "````\n", "~~~", "## ", "# [exp_purpose]\n", "[exp_", "**", "- ", "\n\n", "    ", "\t", "${", "}", "`",
+    "'", '"', "<!--", "-->", "：", "（", "24 hours", "- command:", "- env: ", "\\", "\\\n", ":", "\u2028", "\ufeff",
+    "é", "一天", "- first_step: kl", "${MaxTime}", "NA", "|", "1. ", "---", "=", "{", "[", "$(", "\r",
+    "\x85", "nan h", "-1s", "0h",
 )  # fmt: skip
 
 
@@ -51,9 +52,11 @@ def test_mutations(seed: int) -> None:
             continue
         understood += 1
         assert b.launch_command.strip() and b.result_dir and b.codebase_dir and b.slug, text
-        assert 0 < b.max_time_s and 0 < b.first_step_s, text
+        assert b.max_time_s > 0 and b.first_step_s > 0, text
         assert all(f.severity == "warning" for f in b.findings), text
-        assert all(1 <= f.line <= text.count("\n") + 1 for f in lint_blueprint(b) if f.code != "relative_path"), text
+        assert all(
+            1 <= f.line <= text.count("\n") + 1 for f in lint_blueprint(b) if f.code != "relative_path"
+        ), text
     assert understood > 5
 
 

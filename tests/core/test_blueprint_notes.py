@@ -28,14 +28,27 @@ def refused(body: str) -> str:
 
 @pytest.mark.parametrize(
     "heading",
-    ["## Other Notes", "# Notes", "## Additional Notes", "## 8. 其他说明", "## 其他说明：", "## 备注", "## Notes:"]
-    + ["## [Other Notes]", "## Additional notes (optional)", "## Additional information", "## **Notes**"],
+    [
+        "## Other Notes",
+        "# Notes",
+        "## Additional Notes",
+        "## 8. 其他说明",
+        "## 其他说明：",
+        "## 备注",
+        "## Notes:",
+        "## [Other Notes]",
+        "## Additional notes (optional)",
+        "## Additional information",
+        "## **Notes**",
+    ],
 )
 def test_headings(heading: str) -> None:
     assert read("- trainer: verl", heading)[0].trainer == "verl"
 
 
-@pytest.mark.parametrize("heading", ["## Notebooks", "## Noted", "### Notes below a section", "Notes", "## 备"])
+@pytest.mark.parametrize(
+    "heading", ["## Notebooks", "## Noted", "### Notes below a section", "Notes", "## 备"]
+)
 def test_near_misses_of_headings(heading: str) -> None:
     assert read("- trainer: verl", heading)[0].trainer == ""
 
@@ -48,7 +61,8 @@ def test_two_notes_sections_are_one() -> None:
 def test_items() -> None:
     found = notes(
         "- trainer: VERL\n- **metric**: val-core/math/acc/mean@1\n* direction：higher\n- slug: Some Name\n"
-        "- first_step: KL\n- keep children: yes\n- include: data/a.parquet\n- include:\n    - data/b\n    - data/c d\n"
+        "- first_step: KL\n- keep children: yes\n- include: data/a.parquet\n- include:\n"
+        "    - data/b\n    - data/c d\n"
         "- requires_env: `A`, $B C\n- todo: nothing\n- note 1: trainer: trl\n"
     )
     assert found == Notes(
@@ -67,10 +81,17 @@ def test_items() -> None:
 
 def test_commands() -> None:
     found = notes(
-        "- prepare: bash a.sh --x 'y: z' # why\n- prepare:\n    cd x && \\\n      make\n- prepare:\n  ```bash\n  set -e\n\n"
+        "- prepare: bash a.sh --x 'y: z' # why\n- prepare:\n    cd x && \\\n      make\n- prepare:\n"
+        "  ```bash\n  set -e\n\n"
         "    b\n  ```\n- prepare:\n    - c\n    - d \\\n      e\n- cleanup: rm -f /tmp/lock\n"
     )
-    assert found.prepare == ("bash a.sh --x 'y: z' # why", "cd x && \\\n  make", "set -e\n\n  b", "c", "d \\\ne")
+    assert found.prepare == (
+        "bash a.sh --x 'y: z' # why",
+        "cd x && \\\n  make",
+        "set -e\n\n  b",
+        "c",
+        "d \\\ne",
+    )
     assert found.cleanup == ("rm -f /tmp/lock",)
 
 
@@ -85,7 +106,7 @@ def test_commands() -> None:
         ('- env: A="tab\\tand \\"quote\\""', {"A": 'tab\tand "quote"'}),
         ("- env: {A: 1, B: 'x, y'}", {"A": "1", "B": "x, y"}),
         ("- environment: A=1", {"A": "1"}),
-        ("```yaml\nenv:\n  A: 1\n  B: \"x: y\"\n```", {"A": "1", "B": "x: y"}),
+        ('```yaml\nenv:\n  A: 1\n  B: "x: y"\n```', {"A": "1", "B": "x: y"}),
     ],
 )
 def test_env(body: str, env: dict[str, str]) -> None:
@@ -113,7 +134,8 @@ def test_sources_come_first(text: str, source: tuple[SourceFormat, str]) -> None
 
 def test_yaml_block() -> None:
     found, findings = read(
-        "Some words.\n\n```yaml\n# settings\ntrainer: trl\nmetric: eval/reward\nrequires_env: [A, B]\nprepare:\n"
+        "Some words.\n\n```yaml\n# settings\ntrainer: trl\nmetric: eval/reward\nrequires_env: [A, B]\n"
+        "prepare:\n"
         "  - make a\n  - make b\ncleanup: |\n  set -e\n  rm x\nfrobnicate: 3\n```\n"
     )
     assert (found.trainer, found.metric, found.requires_env) == ("trl", "eval/reward", ("A", "B"))
@@ -137,14 +159,17 @@ def test_an_excerpt_of_a_recipe_is_prose(block: str) -> None:
 
 def test_prose_is_never_run() -> None:
     found = notes(
-        "### Preparatory Work\n1. Run first:\n        ```\n        rm -rf /data\n        ```\n- prepare the data by hand\n"
+        "### Preparatory Work\n1. Run first:\n        ```\n        rm -rf /data\n        ```\n"
+        "- prepare the data by hand\n"
         "### Closing Work\n1. cleanup\n"
     )
     assert (found.prepare, found.cleanup) == ((), ())
     assert "rm -rf /data" in found.text
 
 
-@pytest.mark.parametrize(("word", "near"), [("trainr", "trainer"), ("requires env vars", "requires_env"), ("metrics", "metric")])
+@pytest.mark.parametrize(
+    ("word", "near"), [("trainr", "trainer"), ("requires env vars", "requires_env"), ("metrics", "metric")]
+)
 def test_a_misspelt_key_is_told(word: str, near: str) -> None:
     _, findings = read(f"- {word}: x")
     assert [(f.line, f.hint) for f in findings] == [(5, f"did you mean `{near}:`?")]

@@ -34,11 +34,14 @@ def refused(section: str) -> str:
         "- max_time: 12h\n- first_step_timeout: 40m",
         "- content 1: first step success timeout 40 minutes\n- content 2: 12 hours",
         "- content 1: 12 hours\n- content 2: kl within 40 minutes",
-        "- MaxTime per run:\n  12 hours\n- First step success timeout:\n  40 minutes (when you see the first kl loss value, "
+        "- MaxTime per run:\n  12 hours\n- First step success timeout:\n"
+        "  40 minutes (when you see the first kl loss value, "
         "it succeeded; if you did not see any kl loss value after 40 minutes, it failed)",
-        "The run is forcefully terminated after twelve hours. No first KL value after forty minutes means it failed.",
+        "The run is forcefully terminated after twelve hours. No first KL value after forty minutes "
+        "means it failed.",
         "The first KL loss must be printed within 40 minutes; the run is killed at 12 hours.",
-        "Each experiment is forcefully terminated after 12 hours (720 minutes); first update: 40 min (2400 s).",
+        "Each experiment is forcefully terminated after 12 hours (720 minutes); first update: 40 min "
+        "(2400 s).",
         "It may run for twelve\nhours in all, and it must print its first step within forty\nminutes.",
         "整体 12 小时，首步 40 分钟",
         "首步（看到 KL）不超过四十分钟；总时间不超过十二小时。",
@@ -46,6 +49,7 @@ def refused(section: str) -> str:
         "- 时间：12小时\n- 第一步超时：40分钟",
         "```\nfirst step: 40 min\nin all: 12 h\n```",
         "12:00:00 in all, 00:40:00 to the first step",
+        "Validation may take 1 hour at most. 12 hours in all, 40 minutes to the first step",
         "A step takes 5 minutes. 12 hours in all, first step within 40 minutes, a checkpoint every 2 hours.",
         "- time: 12 hours in all, 40 minutes to the first step\n- hint: others were given 24 hours in all",
         "| first step | 40 min |\n| total | 12 h |",
@@ -103,7 +107,8 @@ def test_one_limit_or_none(section: str, expected: tuple[float, float]) -> None:
         ),
         (
             "12 hours\n\n40 minutes",
-            "b.md:7: [exp_max_time] does not say which limit is which: '12 hours' (line 5) and '40 minutes' (line 7)",
+            "b.md:7: [exp_max_time] does not say which limit is which: '12 hours' (line 5) and '40 "
+            "minutes' (line 7)",
         ),
     ],
 )

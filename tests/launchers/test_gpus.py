@@ -76,9 +76,7 @@ def test_the_name_is_kept_whole() -> None:
     ],
     ids=["no nvidia-smi", "healthy", "no device", "one lost"],
 )
-def test_find_asks_the_program(
-    script: str | None, found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_find_asks_the_program(script: str | None, found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     if script is not None:
         (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho \"$@\" > '{tmp_path}/asked'\n{script}\n")

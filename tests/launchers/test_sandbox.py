@@ -47,9 +47,7 @@ def test_driven_by(environ: dict[str, str], agent: str) -> None:
     assert sandbox.driven_by(environ) == agent
 
 
-def proc(
-    place: Path, *, status: str, first: str, pids: str, cgroup: str = "0::/\n", mounts: str = ""
-) -> Path:
+def proc(place: Path, *, status: str, first: str, pids: str, cgroup: str = "0::/\n", mounts: str = "") -> Path:
     """A /proc with what is read of it."""
     (place / "proc" / "1").mkdir(parents=True)
     (place / "proc" / "self" / "ns").mkdir(parents=True)
@@ -76,9 +74,7 @@ def proc(
         ("", "", "", {}, []),  # no such /proc: macOS
     ],
 )
-def test_look(
-    status: str, first: str, pids: str, environ: dict[str, str], codes: list[str], tmp_path: Path
-) -> None:
+def test_look(status: str, first: str, pids: str, environ: dict[str, str], codes: list[str], tmp_path: Path) -> None:
     place = proc(tmp_path, status=status, first=first, pids=pids) if pids else tmp_path / "none"
     seen = sandbox.look(environ, proc=place)
     assert [finding.code for finding in sandbox.findings(seen)] == codes
@@ -171,9 +167,7 @@ def test_what_bubblewrap_starts_really_dies_with_the_command() -> None:
     """The reason for all this: tmux answers that the session lives, and then it does not."""
     said = inside(*BWRAP, "--unshare-pid", "--proc", "/proc", "--die-with-parent", code=START)
     assert said.splitlines() == ["['sandbox']", "ajet_x"]
-    after = subprocess.run(
-        ["tmux", "-L", "default", "has-session", "-t", "=ajet_x"], check=False, capture_output=True
-    )
+    after = subprocess.run(["tmux", "-L", "default", "has-session", "-t", "=ajet_x"], check=False, capture_output=True)
     assert after.returncode == 1
 
 

@@ -19,9 +19,7 @@ from autoresearch.launchers.tmux import TmuxLauncher
 @pytest.fixture
 def here(tmp_path: Path) -> Surroundings:
     (tmp_path / ".git").mkdir()
-    return surroundings.look(
-        [tmp_path / "not" / "yet"], git_directory=tmp_path / ".git", environ={"CLAUDECODE": "1"}
-    )
+    return surroundings.look([tmp_path / "not" / "yet"], git_directory=tmp_path / ".git", environ={"CLAUDECODE": "1"})
 
 
 def test_the_facts_of_this_machine(here: Surroundings, tmp_path: Path) -> None:
@@ -117,9 +115,7 @@ def test_is_older(version: str, older: bool) -> None:
     assert program.is_older(version, (3, 2)) is older
 
 
-def test_a_program_that_cannot_be_run_or_hangs_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_cannot_be_run_or_hangs_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken").write_bytes(b"\x7fELF no")
     (tmp_path / "slow").write_text("#!/bin/sh\nexec sleep 1000\n")
     for name in ("broken", "slow"):

@@ -73,6 +73,11 @@ def environment_of(pid: int) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
+def is_over(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or ") Z " in stat.read_text()
+
+
 def living_children() -> list[str]:
     pids = [pid for tid in os.listdir("/proc/self/task") for pid in
             Path(f"/proc/self/task/{tid}/children").read_text().split()]  # fmt: skip
@@ -81,9 +86,7 @@ def living_children() -> list[str]:
 
 def writes(path: Path, what: str) -> list[str]:
     """An argv that writes a Python expression's value as JSON, atomically."""
-    code = (
-        f"import json,os,sys; t={str(path)!r}; open(t+'_','w').write(json.dumps({what})); os.replace(t+'_',t)"
-    )
+    code = f"import json,os,sys; t={str(path)!r}; open(t+'_','w').write(json.dumps({what})); os.replace(t+'_',t)"
     return [sys.executable, "-c", code]
 
 
@@ -149,9 +152,7 @@ def test_one_word_is_a_program_and_not_a_line_for_a_shell(
     eventually((tmp_path / "ran").exists)
 
 
-def test_what_cannot_be_started_is_refused_before_tmux_is_asked(
-    launcher: TmuxLauncher, tmp_path: Path
-) -> None:
+def test_what_cannot_be_started_is_refused_before_tmux_is_asked(launcher: TmuxLauncher, tmp_path: Path) -> None:
     for name in (
         "",
         "x",
@@ -259,9 +260,7 @@ def test_a_server_that_does_not_answer_is_unknown_and_no_client_stays_behind(
     assert launcher.alive([info]) == {"ajet_x_1": True}
 
 
-def test_a_socket_that_a_cleaner_removed_is_mended(
-    start: Callable[..., SessionInfo], launcher: TmuxLauncher
-) -> None:
+def test_a_socket_that_a_cleaner_removed_is_mended(start: Callable[..., SessionInfo], launcher: TmuxLauncher) -> None:
     info = start("ajet_x_1")
     Path(launcher.socket).unlink()
     assert "No such file" in tell(launcher.socket, "list-sessions")
@@ -269,9 +268,7 @@ def test_a_socket_that_a_cleaner_removed_is_mended(
     assert "ajet_x_1" in tell(launcher.socket, "list-sessions")
 
 
-def test_close_ends_one_session_and_no_other(
-    start: Callable[..., SessionInfo], launcher: TmuxLauncher
-) -> None:
+def test_close_ends_one_session_and_no_other(start: Callable[..., SessionInfo], launcher: TmuxLauncher) -> None:
     tell(launcher.socket, "new-session", "-d", "-s", "mine")
     infos = [start(name) for name in ("ajet_x", "ajet_x_1", "ajet_x_12")]
     launcher.close(infos[0])
@@ -300,9 +297,46 @@ def test_the_server_we_start_says_nothing_of_us_and_is_an_ordinary_one(
     assert Path(f"/proc/{info.server_pid}/cwd").readlink() == Path("/")
     eventually(lambda: environment_of(info.pane_pid).get("AUTORESEARCH_RUN_ID") == "inner")
     assert tell(launcher.socket, "list-sessions", "-F", "#S") == "ajet_ray-python_1"  # the keeper is gone
-    assert tell(launcher.socket, "show-options", "-s", "exit-empty") == "exit-empty off"  # until `close`
-    launcher.close(info)
-    eventually(lambda: not Path(f"/proc/{info.server_pid}").exists())
+    assert launcher.close(info) is True
+    eventually(lambda: is_over(info.server_pid))
+
+
+@pytest.mark.parametrize("theirs", [False, True], ids=["our server", "the person's server"])
+def test_a_server_outlives_our_last_session_until_we_have_looked(
+    theirs: bool, launcher: TmuxLauncher, start: Callable[..., SessionInfo], eventually: Eventually
+) -> None:
+    """Else the Runner could not tell a killed session from a dead server."""
+    if theirs:
+        tell(launcher.socket, "new-session", "-d", "-s", "mine")
+    infos = [start("ajet_x_1"), start("ajet_x_2")]
+    if theirs:
+        tell(launcher.socket, "kill-session", "-t", "=mine")
+    assert launcher.close(infos[0]) is True
+    tell(launcher.socket, "kill-session", "-t", "=ajet_x_2")
+    for _ in range(3):
+        assert tell(launcher.socket, "list-sessions") == ""  # it is there and has none
+    assert not is_over(infos[1].server_pid)
+    assert launcher.close(infos[1]) is False
+    eventually(lambda: is_over(infos[1].server_pid))
+
+
+@pytest.mark.parametrize("value", ["on", "off"])
+def test_a_person_gets_the_server_back_as_it_was(
+    value: str, launcher: TmuxLauncher, start: Callable[..., SessionInfo]
+) -> None:
+    def option() -> str:
+        return tell(launcher.socket, "show-options", "-s", "exit-empty")
+
+    tell(launcher.socket, "new-session", "-d", "-s", "mine", ";", "set-option", "-s", "exit-empty", value)
+    for _ in range(2):
+        infos = [start("ajet_x_1"), start("ajet_x_2")]
+        assert option() == "exit-empty off"
+        launcher.close(infos[0])
+        assert option() == "exit-empty off"
+        launcher.close(infos[1])
+        assert option() == f"exit-empty {value}"
+        assert "@autoresearch" not in tell(launcher.socket, "show-options", "-s")
+    tell(launcher.socket, "kill-session", "-t", "=mine")
 
 
 def test_a_program_path_with_a_hunted_word_stays_out_of_the_server(
@@ -406,9 +440,7 @@ def test_a_pane_is_readable_after_the_end(
     start: Callable[..., SessionInfo], launcher: TmuxLauncher, eventually: Eventually, tmp_path: Path
 ) -> None:
     # tmux 3.3a loses what is printed less than some milliseconds before the exit, one time in eight
-    info = start(
-        "ajet_x_1", "sh", "-c", "echo 'Traceback: boom'; until [ -e go ]; do sleep 0.02; done; exit 3"
-    )
+    info = start("ajet_x_1", "sh", "-c", "echo 'Traceback: boom'; until [ -e go ]; do sleep 0.02; done; exit 3")
 
     def shown() -> str:
         return tell(launcher.socket, "capture-pane", "-p", "-S", "-", "-t", info.pane_id)
@@ -435,9 +467,7 @@ def test_a_window_that_a_person_opens_beside_the_run_is_not_part_of_it(
     start: Callable[..., SessionInfo], launcher: TmuxLauncher, eventually: Eventually
 ) -> None:
     info = start("ajet_x_1", AUTORESEARCH_RUN_ID="x-1", OTHER="kept")
-    new = tell(
-        launcher.socket, "new-window", "-d", "-P", "-F", "#{pane_pid}", "-t", "=ajet_x_1:", "sleep", "1000"
-    )
+    new = tell(launcher.socket, "new-window", "-d", "-P", "-F", "#{pane_pid}", "-t", "=ajet_x_1:", "sleep", "1000")
     eventually(lambda: environment_of(int(new)).get("OTHER") == "kept")
     assert "AUTORESEARCH_RUN_ID" not in environment_of(int(new))
     assert launcher.list_ours() == [info]
@@ -445,9 +475,7 @@ def test_a_window_that_a_person_opens_beside_the_run_is_not_part_of_it(
     assert launcher.alive([info]) == {"ajet_x_1": False}  # theirs is alive, ours is not
 
 
-def test_many_start_at_once_where_no_server_runs(
-    start: Callable[..., SessionInfo], launcher: TmuxLauncher
-) -> None:
+def test_many_start_at_once_where_no_server_runs(start: Callable[..., SessionInfo], launcher: TmuxLauncher) -> None:
     made: list[SessionInfo] = []
     threads = [threading.Thread(target=lambda n=n: made.append(start(f"ajet_x_{n}"))) for n in range(6)]
     for thread in threads:
@@ -482,9 +510,7 @@ def test_a_session_that_was_announced_but_is_gone_is_an_error(
     ("says", "code"),
     [(None, "no_tmux"), ("exit 1", "no_tmux"), ("2.7", "old_tmux"), ("3.1c", "old_tmux")],
 )
-def test_no_tmux_or_an_old_one(
-    says: str | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_tmux_or_an_old_one(says: str | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "bin"
     place.mkdir()
     old = f'[ "$1" = -V ] && echo tmux {says} && exit; echo "tmux: unknown option -- N" >&2; exit 1'

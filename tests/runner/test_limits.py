@@ -20,12 +20,12 @@ def with_signals(yard: Any, *more: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("command", "kl"),
     [
-        (STEP + "; sleep 9", 0.25),
-        (r"printf '\rstep:1 - actor/kl_loss:0.5\rstep:1 - actor/kl'; sleep 9", 0.5),
-        (r"printf 'step:1 - actor/kl_lo'; sleep 0.3; printf 'ss:0.125\n'; sleep 9", 0.125),
-        (r"printf '\033[36m(T pid=1)\033[0m step:1 - \033[1mactor/kl_loss:2e-4\033[0m\n'; sleep 9", 2e-4),
-        (r"printf 'step:1 - actor/kl_loss:0.75'; sleep 9", 0.75),
-        (r"printf 'step:0 - val-core/acc:0.5\nstep:1 - actor/lr:1\n'; sleep 9", None),
+        (STEP + "; sleep 40", 0.25),
+        (r"printf '\rstep:1 - actor/kl_loss:0.5\rstep:1 - actor/kl'; sleep 40", 0.5),
+        (r"printf 'step:1 - actor/kl_lo'; sleep 0.3; printf 'ss:0.125\n'; sleep 40", 0.125),
+        (r"printf '\033[36m(T pid=1)\033[0m step:1 - \033[1mactor/kl_loss:2e-4\033[0m\n'; sleep 40", 2e-4),
+        (r"printf 'step:1 - actor/kl_loss:0.75'; sleep 40", 0.75),
+        (r"printf 'step:0 - val-core/acc:0.5\nstep:1 - actor/lr:1\n'; sleep 40", None),
     ],
 )
 def test_the_first_step_is_seen_at_once(yard: Any, command: str, kl: float | None) -> None:
@@ -77,7 +77,8 @@ def test_under_the_kl_rule_a_step_without_kl_is_no_first_step(yard: Any) -> None
 def test_a_step_that_was_printed_but_not_read_yet_counts(yard: Any) -> None:
     """The limit is on what was printed: the log is scanned once more before it fires."""
     patch = "runner.PACE_S = 60.0"  # nothing is read by itself after the first look
-    live = yard.start("sleep 0.2; " + STEP + "; sleep 0.8", patch=patch, limits={"first_step_s": 0.5})
+    command = "sleep 0.2; yes | head -c 3000000; " + STEP + "; sleep 0.8"
+    live = yard.start(command, patch=patch, limits={"first_step_s": 0.5})
     assert live.record()["ending"] == "finished"
 
 

@@ -155,3 +155,15 @@ def test_gpu_memory(yard: Any, used: str, after: str, returned: bool) -> None:
 def test_without_a_driver_gpu_memory_is_unknown(yard: Any) -> None:
     _, record = yard.ended("true", gpus=["GPU-no-such-device"])
     assert (record["gpu_memory_bytes"], record["gpu_memory_returned"]) == (None, None)
+
+
+def test_a_driver_that_hangs_holds_neither_the_run_nor_its_lock(yard: Any) -> None:
+    patch = "import time; runner.GPU_ASK_S = 0.2; runner.gpu_bytes_used = lambda uuids: time.sleep(60)"
+    live = yard.start("sleep 30", gpus=["GPU-1"], patch=patch)
+    live.event("started")
+    time.sleep(0.3)  # the next question hangs as well
+    live.process.kill()
+    live.process.wait()
+    with open(live.dir / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert len(live.marked()) >= 1

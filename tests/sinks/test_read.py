@@ -84,14 +84,14 @@ def test_a_disagreement_is_told_and_the_better_source_believed(tmp_path: Path) -
     ],
 )
 def test_rounding_is_no_disagreement(tmp_path: Path, jsonl: str, console: str, told: bool) -> None:
-    (tmp_path / "m.jsonl").write_text('{"step": 5, "data": {"task_pass_rate@1": %s}}\n' % jsonl)
+    (tmp_path / "m.jsonl").write_text(f'{{"step": 5, "data": {{"task_pass_rate@1": {jsonl}}}}}\n')
     (tmp_path / "run.log").write_text(f"step:5 - task_pass_rate@1:{console} - mean_reward:0.5\n")
     assert bool(best(tmp_path).warnings) is told
 
 
 def test_many_disagreements_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "m.jsonl").write_text("".join('{"step": %d, "task_pass_rate@1": 0.5}\n' % n for n in range(9)))
-    (tmp_path / "val.md").write_text("".join("{'global_steps': %d, 'task_pass_rate@1': 0.6}\n" % n for n in range(9)))
+    (tmp_path / "m.jsonl").write_text("".join(f'{{"step": {n}, "task_pass_rate@1": 0.5}}\n' for n in range(9)))
+    (tmp_path / "val.md").write_text("".join(f"{{'global_steps': {n}, 'task_pass_rate@1': 0.6}}\n" for n in range(9)))
     warnings = best(tmp_path).warnings
     assert len(warnings) == 4
     assert "6 more" in warnings[-1]
@@ -99,7 +99,9 @@ def test_many_disagreements_are_counted(tmp_path: Path) -> None:
 
 def test_a_source_that_ends_early_is_told(tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_text('{"step": 5, "task_pass_rate@1": 0.5}\n{"step": 10, "task_pass')
-    (tmp_path / "val.md").write_text("{'global_steps': 5, 'task_pass_rate@1': 0.5}\n{'global_steps': 10, 'task_pass_rate@1': 0.6}\n")
+    (tmp_path / "val.md").write_text(
+        "{'global_steps': 5, 'task_pass_rate@1': 0.5}\n{'global_steps': 10, 'task_pass_rate@1': 0.6}\n"
+    )
     found = best(tmp_path)
     assert RATE.series(found.readings) == [(5, 0.5)]
     assert "step 10" in found.warnings[0]

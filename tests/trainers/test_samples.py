@@ -47,11 +47,11 @@ def counts(events: list[Event]) -> dict[str, int]:
     ("name", "wanted"),
     [
         ("verl_np1.log", {"step": 1, "validation": 1}),
-        ("verl_ok_np2_ray.log", {"progress": 5, "step": 3, "validation": 1}),
-        ("verl_raise_np2_ray.log", {"error": 4, "progress": 3, "step": 1, "validation": 1}),
+        ("verl_ok_np2_ray.log", {"progress": 4, "step": 3, "validation": 1}),
+        ("verl_raise_np2_ray.log", {"error": 4, "progress": 2, "step": 1, "validation": 1}),
         ("agentjet.log", {"step": 1, "validation": 2}),
         ("tinygrpo.log", {"progress": 3, "step": 4, "validation": 3}),
-        ("tinygrpo_nan.log", {"error": 1, "nan": 1, "progress": 3, "step": 3, "validation": 2}),
+        ("tinygrpo_nan.log", {"error": 1, "nan": 6, "progress": 3, "step": 3, "validation": 2}),
         ("tinygrpo_oom.log", {"error": 2, "progress": 3, "step": 2, "validation": 2}),
     ],
 )

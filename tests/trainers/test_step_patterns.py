@@ -71,17 +71,23 @@ def test_the_kl_is_that_of_its_own_line() -> None:
     assert steps(raw) == [(b"1", None), (b"2", b"0.5"), (b"3", b"0.7")]
 
 
+def test_a_line_glued_to_the_next_lends_it_nothing() -> None:
+    assert steps(b"step:1 - timing_s/gen:1 step:2 - actor/lr:1 - actor/kl_loss:0.5\n") == [(b"2", b"0.5")]
+
+
 @pytest.mark.parametrize(
     ("raw", "wanted"),
     [
         (b"step:0 - val-core/openai/gsm8k/acc/mean@1:np.float64(0.508)\n", [b"0"]),
         (b"step:0 - val-aux/a:0.1 - val-core/b:0.2\n", [b"0"]),
-        (b"step:20 - actor/pg_loss:0.1 - " + MANY + b" - val-core/b:0.2 - training/epoch:0\n", [b"20"]),
+        (b"step:20 - actor/pg_loss:0.1 - " + MANY + b" - val-core/b/mean@1:0.2 - training/epoch:0\n", [b"20"]),
         (b"step:3 - val/test_score/gsm8k:0.4\n", [b"3"]),
         (RAY + b"step:0 - global_steps:0 - pass_n:4 - task_pass_rate@1:0.41\n", [b"0"]),
         (b"(\"Initial validation metrics: {'val-core/a': \"\n", []),
         (b"step:1 - actor/pg_loss:0.1 - eval-free:1 - interval/x:2\n", []),
-        (b"step:1 - actor/pg_loss:0.1\nstep:2 - val-core/b:0.2\n", [b"2"]),
+        (b"step:1 - actor/pg_loss:0.1\nstep:2 - val-core/b@1:0.2\n", [b"2"]),
+        (b"step:1 - actor/pg_loss:0.1 - user@host/x:1\n", []),
+        (b"step:1 - actor/pg_loss:0.1\rstep:2 - a:1 - val-core/b@1:0.2\r", [b"2"]),
         (b"step:1 - actor/pg_loss:0.1\rstep:2 - val-core/b:0.2\r", [b"2"]),
         (b"step:1 - val-core/ is printed here\n", []),
     ],
@@ -104,8 +110,8 @@ def test_a_validation(raw: bytes, wanted: list[bytes]) -> None:
         (b"step:9 - actor/pg_loss:inf\n", False),
         (b"INFO: loss:nan is what we look for\n", False),
         (b"'actor/pg_loss': nan\n", False),
-        (b"step:9 - actor/pg_loss:0.1\nactor/pg_loss:nan\n", False),
-        (b"step:9 - actor/pg_loss:0.1\ractor/pg_loss:nan\n", False),
+        (b"step:9 - actor/pg_loss:nanx - a:1\n", False),
+        (b"step:9 - actor/pg_loss: nan\n", False),
     ],
 )
 def test_a_loss_that_is_no_number(raw: bytes, found: bool) -> None:

@@ -1,0 +1,54 @@
+"""What commands say about a run that is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autoresearch.commands import output
+from autoresearch.core.ending import exit_code
+from autoresearch.lab.outcome import Outcome, as_payload
+from autoresearch.records.rundir import RunDir
+
+
+def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: bool) -> None:
+    """The table of what happened and where the records are, or its JSON object."""
+    spec, end = outcome.spec, outcome.exit
+    code = exit_code(end.ending, measured=outcome.measured)
+    payload = {**as_payload(outcome, rundir), "exit_code": code, "next": _next(outcome)}
+    if as_json:
+        output.emit(command, payload, as_json=True)
+        return
+    rows = [
+        ["run", spec.run],
+        [
+            "ended",
+            f"{end.ending.wording}, return code {end.returncode}, after {output.duration(end.duration_s)}",
+        ],
+        ["verdict", outcome.verdict.value],
+        ["first step", "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"],
+    ]
+    if spec.objective:
+        best = f" (best {output.number(outcome.best_value)})" if outcome.best_value is not None else ""
+        rows.append(["metric", f"{spec.objective.metric} = {output.number(outcome.metric_value)}{best}"])
+    if outcome.failure:
+        rows.append(["failure", f"{outcome.failure}: {outcome.failure_line or end.reason}"[:300]])
+    rows += [
+        ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none"],
+        ["results", str(outcome.results)],
+        ["records", str(Path(spec.result_dir) / "experiment_log.md")],
+        ["log", str(rundir.log)],
+        ["ledger", spec.ledger],
+    ]
+    output.table(rows)
+    for line in payload["next"]:
+        output.say(f"next: {line}")
+
+
+def _next(outcome: Outcome) -> list[str]:
+    spec = outcome.spec
+    if outcome.verdict.value == "crash":
+        return [
+            f"autoresearch logs {spec.run} --tail 40",
+            f"autoresearch run {spec.blueprint} --fix-of {spec.run} --note 'what was repaired'",
+        ]
+    return [f"autoresearch ledger show {spec.run}", f"autoresearch close {spec.run}"]

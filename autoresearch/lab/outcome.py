@@ -1,0 +1,102 @@
+"""Outcome: a run that is over, as its records say it. Cheap to load: `status` and `wait` ask all night."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.ending import Verdict
+from autoresearch.core.run import RunSpec
+from autoresearch.records import exit_record, spec_file
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.rundir import RunDir, read_json
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that is over, as its records say it."""
+
+    spec: RunSpec
+    exit: ExitRecord
+    verdict: Verdict
+    metric_value: float | None
+    metric_step: int | None
+    best_value: float | None
+    metric_source: str
+    failure: str  # failure class, "" if none
+    failure_line: str
+    results: Path
+
+    @property
+    def measured(self) -> bool:
+        """Whether the metric was read."""
+        return self.metric_value is not None
+
+
+def load(rundir: RunDir) -> Outcome | None:
+    """The outcome of a collected run; None while its records are not finished."""
+    done = read_json(rundir.collected)
+    end = exit_record.read(rundir) if done else None
+    return from_collected(spec_file.read(rundir), end, done) if done and end else None
+
+
+def collected(outcome: Outcome) -> dict[str, Any]:
+    """What collected.json holds: all of an outcome that neither spec nor exit record say."""
+    return {
+        "schema": 1,
+        "run": outcome.spec.run,
+        "verdict": outcome.verdict.value,
+        "metric_value": outcome.metric_value,
+        "metric_step": outcome.metric_step,
+        "best_value": outcome.best_value,
+        "metric_source": outcome.metric_source,
+        "failure": outcome.failure,
+        "failure_line": outcome.failure_line,
+        "results": str(outcome.results),
+    }
+
+
+def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outcome:
+    """An outcome from the three records of a run."""
+    return Outcome(
+        spec=spec,
+        exit=end,
+        verdict=Verdict(done["verdict"]),
+        metric_value=done.get("metric_value"),
+        metric_step=done.get("metric_step"),
+        best_value=done.get("best_value"),
+        metric_source=done.get("metric_source", ""),
+        failure=done.get("failure", ""),
+        failure_line=done.get("failure_line", ""),
+        results=Path(done["results"]),
+    )
+
+
+def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
+    """The JSON object about a run that is over."""
+    spec, end = outcome.spec, outcome.exit
+    name = spec.objective.metric if spec.objective else None
+    return {
+        "run": spec.run,
+        "state": "ended",
+        "ending": end.ending.value,
+        "returncode": end.returncode,
+        "reason": end.reason,
+        "verdict": outcome.verdict.value,
+        "metrics": {name: outcome.metric_value, "best": outcome.best_value, "step": outcome.metric_step}
+        if name
+        else {},
+        "failure": outcome.failure or None,
+        "branch": spec.branch or None,
+        "commit": spec.commit or None,
+        "session": spec.session,
+        "result_dir": spec.result_dir,
+        "run_dir": str(rundir.path),
+        "log_path": str(rundir.log),
+        "results": str(outcome.results),
+        "ledger": spec.ledger,
+        "elapsed_s": round(end.duration_s, 3),
+        "first_step_s": end.first_step_s,
+        "driven_by": spec.driven_by or None,
+    }

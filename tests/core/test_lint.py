@@ -1,0 +1,185 @@
+"""Lint of commands, scripts, recipes and paths, each finding with a near miss."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.core.blueprint import parse_blueprint
+from autoresearch.core.lint import lint_blueprint, lint_recipe, lint_script, lint_shell, named_scripts
+from autoresearch.core.shell_words import simple_commands
+
+
+def found(text: str) -> list[tuple[str, int]]:
+    return [(f.code, f.line) for f in lint_shell(text, where="b.md", line=10)]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("python -m ajet.launcher --conf x.yaml --autokill", "autokill"),
+        ("python -m ajet.launcher --kill 'ray|python'", "kills_by_name"),
+        ("ajet --kill=python", "kills_by_name"),
+        ("pkill -9 python; python x", "kills_by_name"),
+        ("sudo -n /usr/bin/killall ray", "kills_by_name"),
+        ("if true; then pkill x; fi", "kills_by_name"),
+        ("A=1 pkill x", "kills_by_name"),
+        ("timeout -s 9 10 pkill x", "kills_by_name"),
+        ("bash -c 'pkill -f x && python y'", "kills_by_name"),
+        ('bash -lc "pkill x"', "kills_by_name"),
+        ("ssh host 'pkill -9 ray'", "kills_by_name"),
+        ("eval pkill x", "kills_by_name"),
+        ("a=$(pkill x)", "kills_by_name"),
+        ("a=`pkill x`", "kills_by_name"),
+        ("bash <<EOF\npkill x\nEOF", "kills_by_name"),
+        ("kill -9 $(pgrep python)", "kills_by_name"),
+        ("ps aux | grep python | awk '{print $2}' | xargs kill -9", "kills_by_name"),
+        ("kill -9 -1", "kills_all"),
+        ("tmux -L x kill-server", "kills_tmux"),
+        ("ray stop", "stops_ray"),
+        ("ray stop --force && ray start --head", "stops_ray"),
+    ],
+)
+def test_what_hurts_others_is_an_error(command: str, code: str) -> None:
+    findings = lint_shell(command, where="b.md")
+    assert code in {f.code for f in findings if f.severity == "error"}
+    assert all(f.message and f.hint for f in findings)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 'never use --autokill or pkill'",
+        "# pkill python\npython x",
+        "python x # --autokill",
+        "python pkill.py --autokiller",
+        "python x --note pkill",
+        "cat > f <<EOF\npkill x\nEOF\npython y",
+        "kill $PID",
+        "kill -1 123",
+        "kill -0 -123",
+        "tmux kill-session -t =mine",
+        "ray start --head; python stop.py; ray status",
+        "python -m ray stop_words",
+        'echo "unbalanced',
+        "python x --kill python",
+    ],
+)
+def test_near_misses(command: str) -> None:
+    assert [f for f in lint_shell(command, where="b.md") if f.severity == "error"] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "codes"),
+    [
+        ("python x | tee log", [("hidden_exit_code", 10)]),
+        ("cd a && \\\npython x 2>&1 |\n tee log", [("hidden_exit_code", 12)]),
+        ("python x |& grep -v foo", [("hidden_exit_code", 10)]),
+        ("python x | grep -v a | tee b", [("hidden_exit_code", 10)]),
+        ("set -o pipefail; python x | tee log", []),
+        ("python x | tee log; exit ${PIPESTATUS[0]}", []),
+        ("python x > >(tee log)", []),
+        ("yes | python x", []),
+        ("python x || true", [("hidden_exit_code", 10)]),
+        ("python x || exit 3", []),
+        ("nohup python x > log 2>&1 &", [("background", 10)]),
+        ("( cd a; python x ) &", [("background", 10)]),
+        ("python s.py & python c.py", []),
+        ("python s.py & python c.py & wait", []),
+        ("python x 2>&1", []),
+        ("python x &> log", []),
+        ("setsid python x", [("detached", 10)]),
+        ("tmux new-session -d -s x 'python y'", [("detached", 10)]),
+        ("ray job submit --no-wait -- python x", [("detached", 10)]),
+        ("ray job submit -- python x", []),
+        ("sbatch --wait x.sub", []),
+        ("sbatch x.sub", [("detached", 10)]),
+        ("$ python x", [("prompt", 10)]),
+    ],
+)
+def test_what_hides_the_end_is_a_warning(command: str, codes: list[tuple[str, int]]) -> None:
+    assert found(command) == codes
+    assert all(f.severity == "warning" for f in lint_shell(command, where="b.md"))
+
+
+def test_lines_follow_quotes_continuations_and_here_documents() -> None:
+    text = "cat <<'A' <<B\nx\nA\ny\nB\necho 'a\nb' \\\n  c\n\npkill x\n"
+    assert [(c.line, c.words[0]) for c in simple_commands(text)] == [(1, "cat"), (6, "echo"), (10, "pkill")]
+
+
+def test_words_are_unquoted() -> None:
+    (command,) = simple_commands("""A='x y' sudo -n /bin/p"k"ill "a\\"b $c" d\\ e 'f''g'""")
+    assert command.words == ["A=x y", "sudo", "-n", "/bin/pkill", 'a"b $c', "d e", "fg"]
+    assert (command.name, command.argv[1:]) == ("pkill", ['a"b $c', "d e", "fg"])
+
+
+def test_scripts() -> None:
+    command = (
+        "bash -x run.sh --a && source env.sh; ./go.sh b.sh; python z.sh; cat q.sh; exec sub/x.bash; . ./d.sh"
+    )
+    assert named_scripts(command) == ("run.sh", "env.sh", "./go.sh", "sub/x.bash", "./d.sh")
+    findings = lint_script(
+        "#!/bin/bash\nset -e\n\nray stop --force\npython x | tee y\nsleep 3 &\n", where="run.sh"
+    )
+    assert [str(f).split(": ")[0] for f in findings] == ["run.sh:4", "run.sh:5"]
+
+
+def test_prose_in_prepare_is_told() -> None:
+    text = "## [exp_launch_command]\n- command: python x\n## Notes\n- prepare: make sure the data is there\n"
+    findings = lint_blueprint(parse_blueprint(text.encode(), "b.md"))
+    assert [(f.code, f.severity.value, f.line) for f in findings] == [("not_a_command", "warning", 3)]
+    text = text.replace("make sure the data is there", "make data")
+    assert lint_blueprint(parse_blueprint(text.encode(), "b.md")) == []
+
+
+def test_a_blueprint_is_linted_where_its_command_stands() -> None:
+    text = (
+        "## [exp_launch_command]\n- description: x\n- command:\n  ```\n  true\n  pkill x\n  ```\n"
+        "## [exp_codebase_dir]\n- dir: code\n## [exp_venv_exe]\n- path: python3\n"
+        "## [exp_result_dir]\n- path: /abs\n"
+        "## [exp_yaml_path]\n- path: ~/x.yaml\n## Notes\n- prepare: killall x\n- cleanup: ls | tee x\n"
+    )
+    findings = lint_blueprint(parse_blueprint(text.encode(), "b.md"))
+    assert [(f.code, f.line) for f in findings] == [
+        ("kills_by_name", 6),
+        ("kills_by_name", 16),
+        ("relative_path", 9),
+    ]
+
+
+RECIPE = """\
+# execute_test: True
+ajet:
+  project: x
+  execute_test: True
+  trainer_common:
+    val_print_to_markdown_file_path: val.md
+"""
+
+
+def test_recipes() -> None:
+    data = {
+        "ajet": {
+            "execute_test": True,
+            "trainer_common": {
+                "val_print_to_markdown_file_path": "val.md",
+                "train_print_to_markdown_file_path": "a/b",
+            },
+        }
+    }
+    findings = lint_recipe(data, RECIPE, where="r.yaml")
+    assert [(f.code, f.line, f.severity.value) for f in findings] == [
+        ("execute_test", 4, "error"),
+        ("path_without_directory", 6, "error"),
+    ]
+    assert "./val.md" in findings[1].hint
+
+
+@pytest.mark.parametrize("value", [False, None, 0, "False"])
+def test_recipes_that_are_fine(value: object) -> None:
+    data = {
+        "ajet": {"execute_test": value},
+        "val_print_to_markdown_file_path": "./val.md",
+        "execute_tests": True,
+    }
+    assert lint_recipe(data, "", where="r.yaml") == []
+    assert lint_recipe({"ajet.execute_test": True}, "", where="r.yaml")[0].line == 0

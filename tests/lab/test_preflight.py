@@ -1,0 +1,273 @@
+"""A blueprint against real files: what is resolved, what is missing, what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.blueprint import BlueprintInvalid
+from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
+from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+
+ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
+COMMAND = "## [exp_launch_command]\n- description: x\n- command: python -m x\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with a code directory, a recipe and a place for blueprints."""
+    root = tmp_path / "project"
+    for folder in (".git", "code/conf", "blueprints/deep"):
+        (root / folder).mkdir(parents=True)
+    (root / "code/conf/a.yaml").write_text("lr: 1\n")
+    return root
+
+
+def write(root: Path, text: str, name: str = "b.md") -> Path:
+    path = root / "blueprints/deep" / name
+    path.write_text(text + COMMAND)
+    return path
+
+
+def checked(root: Path, text: str, **env: str) -> Resolved:
+    return resolve(write(root, text), environ=ENV | env)
+
+
+def codes(resolved: Resolved) -> list[str]:
+    return sorted(f.code for f in resolved.findings if f.severity == "error")
+
+
+def test_everything_is_resolved(project: Path) -> None:
+    python = project / "code/.venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    path = write(project, "## [exp_codebase_dir]\n- dir: code\n## [exp_yaml_path]\n- path: conf/a.yaml\n")
+    r = resolve(path, environ=ENV)
+    assert r.base == project
+    assert r.path == path
+    assert r.sha == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert r.codebase == project / "code"
+    assert (r.interpreter, r.interpreter_source) == (
+        python,
+        ".venv",
+    )  # the link itself: it makes the environment
+    assert r.recipe == project / "code/conf/a.yaml"
+    assert r.recipe_data == {"lr": 1}
+    assert r.result_dir == project / "auto_agent/exp_results/b"
+    assert codes(r) == []
+    assert [f.code for f in r.findings if f.code == "relative_path"] == ["relative_path"] * 2
+    raise_on_errors(r)
+
+
+def test_without_a_repository_paths_are_relative_to_the_blueprint(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text("## [exp_codebase_dir]\n- dir: ./\n" + COMMAND)
+    r = resolve(tmp_path / "b.md", environ=ENV)
+    assert (r.base, r.codebase) == (tmp_path, tmp_path)
+
+
+def test_a_linked_worktree_is_a_root_too(project: Path) -> None:
+    (project / "blueprints/.git").write_text("gitdir: elsewhere\n")
+    assert checked(project, "").base == project / "blueprints"
+
+
+def test_relative_command_line_paths(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(project, "")
+    monkeypatch.chdir(path.parent)
+    r = resolve(Path("b.md"), environ=ENV)
+    assert (r.path, r.base) == (path, project)
+
+
+@pytest.mark.parametrize("folder", ["venv", ".venv"])
+def test_interpreters_are_looked_for(project: Path, folder: str) -> None:
+    assert checked(project, "").interpreter == Path(sys.executable)
+    assert checked(project, "").interpreter_source == "cli"
+    python = project / folder / "bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("")
+    assert checked(project, "").interpreter_source == "cli"  # it cannot be executed
+    python.chmod(0o755)
+    r = checked(project, "## [exp_venv_exe]\n- path: auto\n")
+    assert (r.interpreter, r.interpreter_source) == (python, folder)
+
+
+def test_interpreters_that_are_named(project: Path) -> None:
+    python = project / "code/env/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\n")
+    head = "## [exp_codebase_dir]\n- dir: code\n## [exp_venv_exe]\n- path: "
+    assert codes(checked(project, f"{head}{python}\n")) == ["missing_interpreter"]  # not executable
+    python.chmod(0o755)
+    for text in (str(python), "env/bin/python", "code/env/bin/python", str(project / "code/env"), "env"):
+        r = checked(project, f"{head}{text}\n")
+        assert (r.interpreter, r.interpreter_source, codes(r)) == (python, "blueprint", []), text
+    assert checked(project, f"{head}sh\n").interpreter in (Path("/usr/bin/sh"), Path("/bin/sh"))
+    assert codes(checked(project, f"{head}no-such-python\n")) == ["missing_interpreter"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        ("## [exp_codebase_dir]\n- dir: nowhere\n", "missing_codebase", 2),
+        ("## [exp_codebase_dir]\n- dir: code/conf/a.yaml\n", "missing_codebase", 2),
+        ("## [exp_venv_exe]\n- path: /nowhere/python\n", "missing_interpreter", 2),
+        ("## [exp_venv_exe]\n- path: ./code\n", "missing_interpreter", 2),
+        ("## [exp_yaml_path]\n- path: nowhere.yaml\n", "missing_recipe", 2),
+        ("## [exp_yaml_path]\n- path: ./code\n", "missing_recipe", 2),
+        ("## [exp_result_dir]\n- path: code/conf/a.yaml\n", "bad_result_dir", 2),
+        ("## [exp_codebase_dir]\n- dir: $(touch pwned)\n", "missing_codebase", 2),
+        ("## [exp_codebase_dir]\n- dir: " + "a" * 300 + "\n", "missing_codebase", 2),
+    ],
+)
+def test_what_is_not_there(project: Path, text: str, code: str, line: int) -> None:
+    r = checked(project, text)
+    (finding,) = [f for f in r.findings if f.severity == "error"]
+    assert (finding.code, finding.line, finding.where) == (code, line, "b.md")
+    with pytest.raises(BlueprintError) as caught:
+        raise_on_errors(r)
+    assert caught.value.message.startswith(f"b.md:{line}: ")
+    assert isinstance(caught.value, BlueprintInvalid) and finding in caught.value.findings
+    assert not list(project.rglob("pwned"))
+
+
+def test_recipes_beside_the_blueprint_and_at_the_root(project: Path) -> None:
+    (project / "blueprints/deep/b.yaml").write_text("a: 1\n")
+    assert checked(project, "## [exp_yaml_path]\n- path: b.yaml\n").recipe_data == {"a": 1}
+    (project / "b.yaml").write_text("a: 2\n")
+    assert checked(project, "## [exp_yaml_path]\n- path: b.yaml\n").recipe_data == {"a": 2}
+    head = "## [exp_codebase_dir]\n- dir: code\n"
+    (project / "code/b.yaml").write_text("a: 3\n")
+    assert checked(project, head + "## [exp_yaml_path]\n- path: b.yaml\n").recipe_data == {"a": 3}
+
+
+def test_recipes_are_linted(project: Path) -> None:
+    (project / "r.yaml").write_text("ajet:\n  execute_test: True\n  val_print_to_markdown_file_path: x.md\n")
+    r = checked(project, "## [exp_yaml_path]\n- path: r.yaml\n")
+    assert codes(r) == ["execute_test", "path_without_directory"]
+    assert [str(f).split(" ")[0] for f in r.findings if f.where == "r.yaml"] == ["r.yaml:2:", "r.yaml:3:"]
+
+
+@pytest.mark.parametrize("text", ["a: [1\n", "a: 1\na: 2\n", "- 1\n", "\tx: 1\n"])
+def test_a_broken_recipe_is_an_error(project: Path, text: str) -> None:
+    (project / "r.yaml").write_text(text)
+    r = checked(project, "## [exp_yaml_path]\n- path: r.yaml\n")
+    assert codes(r) == ["bad_recipe"]
+    assert r.recipe_data == {}
+
+
+def test_a_recipe_of_another_kind_is_left_alone(project: Path) -> None:
+    (project / "r.py").write_text("x = 1\n")
+    r = checked(project, "## [exp_yaml_path]\n- path: ./r.py\n")
+    assert (codes(r), r.recipe_data, r.recipe) == ([], {}, project / "r.py")
+
+
+def test_named_scripts_are_linted(project: Path) -> None:
+    (project / "go.sh").write_text("set -e\nray stop --force\n")
+    path = project / "b.md"
+    path.write_text("## [exp_launch_command]\n- command: bash go.sh && ./missing.sh\n")
+    (finding,) = [f for f in resolve(path, environ=ENV).findings if f.severity == "error"]
+    assert (finding.where, finding.line, finding.code) == ("go.sh", 2, "stops_ray")
+
+
+def test_required_variables(project: Path) -> None:
+    notes = "## Notes\n- requires_env: TOKEN, HELD\n- env: HELD=1\n"
+    assert codes(checked(project, notes)) == ["unset_variable"]
+    assert codes(checked(project, notes, TOKEN="")) == ["unset_variable"]
+    assert codes(checked(project, notes, TOKEN="x")) == []
+
+
+def test_a_finished_run_is_told(project: Path) -> None:
+    results = project / "results"
+    results.mkdir()
+    text = "## [exp_result_dir]\n- path: results\n"
+    assert "finished_run" not in {f.code for f in checked(project, text).findings}
+    (results / "finish.flag").write_text("")
+    assert "finished_run" in {f.code for f in checked(project, text).findings}
+
+
+def test_home_is_expanded_and_nothing_else(project: Path) -> None:
+    r = checked(
+        project,
+        "## [exp_codebase_dir]\n- dir: ~/code\n## [exp_result_dir]\n- path: $HOME/r\n",
+        HOME=str(project),
+    )
+    assert r.codebase == project / "code"
+    assert r.result_dir == project / "$HOME/r"
+
+
+# files that are no blueprint
+
+
+def error_of(path: Path) -> AutoresearchError:
+    with pytest.raises(AutoresearchError) as caught:
+        resolve(path, environ=ENV)
+    assert "\n" not in caught.value.message and len(caught.value.message) < 300
+    return caught.value
+
+
+def test_a_missing_blueprint_suggests_one(project: Path) -> None:
+    write(project, "", "kl_sweep.md")
+    error = error_of(project / "blueprints/deep/kl_swep.md")
+    assert isinstance(error, NotFoundError) and error.exit_code == 4
+    assert "kl_sweep.md" in error.hint
+    assert "blueprint new" in error_of(project / "blueprints/xyz.md").hint
+
+
+@pytest.mark.parametrize(
+    "name", ["a" * 300, "no\nsuch\nfile", "x\0y", "'; rm -rf $(x) \"", "ünï/码.md", "\x1b[2J"]
+)
+def test_names_that_are_not_there(tmp_path: Path, name: str) -> None:
+    assert error_of(tmp_path / name).exit_code == 4
+
+
+def test_directories_and_devices(tmp_path: Path) -> None:
+    assert "is a directory" in error_of(tmp_path).message
+    assert "not a regular file" in error_of(Path("/dev/zero")).message
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in error_of(tmp_path / "pipe").message
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"", "empty"),
+        (b"\0" * 10, "0x00"),
+        (b"\xff\xfe", "UTF-8"),
+        (b"x" * (10 << 20), "10.0 MiB"),
+        (b"x", "seven sections"),
+    ],
+)
+def test_bad_contents(tmp_path: Path, data: bytes, word: str) -> None:
+    path = tmp_path / "b.md"
+    path.write_bytes(data)
+    error = error_of(path)
+    assert error.exit_code == 3
+    assert word in error.message
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.md", "a\"b'.md", "a;b.md", "$(touch pwned).md", "a\nb.md", "ü码.md", "a:b.c.md"]
+)
+def test_names_that_are_there(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(COMMAND)
+    r = resolve(tmp_path / name, environ=ENV)
+    assert r.blueprint.slug.replace("-", "").isalnum()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [name]
+
+
+SHIPPED = sorted((Path(__file__).parents[2] / "blueprints").rglob("*.md"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
+def test_the_shipped_blueprints_hold_no_fault_of_their_own(path: Path) -> None:
+    """The quickstart can be run as it is; the examples lack nothing but the machine that they speak of."""
+    r = resolve(path, environ=ENV | {"SWANLAB_API_KEY": "x", "WANDB_API_KEY": "x"})
+    absent = {"missing_codebase", "missing_interpreter", "missing_recipe"}
+    assert set(codes(r)) <= (set() if path.stem == "quickstart" else absent)
+    if path.stem == "quickstart":
+        assert r.codebase == path.parents[1]
+        assert r.recipe_data["task"] == "sort"
+        assert str(r.result_dir).endswith("/auto_agent/exp_results/quickstart")

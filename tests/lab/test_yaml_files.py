@@ -1,0 +1,62 @@
+"""YAML files as mappings: lines in the messages, no key twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoresearch.errors import BlueprintError, NotFoundError
+from autoresearch.lab.yaml_files import dump, load_mapping, parse_mapping
+
+
+def test_load(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("base: &b {lr: 1.0e-6}\nuse:\n  <<: *b\n  lr: 2\n1: [a, null]\n")
+    assert load_mapping(path) == {"base": {"lr": 1e-6}, "use": {"lr": 2}, "1": ["a", None]}
+    path.write_text("")
+    assert load_mapping(path) == {}
+    path.write_text('{"a": [1, 2]}')
+    assert load_mapping(path) == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb:\n  c: 1\n  c: 2\n", "r.yaml:4: the key 'c' stands twice (first in line 3)"),
+        ("a: [1\nb: 2\n", "r.yaml:2: "),
+        ("a: 1\n\tb: 2\n", "r.yaml:2: "),
+        ("a: !!python/object/apply:os.system ['x']\n", "r.yaml:1: "),
+        ("a: *nowhere\n", "r.yaml:1: "),
+        ("? [a]\n: 1\n", "r.yaml:1: "),
+        ("- 1\n", "r.yaml: holds a list, not a mapping of keys to values"),
+        ("text\n", "r.yaml: holds a text, not"),
+        ("a: 1\n---\nb: 2\n", "r.yaml:2: "),
+        ("a: \x01\n", "r.yaml: "),
+        ("[" * 5000, "r.yaml"),
+    ],
+)
+def test_broken(text: str, message: str) -> None:
+    with pytest.raises(BlueprintError) as caught:
+        parse_mapping(text.encode(), "r.yaml")
+    assert caught.value.message.startswith(message)
+    assert "\n" not in caught.value.message
+
+
+def test_bytes_that_are_no_text() -> None:
+    with pytest.raises(BlueprintError, match=r"r\.yaml"):
+        parse_mapping(b"a: \xff\xfe\n", "r.yaml")
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="No such file"):
+        load_mapping(tmp_path / "x.yaml")
+
+
+def test_dump_reads_back(tmp_path: Path) -> None:
+    data = {"b": 1, "a": {"x": ["é: 码", "no", "1.0", None, True, 1e-6]}, "t": "a\nb\n"}
+    path = tmp_path / "d.yaml"
+    path.write_text(dump(data), encoding="utf-8")
+    assert load_mapping(path) == data
+    assert list(load_mapping(path)) == ["b", "a", "t"]
+    assert "é: 码" in dump(data)
