@@ -83,7 +83,7 @@ class Index:
         data = _line(entry)
         with self._usable():
             live = self._made("live")
-            write_atomically(live / entry.run, data)
+            write_atomically(live / entry.run, data, durable=False)
         append_line(self.runs, data, durable=False)
 
     def discard_live(self, run: str) -> None:

@@ -51,22 +51,24 @@ def test_finish_flag_comes_with_the_command_dead(bench: Any) -> None:
     ("point", "ending"),
     [
         ("launch.claimed", "launch_failed"),
+        ("launch.session_started", "launch_failed"),
         ("launch.branch_made", "launch_failed"),
-        ("launch.before_session", "launch_failed"),
-        ("launch.session_started", "finished"),
+        ("launch.ready", "finished"),
     ],
 )
 def test_kill_9_of_the_command_while_it_launches(bench: Any, point: str, ending: str) -> None:
     blueprint = bench.blueprint("ok")
     bench.cli("run", blueprint, check=-9, AUTORESEARCH_FAILPOINT=f"{point}:kill")
     (entry,) = [json.loads(p.read_text()) for p in (bench.root / "repo").rglob("spec.json")]
-    if ending == "finished":
-        bench.until(lambda: (Path(entry["run_dir"]) / "collected.json").exists())
-        bench.until(lambda: not bench.carriers())
-    else:
-        os.utime(Path(entry["run_dir"]) / "spec.json", (1, 1))  # long enough ago: no Runner is coming
+    run_dir = Path(entry["run_dir"])
+    if point == "launch.claimed":  # no Runner was started that could write anything down
+        os.utime(run_dir / "spec.json", (1, 1))  # long enough ago: no Runner is coming
         bench.cli("adopt")
-    settled(bench, entry | {"run": entry["run"]}, ending)
+    else:
+        bench.until(lambda: (run_dir / "collected.json").exists())
+    settled(bench, entry, ending)
+    assert not (run_dir / "environment").exists()
+    assert "hello" not in (run_dir / "run.log").read_text() if ending != "finished" and point != "launch.claimed" else True
     again = bench.json("run", blueprint)
     assert again["ending"] == "finished"
 

@@ -77,7 +77,7 @@ def test_a_run_of_another_id_is_spared(yard: Any, living: Any) -> None:
 
 def test_a_runner_inside_a_run_is_spared_with_its_run(yard: Any, living: Any) -> None:
     inner = yard.make("sleep 30")
-    program = [sys.executable, "-S", "-E", "-s", runner.__file__, str(inner.dir)]
+    program = [sys.executable, "-S", "-E", "-s", str(Path(runner.__file__).parent), str(inner.dir)]
     (inner.dir / "go.sh").write_text(f"exec setsid {' '.join(program)}\n")
     outer, _ = yard.ended(f"bash {inner.dir}/go.sh > /dev/null 2>&1 & sleep 1")
     assert outer.marked() == []
@@ -120,7 +120,7 @@ def test_kill_of_the_runner_leaves_a_free_lock_and_a_marked_trainer(yard: Any) -
 
 def test_gpu_leases(yard: Any, living: Any) -> None:
     lease = str(yard.root / "gpu.lock")
-    patch = "runner.LEASE_WAIT_S = 0.1"
+    patch = "gpus.LEASE_WAIT_S = 0.1"
     first = yard.start("sleep 30", leases=[lease])
     pid = first.event("started")["pid"]
     assert json.loads(Path(lease).read_text()) == {"run": first.run, "pid": first.process.pid}
@@ -144,7 +144,7 @@ def test_gpu_memory(yard: Any, used: str, after: str, returned: bool) -> None:
         "def used(uuids):\n"
         "    if os.path.exists(over): return " + after + "\n"
         "    return (5 << 30) if os.path.exists(on) else " + used + "\n"
-        "runner.gpu_bytes_used = used; runner.GPU_RETURN_S = 0.6; "
+        "gpus.gpu_bytes_used = used; gpus.RETURN_S = 0.6; "
         f"on, over = {str(yard.root / 'on')!r}, {str(yard.root / 'over')!r}"
     )
     _, record = yard.ended("touch on; sleep 0.9; touch over", gpus=["GPU-1"], patch=patch)
@@ -158,7 +158,7 @@ def test_without_a_driver_gpu_memory_is_unknown(yard: Any) -> None:
 
 
 def test_a_driver_that_hangs_holds_neither_the_run_nor_its_lock(yard: Any) -> None:
-    patch = "import time; runner.GPU_ASK_S = 0.2; runner.gpu_bytes_used = lambda uuids: time.sleep(60)"
+    patch = "import time; gpus.ASK_S = 0.2; gpus.gpu_bytes_used = lambda uuids: time.sleep(60)"
     live = yard.start("sleep 30", gpus=["GPU-1"], patch=patch)
     live.event("started")
     time.sleep(0.3)  # the next question hangs as well
