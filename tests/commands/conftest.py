@@ -62,7 +62,7 @@ import os, signal, subprocess, sys, time
 def step(n, reward="0.5", kl="0.001"):
     print(f"step:{n} - actor/kl_loss:{kl} - actor/pg_loss:0.1 - critic/rewards/mean:{reward}", flush=True)
 def validation(n, rate):
-    print(f"step:{n} - global_steps:{n} - pass_n:2 - total_tasks:4 - task_pass_rate@1:{rate} - mean_reward:{rate}", flush=True)
+    print(f"step:{n} - global_steps:{n} - total_tasks:4 - task_pass_rate@1:{rate} - mean_reward:{rate}", flush=True)
 """
 
 BLUEPRINT = """# {title}
@@ -201,7 +201,7 @@ class Bench:
         """Assert what holds after every fault: no process, one row, one flag, the true ending; gives the flag."""
         self.until(lambda: not self.carriers())
         with open(payload["ledger"], encoding="utf-8") as file:
-            rows = [r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
         assert [r["ending"] for r in rows if r["run_id"] == payload["run"]] == [ending]
         flags = [json.loads(p.read_text()) for p in Path(payload["result_dir"]).rglob("finish.flag")]
         (flag,) = [f for f in flags if f["run"] == payload["run"]]

@@ -268,7 +268,7 @@ def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(lines.os, "open", denied)
     with pytest.raises(EnvironmentUnusable, match="Permission denied"):
-        index.find("x")  # a sandbox must not look like an account without runs
+        Index(tmp_path / "state").find("x")  # a sandbox must not look like an account without runs
 
 
 @pytest.mark.parametrize(
