@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run import RunSpec, RunState
-from autoresearch.errors import ConflictError, NotFoundError
+from autoresearch.errors import ConflictError
 from autoresearch.lab import sessions
 from autoresearch.lab.adopt import adopt
 from autoresearch.lab.launch import Launched, launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, Wishes, key_of, make_plan
+from autoresearch.lab.preflight import read_blueprint
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
 from autoresearch.records.rundir import RunDir
@@ -60,10 +61,7 @@ class Begun:
 def begin(experiment: Experiment) -> Begun:
     """Launch the run, or return the one that this very blueprint is running already."""
     parts = experiment.parts
-    if not experiment.path.is_file():
-        raise NotFoundError(
-            f"{experiment.path}: no such blueprint", fix="autoresearch blueprint new " + str(experiment.path)
-        )
+    read_blueprint(experiment.path.absolute())  # before the lock: what is no blueprint leaves no trace
     with parts.index.launch_lock(key_of(experiment.path)):
         plan = experiment.plan()
         running = _running(plan, parts)
