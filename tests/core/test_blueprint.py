@@ -194,6 +194,7 @@ def test_keys_in_an_indented_block_are_no_headings() -> None:
 @pytest.mark.parametrize(
     "one_line",
     [
+        "[exp_codebase_dir] /data/code",
         "## [exp_codebase_dir] /data/code",
         "2. [exp_codebase_dir]: /data/code",
         "2. [exp_codebase_dir] Main code path (absolute path): /data/code",
@@ -210,6 +211,15 @@ def test_values_in_the_heading(one_line: str) -> None:
     )
     b = parse(f"{one_line}\n{command}\n")
     assert (b.codebase_dir, b.launch_command) == ("/data/code", "python x.py")
+
+
+def test_a_blueprint_of_bare_lines() -> None:
+    b = parse(
+        "[exp_purpose] Does it run?\n[exp_max_time] 1 minute in all, 30 seconds to the first step\n"
+        "[exp_launch_command] python -m x --conf [a]\n- hint: see [exp_purpose] above\n"
+    )
+    assert (b.purpose, b.launch_command) == ("Does it run?", "python -m x --conf [a]")
+    assert (b.max_time_s, b.first_step_s) == (60.0, 30.0)
 
 
 @pytest.mark.parametrize(
