@@ -29,14 +29,14 @@ def note_values(sections: Sequence[Section], name: str, findings: list[Finding])
 
 def misplaced_keys(sections: Sequence[Section], name: str) -> list[Finding]:
     """A warning for each key of the notes that stands in a section which does not take it."""
-    return [
-        warning(name, line.no, "misplaced_note", f"`{key}:` is a key of the notes; in {section.title!r} it is not read", "move it to ## Notes")
-        for section in sections
-        if section.key != NOTES
-        for line in section.body
-        if not line.block and (key := declared_key(line.text)) in _TOLD
-        if not (section.key == "exp_max_time" and key == "first_step")
-    ]
+    found: list[Finding] = []
+    for section in sections:
+        for line in section.body:
+            key = "" if line.block or section.key == NOTES else declared_key(line.text)
+            if key in _TOLD and (section.key, key) != ("exp_max_time", "first_step"):  # there it is a label
+                message = f"`{key}:` is a key of the notes; in {section.title[:60]!r} it is not read"
+                found.append(warning(name, line.no, "misplaced_note", message, "move it to `## Notes`"))
+    return found
 
 
 @dataclass(slots=True)

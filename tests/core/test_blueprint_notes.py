@@ -201,7 +201,9 @@ def test_sources_are_plain_data() -> None:
     assert notes("- source: a.jsonl").source == (Source(SourceFormat.JSONL, "a.jsonl", -100),)
 
 
-@pytest.mark.parametrize("line", ["Other notes:", "Notes:", "**Other Notes:**", "其他说明：", "8. 其他说明：", "Notes (optional):"])
+@pytest.mark.parametrize(
+    "line", ["Other notes:", "Notes:", "**Other Notes:**", "其他说明：", "8. 其他说明：", "Notes (optional):"]
+)
 @pytest.mark.parametrize("blank", ["", "\n"])
 def test_a_bare_line_above_declared_keys_opens_the_notes(line: str, blank: str) -> None:
     found, findings = read(f"- metric: a/b\n- trainer: verl\n{blank}- hint: x\n", f"\n{line}\n{blank}")
@@ -209,7 +211,9 @@ def test_a_bare_line_above_declared_keys_opens_the_notes(line: str, blank: str) 
     assert findings == []
 
 
-@pytest.mark.parametrize("line", ["Notes:\n- see the wiki", "Notes: x\n- metric: a", "- notes:\n  - metric: a", "Noted:\n- metric: a"])
+@pytest.mark.parametrize(
+    "line", ["Notes:\n- see the wiki", "Notes: x\n- metric: a", "- notes:\n  - metric: a", "Noted:\n- metric: a"]
+)
 def test_a_bare_line_above_prose_opens_nothing(line: str) -> None:
     assert read("", f"\n{line}")[0].metric == ""
 
