@@ -74,9 +74,6 @@ def run(argv: list[str]) -> int:
         return _fail(argv, error)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader (`| head`) has seen enough
-        _silence_stdout()
-        return 0
     except Exception as error:  # noqa: BLE001 - the front door: nothing else may catch everything
         return _unexpected(argv, error)
     return code if isinstance(code, int) else 0
@@ -156,9 +153,3 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
         return _fail(argv, EnvironmentUnusable(f"{where}{error.strerror}", code=code))
     saved = save_traceback(error)
     return _fail(argv, AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))
-
-
-def _silence_stdout() -> None:
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -47,6 +47,11 @@ class Experiment:
                 f"{spec.run} still runs; only a run that is over can be repaired",
                 fix=f"autoresearch wait {spec.run}",
             )
+        if Path(spec.blueprint) != self.path.resolve():
+            raise ConflictError(
+                f"{spec.run} ran {spec.blueprint}, not {self.path}: a repair is a rerun of the same blueprint",
+                fix=f"autoresearch run {spec.blueprint} --fix-of {spec.run}",
+            )
         return spec
 
 
@@ -71,7 +76,9 @@ def begin(experiment: Experiment) -> Begun:
         launched = launch(plan, parts)
     if experiment.note:
         journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")
-    remarks = [str(f) for f in plan.findings]
+    remarks = [str(f) for f in plan.remarks]
+    if routine := len(plan.findings) - len(remarks):
+        remarks.append(f"{routine} routine remarks: autoresearch blueprint check {experiment.path}")
     if not launched.spec.branch:
         remarks.append(f"no branch was made: {plan.no_git or 'see the experiment log'}; going on without")
     return Begun(launched, tuple(remarks))

@@ -152,7 +152,7 @@ def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
     result_dir = Path(spec.result_dir)
     for path in journal.begin(result_dir, spec, own_outputs(spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
-    for finding in plan.findings:
+    for finding in plan.remarks:
         journal.append(result_dir, str(finding))
 
 

@@ -17,7 +17,7 @@ class LogFollower:
     Lines longer than `LONGEST` are cut. Truncation, replacement by another file and holes are survived.
     """
 
-    CHUNK = 1 << 18  # fits a second-level cache; larger is not faster
+    CHUNK = 1 << 16  # fits a second-level cache; larger is not faster
     LONGEST = 1 << 20
     HEAD = 64
 

@@ -32,7 +32,7 @@ class Listener:
     def learn(self) -> None:
         """Compile the patterns. Raises re.error for one that is none."""
         self.scanner = Scanner(
-            Pattern(s["kind"], s["pattern"], s.get("needles") or (), s.get("hold_s") or 0.0) for s in self.spec.signals
+            Pattern(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or ()) for s in self.spec.signals
         )
 
     def scan(self, budget: float) -> bool:

@@ -25,7 +25,7 @@ class Pattern:
     `needles`: of every line with a match at least one stands in it; () if nothing can be said.
     """
 
-    def __init__(self, kind: str, text: str, needles: Iterable[str] = (), hold_s: float = 0.0) -> None:
+    def __init__(self, kind: str, text: str, hold_s: float = 0.0, needles: Iterable[str] = ()) -> None:
         self.kind = kind
         self.needles = tuple(_bytes(needle) for needle in needles)
         self.hold_s = hold_s

@@ -9,10 +9,10 @@ _NUMBER = re.compile(rb"[-+]?(?:nan|inf(?:inity)?|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(
 
 
 def without_escapes(line: bytes) -> bytes:
-    """A line without terminal escape sequences; Ray's own two are so common that they have a fast way."""
+    """A line without terminal escape sequences; Ray's prefix is so common that it has a fast way."""
     if b"\x1b" not in line:
         return line
-    line = line.replace(b"\x1b[36m", b"").replace(b"\x1b[0m", b"")
+    line = line.replace(b"\x1b[36m", b"", 1).replace(b"\x1b[0m", b"", 1)
     return _ANSI.sub(b"", line) if b"\x1b" in line else line
 
 

@@ -25,7 +25,7 @@ def test_the_runner_sees_the_same(name: str, trainer: Trainer) -> None:
         wanted = [
             (group(m, "step"), group(m, "kl")) for m in re.finditer(signal.pattern.encode("latin-1"), raw, re.MULTILINE)
         ]
-        scanner = Scanner([Pattern(signal.kind.value, signal.pattern)])
+        scanner = Scanner([Pattern(signal.kind.value, signal.pattern, 0.0, signal.needles)])
         found, follower = [], LogFollower(str(SAMPLES / name))
         for chunk in follower.poll():
             hits = scanner.scan(chunk, follower.offset - len(chunk))
