@@ -16,12 +16,11 @@ SCHEMA = 1
 RUN_ID = "AUTORESEARCH_RUN_ID"
 NEVER = float("inf")
 LIBC = ctypes.CDLL(None, use_errno=True)
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def clock() -> float:
     """Seconds for durations and limits; no clock change moves it, and it goes on while a machine sleeps."""
-    return time.clock_gettime(_CLOCK)
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def wall() -> float:
@@ -64,11 +63,18 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def positive(value: Any) -> float | None:
-    """A number of seconds from outside; None where there is none."""
-    return float(value) if isinstance(value, (int, float)) and value > 0 else None
+def real(value: object) -> float | None:
+    """A number from outside; None for anything else."""
+    return float(value) if isinstance(value, (int, float)) else None
 
 
-def whole(value: Any) -> int | None:
-    """A step's number from outside; None for what is no finite number."""
-    return int(value) if isinstance(value, (int, float)) and abs(value) < 1e18 else None
+def positive(value: object) -> float | None:
+    """A limit from outside; None where there is none."""
+    number = real(value)
+    return number if number is not None and number > 0 else None
+
+
+def whole(value: object) -> int | None:
+    """A step from outside; None for anything else, infinities and NaN too."""
+    number = real(value)
+    return int(number) if number is not None and abs(number) < 1e18 else None

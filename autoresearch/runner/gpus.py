@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import os
 import signal
 import time
+from collections.abc import Callable, Iterable
 
 from .basics import clock
 from .processes import send
 from .spawn import LaunchError
 from .text import plain
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-
 LEASE_WAIT_S = 1.0  # the run before may be about to let go
 ASK_S = 5.0
 RETURN_S = 30.0
+SLACK_BYTES = 64 << 20
+QUESTION = ("nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader,nounits")  # MiB
 
 
 class Leases:
@@ -39,54 +36,36 @@ class Leases:
                 why = f"the GPU lease {path} cannot be opened: {error.strerror}"
                 raise LaunchError("lease_failed", why) from None
             self.fds.append(fd)
-            if not self._locked(fd):
+            if not _locked(fd):
                 holder = plain(os.pread(fd, 400, 0)) or "somebody"
                 raise LaunchError("lease_busy", f"the GPU lease {path} is held by {holder}")
             os.ftruncate(fd, 0)
             os.pwrite(fd, json.dumps({"run": run, "pid": os.getpid()}).encode(), 0)
 
-    @staticmethod
-    def _locked(fd: int) -> bool:
-        until = clock() + LEASE_WAIT_S
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
-            except BlockingIOError:
-                if clock() >= until:
-                    return False
-                time.sleep(0.05)
-
     def release(self) -> None:
         """Let go; what the trainer left alive on purpose keeps its share."""
-        for fd in self.fds:
-            os.close(fd)
-        self.fds = []
+        while self.fds:
+            os.close(self.fds.pop())
 
 
-def gpu_bytes_used(uuids: Iterable[str]) -> int:
-    """Memory in use on these GPUs, by NVML. Raises OSError where that cannot be had."""
-    nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    memory = (ctypes.c_ulonglong * 3)()  # nvmlMemory_t: total, free, used
-    total = 0
-    if nvml.nvmlInit_v2():
-        raise OSError("nvmlInit_v2 failed")
-    for uuid in uuids:
-        device = ctypes.c_void_p()
-        if nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(device)):
-            raise OSError(f"no GPU {uuid}")
-        if nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)):
-            raise OSError(f"no memory information for {uuid}")
-        total += memory[2]
-    return total
+def _locked(fd: int) -> bool:
+    until = clock() + LEASE_WAIT_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if clock() >= until:
+                return False
+            time.sleep(0.05)
 
 
 class Gpus:
-    """Memory of the leased GPUs, asked for in a child: a driver that hangs must not stop the limits."""
+    """Memory in use on the leased GPUs, asked for in a child: a driver that hangs must not stop the limits."""
 
     def __init__(self, uuids: Iterable[str]) -> None:
-        self.uuids = list(uuids)
-        self.used: int | None = None  # the latest answer
+        self.uuids = set(uuids)
+        self.used: int | None = None  # the latest answer, bytes
         self.before: int | None = None
         self.peak: int | None = None
         self.returned: bool | None = None
@@ -96,37 +75,35 @@ class Gpus:
         self._reader = -1
 
     def ask(self) -> None:
-        """Start a question, unless one is open.
-
-        Loading the driver's library costs, so during the run `next_at` comes less and less often.
-        """
+        """Start a question, unless one is open. It costs, so `next_at` comes less and less often."""
         if not self.uuids or self._reader >= 0:
             return
         self._gap = min(60.0, 2.0 * self._gap)
         self.next_at = clock() + self._gap
-        reader, writer = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.closerange(3, writer)  # a child that hangs in the driver must not hold our lock and leases
-            os.closerange(writer + 1, writer + 64)
-            try:
-                os.write(writer, str(gpu_bytes_used(self.uuids)).encode())
-            finally:
-                os._exit(0)
+        self._reader, writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        try:
+            self._pid = os.posix_spawnp(
+                QUESTION[0],
+                QUESTION,
+                os.environ,
+                file_actions=[(os.POSIX_SPAWN_DUP2, writer, 1)],
+                setsigdef=[signal.SIGPIPE],
+            )
+        except OSError:
+            pass  # not there: the pipe's end is the answer
         os.close(writer)
-        os.set_blocking(reader, False)
-        self._pid, self._reader = pid, reader
 
     def hear(self) -> bool:
         """Take the answer if there is one; True once no question is open."""
         if self._reader >= 0:
             try:
-                said = os.read(self._reader, 64)
+                said = os.read(self._reader, 65536).decode("utf-8", "replace")
             except BlockingIOError:
                 return False
-            self.used = int(said) if said else None
+            pairs = (line.split(",") for line in said.splitlines() if line.count(",") == 1)
+            known = [int(used) << 20 for uuid, used in pairs if uuid in self.uuids and used.strip().isdigit()]
+            self.used = sum(known) if len(known) == len(self.uuids) else None
             self._close()
         return True
 
@@ -156,7 +133,7 @@ class Gpus:
         while self.before is not None and not self.returned and clock() < until:
             self._ask_and_wait(until, tick)
             if self.used is not None:
-                self.returned = self.used <= self.before + (64 << 20)
+                self.returned = self.used <= self.before + SLACK_BYTES
             if not self.returned:
                 tick(clock() + 0.5)
 

@@ -15,8 +15,8 @@ from .listener import Listener
 from .loop import Loop
 from .mirror import release_tmux_server
 from .processes import start_ticks
-from .record import exit_record, exit_status
-from .spawn import LaunchError, exit_code, trainer_environment
+from .record import exit_record
+from .spawn import LaunchError, how_it_ended, trainer_environment
 from .spec import Spec
 from .stopping import Decision, Stopping
 from .text import plain
@@ -71,13 +71,13 @@ class Runner:
         self.loop.mirror.finish(f"== {self.spec.run}: {record['ending']}{shown}; records: {self.dir} ==")
         self.leases.release()
         self.hand_over(record["cause"])
-        return exit_status(record)
+        return 0 if record["ending"] == "finished" else int(record["returncode"] or 1)
 
     def open(self) -> None:
         """Everything that must be there before anything is started."""
         try:
             self.chronicle.reserve()
-            self.log = open_append(os.path.join(self.dir, "run.log"))
+            self.log = open_append(f"{self.dir}/run.log")
         except OSError as error:
             why = f"the run directory cannot be written: {error.strerror}"
             raise LaunchError("unwritable", why) from None
@@ -104,7 +104,7 @@ class Runner:
         self.prepare()
         if stopping.decision:
             return
-        loop.start_trainer(spec.command, spec.cwd, self.env, self.log, self.leases.fds)
+        loop.started_trainer(loop.start(spec.command, spec.cwd, self.env, self.log, self.leases.fds))
         self.write_identity()
         text = f"the trainer started (pid {loop.trainer})"
         self.chronicle.emit("started", text, pid=loop.trainer, runner=os.getpid())
@@ -127,8 +127,9 @@ class Runner:
             self.stopping.check_limits()
             if self.stopping.decision:
                 return
-            if (code := exit_code(self.loop.statuses[pid] or 0)) != 0:
-                raise LaunchError("prepare_failed", f"the prepare command `{plain(command)}` exited with {code}")
+            code, _, words = how_it_ended(self.loop.statuses[pid])
+            if code != 0:
+                raise LaunchError("prepare_failed", f"the prepare command `{plain(command)}` {words}")
         if self.spec.prepare:
             took = round(clock() - self.chronicle.origin, 3)
             self.chronicle.emit("prepared", f"prepared in {took:.1f} s", seconds=took)
@@ -156,9 +157,8 @@ class Runner:
 
     def read_the_rest(self) -> None:
         """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""
-        status = self.loop.statuses.get(self.loop.trainer)
-        asked_to_end = {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}
-        if status is not None and exit_code(status) in asked_to_end:
+        code, _, _ = how_it_ended(self.loop.statuses.get(self.loop.trainer))
+        if code in {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}:
             until = clock() + 0.2  # a scheduler signals the trainer and us together: ours may come later
             while clock() < until and not self.stopping.decision:
                 self.loop.tick(until)
@@ -169,16 +169,16 @@ class Runner:
         until = clock() + self.spec.cleanup_s
         cwd = self.spec.cwd if os.path.isdir(self.spec.cwd) else self.dir  # it may have been the trouble
         for command in self.spec.cleanup:
-            status = None
+            code = None
             try:
                 if clock() < until:
                     pid = self.start(command, cwd)
                     while self.loop.runs(pid) and clock() < until:
                         self.loop.tick(until)
-                    status = self.loop.statuses[pid]
+                    code, _, _ = how_it_ended(self.loop.statuses[pid])
             except (LaunchError, OSError) as error:
                 self.chronicle.emit("warning", f"a cleanup command could not start: {error}")
-            self.cleanup.append({"command": command, "returncode": None if status is None else exit_code(status)})
+            self.cleanup.append({"command": command, "returncode": code})
             self.loop.tree.kill(self.loop.tick)
         if self.cleanup:
             failed = sum(1 for done in self.cleanup if done["returncode"] != 0)
@@ -200,7 +200,7 @@ class Runner:
             return
         env = {key: value for key, value in os.environ.items() if key != RUN_ID}
         try:
-            out = open_append(os.path.join(self.dir, "collect.log"))
+            out = open_append(f"{self.dir}/collect.log")
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(out, 1)
             os.dup2(out, 2)
@@ -246,7 +246,7 @@ def main(argv: list[str]) -> int:
     if len(argv) != 1:
         return refuse(2, "usage: python -S -E -s RUNNER_DIRECTORY RUN_DIR")
     run_dir = os.path.abspath(argv[0])
-    given = parse_object(read_file(os.path.join(run_dir, "spec.json")))
+    given = parse_object(read_file(f"{run_dir}/spec.json"))
     if not given.get("run") or not given.get("command"):
         return refuse(4, f"{run_dir} holds no readable spec.json.")
     spec = Spec(given)
@@ -257,13 +257,13 @@ def main(argv: list[str]) -> int:
     while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
         pass  # descriptors 0 to 2 must not become files of ours
     os.close(fd)
-    lock = os.open(os.path.join(run_dir, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = os.open(f"{run_dir}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return refuse(5, f"Another Runner holds {run_dir}.")
-    if os.path.exists(os.path.join(run_dir, "exit.json")):
+    if os.path.exists(f"{run_dir}/exit.json"):
         return refuse(5, f"The run in {run_dir} is over: it has an exit record.")
-    if parse_object(read_file(os.path.join(run_dir, "runner.json"))).get("trainer_pid"):
+    if parse_object(read_file(f"{run_dir}/runner.json")).get("trainer_pid"):
         return refuse(5, f"The run in {run_dir} was started before, by a Runner that died: it is lost.")
     return Runner(run_dir, spec, lock).run()
