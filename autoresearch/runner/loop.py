@@ -7,7 +7,6 @@ import signal
 from collections.abc import Iterable, Mapping
 
 from .basics import NEVER, clock, wall
-from .gpus import Gpus
 from .listener import Listener
 from .mirror import Mirror, terminal_is_gone, tmux_server_lives
 from .processes import Tree
@@ -32,7 +31,6 @@ class Loop:
         self.wakeups = Wakeups(run_dir, f"{run_dir}/run.log")
         self.mirror = Mirror(f"{run_dir}/run.log")
         self.tree = Tree(spec.run)
-        self.gpus = Gpus(spec.gpus)
         self.statuses: dict[int, int | None] = {}  # of the commands that we started
         self.trainer = 0
         self.started_wall = wall()
@@ -122,8 +120,6 @@ class Loop:
             self._sample_gap = min(PULSE_S, 2.0 * self._sample_gap)
             self._sample_at = now + self._sample_gap
             self.peak_memory = max(self.peak_memory, self.tree.resident_bytes())
-            if now >= self.gpus.next_at:
-                self.gpus.ask()
         if now >= self._pulse_at:
             self._pulse_at = now + PULSE_S
             self._dirty = True

@@ -10,7 +10,7 @@ import sys
 
 from .basics import RUN_ID, SCHEMA, clock, failpoint, open_append, parse_object, read_file, wall, write_all
 from .chronicle import Chronicle
-from .gpus import Leases
+from .gpus import Gpus, Leases
 from .listener import Listener
 from .loop import Loop
 from .mirror import release_tmux_server
@@ -40,6 +40,7 @@ class Runner:
         self.stopping = Stopping(run_dir, spec, self.chronicle, self.listener)
         self.loop = Loop(run_dir, spec, lock, self.listener, self.stopping)
         self.leases = Leases()
+        self.gpus = Gpus(spec.gpus)
         self.log = -1
         self.env: dict[str, str] = {}
         self.failure = ""  # a fault of the Runner itself
@@ -58,8 +59,13 @@ class Runner:
                 self.chronicle.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
             except Exception as error:  # noqa: BLE001 - the one record of this run must tell what happened
                 self.note_failure(part.__name__, error)
-        log_bytes = os.fstat(self.log).st_size if self.log >= 0 else 0
-        record = exit_record(self.spec.run, self.loop, self.failure, cleanup=self.cleanup, log_bytes=log_bytes)
+        record = exit_record(
+            *(self.spec.run, self.loop, self.failure),
+            gpu_memory_bytes=self.gpus.peak,
+            gpu_memory_returned=self.gpus.returned,
+            cleanup=self.cleanup,
+            log_bytes=os.fstat(self.log).st_size if self.log >= 0 else 0,
+        )
         failpoint("runner.before_exit_record")
         try:
             self.chronicle.record_exit(record)
@@ -79,8 +85,7 @@ class Runner:
             self.chronicle.reserve()
             self.log = open_append(f"{self.dir}/run.log")
         except OSError as error:
-            why = f"the run directory cannot be written: {error.strerror}"
-            raise LaunchError("unwritable", why) from None
+            raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
         self.env = trainer_environment(self.dir, self.spec)
         self.write_identity()
         self.loop.watch_log()
@@ -100,7 +105,7 @@ class Runner:
         if stopping.decision:
             return
         self.leases.take(spec.leases, spec.run)
-        loop.gpus.measure_before(loop.tick)
+        self.gpus.measure_before(loop.tick)
         self.prepare()
         if stopping.decision:
             return
@@ -114,8 +119,10 @@ class Runner:
     def watch(self, pid: int) -> None:
         """Until a command has ended or the run must."""
         while self.loop.runs(pid) and not self.stopping.decision:
-            self.loop.tick(self.stopping.next_limit())
-            self.loop.gpus.note_peak()  # the end of the asking child woke us
+            limit = self.stopping.next_limit()
+            self.loop.tick(min(limit, self.gpus.next_at))
+            if clock() >= self.gpus.next_at:
+                self.gpus.note_peak(self.loop.tick, limit)
             if self.loop.runs(pid):
                 self.stopping.check_limits()
 
@@ -142,7 +149,6 @@ class Runner:
     def end_tree(self) -> None:
         """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""
         loop, tree = self.loop, self.loop.tree
-        loop.gpus.abandon()
         by_itself = self.stopping.decision is None and not self.failure
         members = tree.alive()
         if by_itself and self.spec.keep_children:
@@ -152,8 +158,7 @@ class Runner:
             tree.terminate(grace_s, loop.tick, lambda: loop.hurry)
             whose = "what the trainer left behind" if by_itself else "the trainer and what it started"
             text = f"ended {whose}: TERM to {tree.term_sent}, KILL to {tree.kill_sent}"
-            sent = {"term_sent": tree.term_sent, "kill_sent": tree.kill_sent}
-            self.chronicle.emit("killed", text, left=tree.left, **sent)
+            self.chronicle.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
 
     def read_the_rest(self) -> None:
         """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""
@@ -182,13 +187,12 @@ class Runner:
             self.loop.tree.kill(self.loop.tick)
         if self.cleanup:
             failed = sum(1 for done in self.cleanup if done["returncode"] != 0)
-            text = f"cleaned up: {len(self.cleanup)} commands, {failed} failed"
-            self.chronicle.emit("cleaned", text, failed=failed)
+            self.chronicle.emit("cleaned", f"cleaned up: {len(self.cleanup)} commands, {failed} failed", failed=failed)
 
     def wait_for_gpus(self) -> None:
         """The next run needs the memory."""
         if self.loop.trainer:
-            self.loop.gpus.wait_for_return(self.loop.tick)
+            self.gpus.wait_for_return(self.loop.tick)
 
     def hand_over(self, cause: str) -> None:
         """Become the collector, if one is named; the lock is closed by that."""
@@ -230,8 +234,7 @@ class Runner:
         """A fault of our own: the run is ended and its record says so."""
         import traceback  # costs memory, and is needed only now
 
-        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        self.failure = self.failure or f"the Runner failed in {part}: {trace[-2500:]}"
+        self.failure = self.failure or f"the Runner failed in {part}: {traceback.format_exc()[-2500:]}"
         self.chronicle.emit("error", f"the Runner failed in {part}: {error!r}", kind="runner_error")
 
 
