@@ -21,13 +21,12 @@ def status(
 
 
 def _one(run: str, parts: Parts, *, as_json: bool) -> int:
-    from autoresearch.commands.wait import _living
+    from autoresearch.commands.wait import _living, settled
     from autoresearch.lab import sessions
-    from autoresearch.lab.adopt import adopt
 
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
-    state, outcome = adopt(rundir, parts)
+    state, outcome = settled(rundir, parts)
     if outcome is not None:
         from autoresearch.commands.outcome import show_outcome
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,10 @@ from autoresearch.core.durations import parse_duration
 from autoresearch.core.run import RunState
 from autoresearch.errors import UsageError
 from autoresearch.records.rundir import RunDir
+
+if TYPE_CHECKING:
+    from autoresearch.lab.outcome import Outcome
+    from autoresearch.lab.parts import Parts
 
 
 def wait(
@@ -26,7 +30,6 @@ def wait(
 ) -> int:
     """Wait for a run; returns early on its end, first step, error or limit. Exits 0 whenever it could answer."""
     from autoresearch.lab import sessions
-    from autoresearch.lab.adopt import adopt
     from autoresearch.lab.watch import wait_for_news
     from autoresearch.records.events import read as read_events
 
@@ -42,7 +45,7 @@ def wait(
         news, upto = wait_for_news(rundir, since=start, seconds=limit)
     else:
         news, upto = [], start
-    state, outcome = adopt(rundir, parts)
+    state, outcome = settled(rundir, parts)
     if outcome is not None:
         from autoresearch.commands.outcome import show_outcome
 
@@ -61,6 +64,16 @@ def wait(
     ]
     output.emit("wait", payload, as_json=as_json, lines=lines)
     return 0
+
+
+def settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
+    """What `lab.adopt` makes of a run; its imports are spared where the run simply lives."""
+    state = rundir.state()
+    if state not in (RunState.ENDED, RunState.DEAD):
+        return state, None
+    from autoresearch.lab.adopt import adopt
+
+    return adopt(rundir, parts)
 
 
 def _living(rundir: RunDir, spec: Any, tail: int) -> dict[str, Any]:

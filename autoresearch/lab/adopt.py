@@ -57,7 +57,7 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     return state, outcome
 
 
-def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
+def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.time) -> None:
     """Write the exit record of a run whose Runner died without one, after ending what it left alive.
 
     Holding the Runner's own lock proves that none lives and keeps a late one from starting.
@@ -74,10 +74,8 @@ def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
         failpoint("adopt.swept")
         now = clock()
         if identity is None:
-            ending, reason = (
-                Ending.LAUNCH_FAILED,
-                "the command that launched it died before the Runner started",
-            )
+            ending = Ending.LAUNCH_FAILED
+            reason = reason or "the command that launched it died before the Runner started"
         else:
             ending = Ending.LOST
             who = f"the Runner (pid {identity.get('pid')})"

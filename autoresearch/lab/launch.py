@@ -42,19 +42,39 @@ def launch(plan: Plan, parts: Parts) -> Launched:
     _check_place(plan, parts)
     spec = _claim(plan, parts)
     rundir = RunDir(Path(spec.run_dir))
+    try:
+        launched = _launch(plan, spec, rundir, parts)
+    except (AutoresearchError, OSError) as error:
+        _record_failure(rundir, parts, str(error))
+        raise
+    _close_previous(spec, parts)
+    return launched
+
+
+def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
+    """A launch that stopped half-way is a run that ended: it gets its row and its flag now."""
+    from autoresearch.lab.adopt import adopt, bury
+
+    bury(rundir, reason=f"the launch stopped: {reason}")
+    adopt(rundir, parts)
+
+
+def _launch(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> Launched:
     with locked(rundir.launching):
         failpoint("launch.claimed")
         _prepare_result_dir(plan, spec)
-        spec = _keep_code(plan, spec)
-        spec_file.write(rundir, spec, _extra(plan, spec))
-        failpoint("launch.branch_made")
         _hide_records(plan, spec)
-        finish_flag.reserve(Path(spec.result_dir))
-        write_atomically(rundir.environment, _environment_bytes(plan), mode=0o600)
-        failpoint("launch.before_session")
-        attach = _start_session(plan, spec, rundir, parts)
+        spec_file.write(rundir, spec, _extra(plan, spec))
+        attach = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
         failpoint("launch.session_started")
-        _await_report(rundir, spec)
+        spec = _keep_code(plan, spec)
+        failpoint("launch.branch_made")
+        spec_file.write(rundir, spec, _extra(plan, spec))
+        finish_flag.reserve(Path(spec.result_dir))
+        # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
+        write_atomically(rundir.environment, _environment_bytes(plan), mode=0o600, durable=False)
+        failpoint("launch.ready")
+    _await_report(rundir, spec)
     return Launched(spec, attach)
 
 
@@ -125,7 +145,7 @@ def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
     result_dir = Path(spec.result_dir)
     for path in journal.begin(result_dir, spec, own_outputs(spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
-    for finding in plan.findings:
+    for finding in plan.remarks:
         journal.append(result_dir, str(finding))
 
 
@@ -208,8 +228,9 @@ def _extra(plan: Plan, spec: RunSpec) -> dict[str, object]:
     python = sys.executable
     return {
         "journal": str(Path(spec.result_dir) / journal.NAME),
-        "collector": [python, "-m", "autoresearch", "collect", spec.run_dir],
+        "collector": [python, "-P", "-m", "autoresearch", "collect", spec.run_dir],
         "leases": [str(p) for p in gpus.make_leases(spec.gpus, plan.environment)],
+        "await_launch": True,
         "first_step": plan.resolved.blueprint.notes.first_step,
     }
 
@@ -220,13 +241,12 @@ def _environment_bytes(plan: Plan) -> bytes:
 
 def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> str:
     launcher = parts.launcher(plan.settings.text("tmux_socket"))
-    _close_previous(spec, parts)
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
     marker = {"AUTORESEARCH_RUN_ID": spec.run}
     if parts.environ.get("AUTORESEARCH_FAILPOINT"):
         marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
     info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
-    write_json(rundir.session, asdict(info))
+    write_json(rundir.session, asdict(info), durable=False)
     return info.attach
 
 

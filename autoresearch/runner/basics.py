@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -52,6 +53,19 @@ def write_all(fd: int, data: bytes) -> None:
 def open_append(path: str) -> int:
     """A descriptor that appends to a file, made if need be. Raises OSError."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+def take_lock(fd: int, operation: int, patience_s: float) -> bool:
+    """flock, waiting so long at most: whoever only looks whether it is held holds it for microseconds himself."""
+    until = clock() + patience_s
+    while True:
+        try:
+            fcntl.flock(fd, operation | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if clock() >= until:
+                return False
+            time.sleep(0.01)
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:

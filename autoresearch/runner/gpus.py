@@ -7,10 +7,9 @@ import json
 import os
 import select
 import signal
-import time
 from collections.abc import Callable, Iterable
 
-from .basics import NEVER, clock
+from .basics import NEVER, clock, take_lock
 from .processes import send
 from .spawn import LaunchError
 from .text import plain
@@ -37,7 +36,7 @@ class Leases:
                 why = f"the GPU lease {path} cannot be opened: {error.strerror}"
                 raise LaunchError("lease_failed", why) from None
             self.fds.append(fd)
-            if not _locked(fd):
+            if not take_lock(fd, fcntl.LOCK_EX, LEASE_WAIT_S):
                 holder = plain(os.pread(fd, 400, 0)) or "somebody"
                 raise LaunchError("lease_busy", f"the GPU lease {path} is held by {holder}")
             os.ftruncate(fd, 0)
@@ -47,18 +46,6 @@ class Leases:
         """Let go; what the trainer left alive on purpose keeps its share."""
         while self.fds:
             os.close(self.fds.pop())
-
-
-def _locked(fd: int) -> bool:
-    until = clock() + LEASE_WAIT_S
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if clock() >= until:
-                return False
-            time.sleep(0.05)
 
 
 class Gpus:

@@ -135,6 +135,7 @@ class Tree:
             send(members, signal.SIGKILL)
             tick(clock() + pause)
             pause = min(2 * pause, 0.05)
+        tick(clock())  # the last to die may be a zombie only now: its exit code is still to be read
         self.left = sorted(members)
 
     def resident_bytes(self) -> int:

@@ -8,7 +8,18 @@ import re
 import signal
 import sys
 
-from .basics import RUN_ID, SCHEMA, clock, failpoint, open_append, parse_object, read_file, wall, write_all
+from .basics import (
+    RUN_ID,
+    SCHEMA,
+    clock,
+    failpoint,
+    open_append,
+    parse_object,
+    read_file,
+    take_lock,
+    wall,
+    write_all,
+)
 from .chronicle import Chronicle
 from .gpus import Gpus, Leases
 from .listener import Listener
@@ -25,6 +36,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+LAUNCH_POLL_S = 0.004
+LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
 
 
@@ -48,7 +61,7 @@ class Runner:
 
     def run(self) -> int:
         """Everything, in order; a fault of our own in one part never keeps the later ones from being done."""
-        start = (self.open, self.live)
+        start = (self.await_launch, self.open, self.live)
         finish = (self.end_tree, self.read_the_rest, self.clean_up, self.wait_for_gpus)
         for part in start + finish:
             try:
@@ -78,6 +91,22 @@ class Runner:
         self.leases.release()
         self.hand_over(record["cause"])
         return 0 if record["ending"] == "finished" else int(record["returncode"] or 1)
+
+    def await_launch(self) -> None:
+        """Let the command that launches us finish; we were started early, to be ready when it is.
+
+        It holds the flock of `launching` and writes `environment` last, so its death shows at once.
+        """
+        if not self.spec.await_launch:
+            return
+        fd = os.open(f"{self.dir}/launching", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            while not self.stopping.decision and not take_lock(fd, fcntl.LOCK_SH, 0.0):
+                self.loop.tick(clock() + LAUNCH_POLL_S)
+        finally:
+            os.close(fd)
+        if not self.stopping.decision and not os.path.exists(f"{self.dir}/environment"):
+            raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
 
     def open(self) -> None:
         """Everything that must be there before anything is started."""
@@ -261,9 +290,7 @@ def main(argv: list[str]) -> int:
         pass  # descriptors 0 to 2 must not become files of ours
     os.close(fd)
     lock = os.open(f"{run_dir}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not take_lock(lock, fcntl.LOCK_EX, LOOKED_AT_S):
         return refuse(5, f"Another Runner holds {run_dir}.")
     if os.path.exists(f"{run_dir}/exit.json"):
         return refuse(5, f"The run in {run_dir} is over: it has an exit record.")

@@ -35,4 +35,5 @@ class Spec:
         self.leases: list[str] = given.get("leases") or []
         self.gpus: list[str] = given.get("gpus") or []  # UUIDs
         self.keep_children = bool(given.get("keep_children"))
+        self.await_launch = bool(given.get("await_launch"))  # started early: wait for the command to be ready
         self.collector = [str(word) for word in given.get("collector") or []]

@@ -49,7 +49,7 @@ def _document(results: list[Result], took: float, load: float) -> str:
         "# Benchmarks\n\n"
         "Written by `make bench` (`python -m tests.bench --write docs/benchmarks.md`). Both sides are measured in\n"
         "the same run, in turn; a ratio is ours / theirs, the median of the pairs with the lowest and the highest.\n"
-        "Machines are noisy: trust ratios, not times. \"The published way\" is the wait script that polls every\n"
+        'Machines are noisy: trust ratios, not times. "The published way" is the wait script that polls every\n'
         "2 s and the plain tmux and GitPython calls of the published skill, written again in\n"
         "`tests/bench/published.py`.\n\n"
         f"Machine: {os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release()}, "

@@ -1,7 +1,8 @@
 """From the trainer's last instruction to a watcher that knows the exit code: ours, and the script that polls.
 
 Both trainers take the time and exit with 3. Ours counts until a process that was blocked in a Watcher has
-returned from it and then finds the `ended` event with the code; theirs until the wait script has exited. The polls' phase is spread evenly.
+returned from it, and then finds the `ended` event with the code; theirs until the wait script has exited.
+The phase of the polls is spread evenly.
 """
 
 from __future__ import annotations

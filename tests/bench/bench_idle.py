@@ -1,13 +1,14 @@
 """Watching idle runs: CPU of the watching process and of the Runners, and the memory of both.
 
-Everything is measured in the same window, side by side: `repeats` processes with a Watcher over 200 runs each,
-as many over one run, the 200 Runners themselves (real ones, on `sleep`, started with the command line that the
-product uses), and published wait scripts, each polling a session with a sleeper in it. The window is as long
-as the Watcher's slow poll. 200 scripts are not started: four for each repeat are, and scaled.
+Both sides are measured in the same window, side by side: `repeats` processes with a Watcher over 200 runs each,
+the 200 Runners themselves (real ones, on `sleep`, started with the command line that the product uses), and
+published wait scripts, each polling a session with a sleeper in it. The window is as long as the Watcher's
+slow poll. 200 scripts are not started: four for each repeat are, and scaled. Before that, the same for one run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -23,6 +24,7 @@ from autoresearch.records.rundir import RunDir
 from tests.bench import published
 from tests.bench.result import Result
 from tests.bench.yard import (
+    Tmux,
     World,
     ask_to_stop,
     cpu_ms,
@@ -38,7 +40,7 @@ from tests.bench.yard import (
 
 RUNS = 200
 SCRIPTS = 4  # for each repeat
-SETTLE_S = 20.0  # the Runner looks more often at first, so that short runs have a memory peak too
+SETTLE_S = 15.0  # the Runner looks more often at first, so that short runs have a memory peak too
 WINDOW_S = POLL_S + 2.0
 WATCH = """
 import sys
@@ -59,68 +61,66 @@ def run(repeats: int = 5) -> list[Result]:
 
 
 def _measure(place: Path, repeats: int) -> list[Result]:
-    alone = [_alone(place / f"alone{turn}") for turn in range(repeats)]
     world = World.make(place / "world")
-    model = world.run("idle", "sleep 600")
-    with _runners(place / "runs", model) as runs, private_tmux(place) as tmux, ExitStack() as stack:
-        published.start(tmux.socket, "theirs", "sleep 600")
+    alone = [_alone(world, turn) for turn in range(repeats)]
+    model = world.run("idle", "sleep 900")
+    with private_tmux(place) as tmux:
+        published.start(tmux.socket, "theirs", "sleep 900")
         until(lambda: not published.pane_is_idle(tmux.socket, "theirs"))
-        many = [_watcher(stack, place / "many", runs) for _ in range(repeats)]
-        one = [_watcher(stack, place / "one", runs[:1]) for _ in range(repeats)]
-        argv = published.wait_argv(tmux.socket, "theirs", 600)
-        scripts = [_ended(stack, subprocess.Popen(argv)) for _ in range(SCRIPTS * repeats)]
-        runners = [runner_pid(rundir) for rundir in runs]
-        time.sleep(SETTLE_S)
-        cpu = _rates([*many, *one, *runners], scripts)
-        script = [statistics.fmean(cpu[pid] for pid in scripts[n::repeats]) for n in range(repeats)]
-        memory = [memory_mb(pid) for pid in many], [memory_mb(pid, "Rss") for pid in many]
-        crowd = [memory_mb(pid) for pid in runners]
+        with ExitStack() as stack:
+            one = [_watcher(stack, place / "one", [model]) for _ in range(repeats)]
+            cpu = _rates(one, scripts := _scripts(stack, tmux, repeats))
+            single = [cpu[pid] for pid in one], [cpu[pid] for pid in scripts]
+        with _runners(place / "runs", model) as runs, ExitStack() as stack:
+            many = [_watcher(stack, place / "many", runs) for _ in range(repeats)]
+            scripts = _scripts(stack, tmux, SCRIPTS * repeats)
+            runners = [runner_pid(rundir) for rundir in runs]
+            time.sleep(SETTLE_S)
+            cpu = _rates([*many, *runners], scripts)
+            sampled = [statistics.fmean(cpu[pid] for pid in scripts[n::repeats]) for n in range(repeats)]
+            memory = [memory_mb(pid, "Rss") for pid in many]
+            shared = statistics.median(memory_mb(pid) for pid in many)
+            crowd = statistics.median(memory_mb(pid) for pid in runners)
     end_run(model)
-    per_runner = [cpu[pid] for pid in runners]
+    own = [cpu[pid] for pid in many]
+    busy = [cpu[pid] / 10 for pid in runners]
     return [
+        Result("watching 1 idle run: CPU of the CLI", "1 published script", *single, 0.05, "ms/s"),
         Result(
             f"watching {RUNS} idle runs: CPU of the CLI",
             f"{RUNS} published scripts",
-            [cpu[pid] for pid in many],
-            [RUNS * value for value in script],
+            own,
+            [RUNS * value for value in sampled],
             0.002,
-            unit="ms/s",
-            note=f"theirs: {SCRIPTS} scripts a sample, scaled to {RUNS}",
+            "ms/s",
+            note=f"theirs: {SCRIPTS} scripts a sample, scaled to {RUNS}{_scarce()}",
         ),
-        Result("watching 1 idle run: CPU of the CLI", "1 published script", [cpu[pid] for pid in one], script, 0.05, "ms/s"),
-        Result(
-            "idle Runner: CPU, share of one core",
-            "",
-            [value / 10 for value in per_runner],
-            [],
-            0.1,
-            unit="%",
-            note=f"each of {RUNS} Runners at once",
-        ),
-        Result(
-            "memory of the Runner",
-            "",
-            alone,
-            [],
-            6.0,
-            unit="MB PSS",
-            note=f"launched alone; {statistics.median(crowd):.1f} MB as one of {RUNS}",
-        ),
-        Result(
-            f"memory of the CLI watching {RUNS} runs",
-            "",
-            memory[1],
-            [],
-            60.0,
-            unit="MB RSS",
-            note=f"PSS {statistics.median(memory[0]):.0f} MB",
-        ),
+        Result("idle Runner: CPU", "", busy, [], 0.1, "% of a core", note=f"each of {RUNS} Runners at once{_scarce()}"),
+        Result("memory of a Runner", "", alone, [], 6, "MB PSS", note=f"alone; {crowd:.1f} MB as one of {RUNS}"),
+        Result(f"memory of the CLI watching {RUNS} runs", "", memory, [], 60, "MB RSS", note=f"PSS {shared:.0f} MB"),
     ]
 
 
-def _alone(place: Path) -> float:
+def _scarce() -> str:
+    """A word where the kernel does not give an account as many inotify instances as there are runs."""
+    with contextlib.suppress(OSError, ValueError):
+        allowed = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
+        if allowed <= RUNS:
+            return f"; the kernel allows {allowed} inotify instances, the rest look once a second"
+    return ""
+
+
+def _scripts(stack: ExitStack, tmux: Tmux, count: int) -> list[int]:
+    """Published wait scripts that poll one session."""
+    argv = published.wait_argv(tmux.socket, "theirs", 900)
+    pids = [_ended(stack, subprocess.Popen(argv)) for _ in range(count)]
+    time.sleep(1)  # their start is no part of watching
+    return pids
+
+
+def _alone(world: World, turn: int) -> float:
     """PSS of a Runner that the product launched, some seconds into its run."""
-    rundir = World.make(place).run("alone", "sleep 600")
+    rundir = world.run(f"alone{turn}", "sleep 600")
     pid = runner_pid(rundir)
     time.sleep(2)
     memory = memory_mb(pid)

@@ -71,11 +71,16 @@ def _gitpython(root: Path, name: str) -> None:
         before.checkout()
 
 
-def _make(root: Path) -> None:
+def fill(root: Path) -> None:
+    """Put 10,000 small files there."""
     for number in range(FILES):
         path = root / f"package{number // 100}/{'deep/' if number % 2 else ''}module{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"value = {number}\n" * 20)
+
+
+def _make(root: Path) -> None:
+    fill(root)
     _git(root, "init", "-q", "-b", "main")
     _git(root, "config", "user.name", "Bench")
     _git(root, "config", "user.email", "bench@example.invalid")
