@@ -11,7 +11,9 @@ from autoresearch.core.signal import SignalKind, SignalPattern
 _TRACEBACK = r"Traceback \(most recent call last\):"
 _AT_START = rf"(?:(?<=^{_TRACEBACK})|(?<=[\r\n]{_TRACEBACK})|(?<=[)m] {_TRACEBACK})|(?<=\dm{_TRACEBACK}))"
 
-TRACEBACK = SignalPattern(SignalKind.ERROR, rf"{_TRACEBACK}{_AT_START}", needles=("Traceback (most recent call last):",))
+TRACEBACK = SignalPattern(
+    SignalKind.ERROR, rf"{_TRACEBACK}{_AT_START}", needles=("Traceback (most recent call last):",)
+)
 """The start of a traceback at the start of a line; quoted ones, in a sampled answer, stand elsewhere."""
 
 OUT_OF_MEMORY = SignalPattern(
