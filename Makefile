@@ -1,18 +1,31 @@
 # Each target is enough by itself on a machine with Python 3.11+ and git.
-PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# the first one that is new enough; looked for only when the virtual environment is made
+NEW    := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+            $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo test check bench test-real setup tmux clean
+.PHONY: demo test check bench test-real setup tmux clean always
 
 setup: $(STAMP) tmux
 
+# A clone that was moved or copied, or a Python that was removed, makes the environment a stale one.
+ifneq ($(shell $(BIN)/python -c "" 2>/dev/null && cat $(STAMP) 2>/dev/null),$(CURDIR))
+$(STAMP): always
+endif
+
 $(STAMP): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.11 ..." >&2; exit 6; }
-	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 6; }
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	@touch $@
+	@$(or $(PYTHON),false) -c "$(NEW)" || { \
+	  echo "Python 3.11 or newer is needed; if it has another name: make PYTHON=/path/to/python3.11" >&2; exit 6; }
+	@stale=; if [ -e $@ ] && [ "$$(cat $@)" != "$(CURDIR)" ]; then stale=--clear; fi; \
+	$(PYTHON) -m venv $$stale $(VENV) || { \
+	  echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu, type this, then run the same" \
+	       "command again:  sudo apt-get install -y python3-venv" >&2; exit 6; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { \
+	  echo "The packages in pyproject.toml could not be installed; pip says why above." >&2; exit 6; }
+	@echo "$(CURDIR)" > $@
 
 tmux:
 	@sh tests/install_tmux.sh

@@ -9,6 +9,7 @@ Only the command that was asked for is imported: `status` and `wait` are typed h
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -73,9 +74,6 @@ def run(argv: list[str]) -> int:
         return _fail(argv, error)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader (`| head`) has seen enough
-        _silence_stdout()
-        return 0
     except Exception as error:  # noqa: BLE001 - the front door: nothing else may catch everything
         return _unexpected(argv, error)
     return code if isinstance(code, int) else 0
@@ -125,8 +123,16 @@ def _load(entry: Entry, *, real: bool) -> Callable[..., Any]:
 def _fail(argv: Sequence[str], error: Any) -> int:
     from autoresearch.commands.output import print_error
 
-    print_error(error, as_json="--json" in argv, command=argv[0] if argv else "")
+    print_error(error, as_json="--json" in argv, command=" ".join(_known(argv)))
     return int(error.exit_code)
+
+
+def _known(argv: Sequence[str]) -> list[str]:
+    """The words of a command line that name a command of ours; none where it names no such."""
+    name, sub = (*argv, "", "")[:2]
+    if name in GROUPS:
+        return [name, sub] if sub in GROUPS[name][1] else [name]
+    return [name] if name in COMMANDS else []
 
 
 def _unexpected(argv: Sequence[str], error: Exception) -> int:
@@ -136,20 +142,14 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
 
     wording = getattr(error, "format_message", None)
     if wording is not None:
-        known = argv[:2] if argv[:1] and argv[0] in GROUPS else argv[:1] if argv[:1] and argv[0] in COMMANDS else []
-        words = [a for a in known if not a.startswith("-")]
-        return _fail(argv, UsageError(str(wording()), fix=" ".join(["autoresearch", *words, "--help"])))
+        return _fail(argv, UsageError(str(wording()), fix=" ".join(["autoresearch", *_known(argv), "--help"])))
     if type(error).__name__ == "Abort":
         return 130
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and (error.filename is not None or error.errno == errno.ENOSPC):
         from autoresearch.errors import EnvironmentUnusable
 
-        return _fail(argv, EnvironmentUnusable(f"{error.filename}: {error.strerror}", code="os_error"))
+        code = "disk_full" if error.errno == errno.ENOSPC else "os_error"
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _fail(argv, EnvironmentUnusable(f"{where}{error.strerror}", code=code))
     saved = save_traceback(error)
     return _fail(argv, AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))
-
-
-def _silence_stdout() -> None:
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

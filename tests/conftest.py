@@ -132,9 +132,14 @@ def _state(pid: int) -> tuple[str, str] | None:
 
 
 def _carrier(pid: int, wanted: set[str]) -> Left | None:
+    place = Path(f"/proc/{pid}")
     try:
-        environ = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+        for _ in range(20):
+            environ = (place / "environ").read_bytes().decode(errors="replace").split("\0")
+            if environ != [""] or not (place / "exe").exists():
+                break
+            time.sleep(0.001)  # in the middle of an exec a process has no environment for a moment
+        command = (place / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
     except OSError:  # it is gone, or another user's
         return None
     state = _state(pid)

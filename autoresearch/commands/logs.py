@@ -56,7 +56,7 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
 
     from autoresearch.core.lines import logical_lines
     from autoresearch.records.secrets import mask_text
-    from autoresearch.runner.runner import LogFollower
+    from autoresearch.runner.follow import LogFollower
 
     try:
         wanted = re.compile(pattern)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from autoresearch.commands import output
-from autoresearch.core.ending import exit_code
-from autoresearch.lab.outcome import Outcome, as_payload
+from autoresearch.core.ending import Ending, exit_code
+from autoresearch.lab.outcome import Outcome, as_payload, where_now
 from autoresearch.records.rundir import RunDir
 
 
@@ -22,20 +22,24 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
         ["run", spec.run],
         [
             "ended",
-            f"{end.ending.wording}, return code {end.returncode}, after {output.duration(end.duration_s)}",
+            f"{end.ending.wording}, return code {'unknown' if end.returncode is None else end.returncode}, "
+            f"after {output.duration(end.duration_s)}",
         ],
         ["verdict", outcome.verdict.value],
         ["first step", "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"],
     ]
     if spec.objective:
         best = f" (best {output.number(outcome.best_value)})" if outcome.best_value is not None else ""
-        rows.append(["metric", f"{spec.objective.metric} = {output.number(outcome.metric_value)}{best}"])
+        value = output.number(outcome.metric_value) if outcome.measured else "could not be read"
+        rows.append(["metric", f"{spec.objective.metric} = {value}{best}"])
+    else:
+        rows.append(["metric", "none: name one in the notes (`- metric: ...`), then the run can be judged by it"])
     if outcome.failure:
         rows.append(["failure", f"{outcome.failure}: {outcome.failure_line or end.reason}"[:300]])
     rows += [
         ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none"],
         ["results", str(outcome.results)],
-        ["records", str(Path(spec.result_dir) / "experiment_log.md")],
+        ["records", str(where_now(spec, Path(spec.result_dir) / "experiment_log.md"))],
         ["log", str(rundir.log)],
         ["ledger", spec.ledger],
     ]
@@ -46,6 +50,8 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
 
 def _next(outcome: Outcome) -> list[str]:
     spec = outcome.spec
+    if outcome.exit.ending is Ending.FINISHED and not outcome.measured:
+        return [f"autoresearch logs {spec.run} --tail 40", f"autoresearch blueprint check {spec.blueprint}"]
     if outcome.verdict.value == "crash":
         return [
             f"autoresearch logs {spec.run} --tail 40",

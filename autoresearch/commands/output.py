@@ -17,8 +17,13 @@ MAX_LINES = 30  # a harness cuts long output; a command that has more to say nam
 
 
 def say(text: str = "") -> None:
-    """One line of data on stdout."""
-    sys.stdout.write(text + "\n")
+    """One line of data on stdout. A reader that has seen enough (`| head`) ends the command with 0."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
 
 
 def remark(text: str) -> None:
@@ -31,7 +36,7 @@ def emit(command: str, payload: Mapping[str, Any], *, as_json: bool, lines: Iter
     """Print the JSON object of a command, or its lines for people."""
     if as_json:
         whole = {"schema": SCHEMA, "command": command, "ok": True, **payload, "error": None}
-        sys.stdout.write(json.dumps(clean(whole), ensure_ascii=False) + "\n")
+        say(json.dumps(clean(whole), ensure_ascii=False))
     else:
         for line in lines:
             say(line)

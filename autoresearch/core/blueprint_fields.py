@@ -78,6 +78,17 @@ _NAMES = {
 }  # fmt: skip
 
 
+def _limit(name: str, text: str) -> float:
+    """Seconds that a limit can have."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}", hint="durations look like 20m, 24 hours or 1h30m") from None
+    if trouble := problem(seconds):
+        raise UsageError(f"{name}: {text!r} {trouble}")
+    return seconds
+
+
 def _converted(name: str, value: object) -> object:
     """The value in the type of its field."""
     if name in ("max_time_s", "first_step_s"):
@@ -85,7 +96,7 @@ def _converted(name: str, value: object) -> object:
             if trouble := problem(float(value)):
                 raise UsageError(f"{name} {value} {trouble}")
             return float(value)
-        return parse_duration(str(value))
+        return _limit(name, str(value))
     if name in _TUPLES:
         return tuple(str(v) for v in value) if isinstance(value, (list, tuple)) else (str(value),)
     if name == "env":

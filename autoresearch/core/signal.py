@@ -23,11 +23,14 @@ class SignalPattern:
 
     Named groups that mean something: `step` (integer), `kl` (number), `text` (shown to people).
     `hold_s`: a PROGRESS signal suspends the first-step clock for so many seconds after it.
+    `needles`: texts of which every line with a match holds at least one, in the same case: only such lines are
+    shown to the regex, which makes it cheap. () shows it every line.
     """
 
     kind: SignalKind
     pattern: str
     hold_s: float = 0.0
+    needles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

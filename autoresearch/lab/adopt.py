@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autoresearch.core.ending import Ending
 from autoresearch.core.run import RunState
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab.outcome import Outcome, load
 from autoresearch.lab.parts import Parts
 from autoresearch.records import events, exit_record
@@ -26,17 +27,22 @@ class Adopted:
     entry: Entry
     state: RunState
     outcome: Outcome | None
+    trouble: str = ""  # why it could not be recorded now
 
 
 def adopt_all(parts: Parts) -> Iterator[Adopted]:
-    """Every run that has no finished records yet."""
+    """Every run that has no finished records yet; one that cannot be recorded now keeps no other from it."""
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():  # never begun, or its directory was removed: there is nothing to record
             if parts.clock() - entry.created > STARTING_S:
                 parts.index.discard_live(entry.run)
             continue
-        yield Adopted(entry, *adopt(rundir, parts))
+        try:
+            found = Adopted(entry, *adopt(rundir, parts))
+        except (AutoresearchError, OSError) as error:  # a full disk, a foreign ledger: the next look tries again
+            found = Adopted(entry, rundir.state(), None, str(error))
+        yield found
 
 
 def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
@@ -57,7 +63,7 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     return state, outcome
 
 
-def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
+def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.time) -> None:
     """Write the exit record of a run whose Runner died without one, after ending what it left alive.
 
     Holding the Runner's own lock proves that none lives and keeps a late one from starting.
@@ -72,12 +78,12 @@ def bury(rundir: RunDir, *, clock: Callable[[], float] = time.time) -> None:
         killed = sweep(spec.run, grace_s=min(spec.limits.grace_s, SWEEP_S))
         rundir.environment.unlink(missing_ok=True)  # the Runner never came to read it: it may hold secrets
         failpoint("adopt.swept")
+        if exit_record.recover(rundir, spec.run):
+            return
         now = clock()
         if identity is None:
-            ending, reason = (
-                Ending.LAUNCH_FAILED,
-                "the command that launched it died before the Runner started",
-            )
+            ending = Ending.LAUNCH_FAILED
+            reason = reason or "the command that launched it died before the Runner started"
         else:
             ending = Ending.LOST
             who = f"the Runner (pid {identity.get('pid')})"

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run import RunSpec, RunState
-from autoresearch.errors import ConflictError, NotFoundError
+from autoresearch.errors import ConflictError
 from autoresearch.lab import sessions
 from autoresearch.lab.adopt import adopt
 from autoresearch.lab.launch import Launched, launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, Wishes, key_of, make_plan
+from autoresearch.lab.preflight import read_blueprint
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
 from autoresearch.records.rundir import RunDir
@@ -46,6 +47,11 @@ class Experiment:
                 f"{spec.run} still runs; only a run that is over can be repaired",
                 fix=f"autoresearch wait {spec.run}",
             )
+        if Path(spec.blueprint) != self.path.resolve():
+            raise ConflictError(
+                f"{spec.run} ran {spec.blueprint}, not {self.path}: a repair is a rerun of the same blueprint",
+                fix=f"autoresearch run {spec.blueprint} --fix-of {spec.run}",
+            )
         return spec
 
 
@@ -60,10 +66,7 @@ class Begun:
 def begin(experiment: Experiment) -> Begun:
     """Launch the run, or return the one that this very blueprint is running already."""
     parts = experiment.parts
-    if not experiment.path.is_file():
-        raise NotFoundError(
-            f"{experiment.path}: no such blueprint", fix="autoresearch blueprint new " + str(experiment.path)
-        )
+    read_blueprint(experiment.path.absolute())  # before the lock: what is no blueprint leaves no trace
     with parts.index.launch_lock(key_of(experiment.path)):
         plan = experiment.plan()
         running = _running(plan, parts)
@@ -73,7 +76,9 @@ def begin(experiment: Experiment) -> Begun:
         launched = launch(plan, parts)
     if experiment.note:
         journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")
-    remarks = [str(f) for f in plan.findings]
+    remarks = [str(f) for f in plan.remarks]
+    if routine := len(plan.findings) - len(remarks):
+        remarks.append(f"{routine} routine remarks: autoresearch blueprint check {experiment.path}")
     if not launched.spec.branch:
         remarks.append(f"no branch was made: {plan.no_git or 'see the experiment log'}; going on without")
     return Begun(launched, tuple(remarks))
@@ -89,6 +94,8 @@ def _settle(result_dir: str, parts: Parts) -> None:
 def _running(plan: Plan, parts: Parts) -> Launched | None:
     for entry in parts.index.find_live_by_blueprint(plan.spec.blueprint, plan.spec.blueprint_sha):
         rundir = RunDir(Path(entry.run_dir))
+        if not rundir.spec.exists():
+            continue  # its launch ended before it had one, or its directory was removed
         if adopt(rundir, parts)[0] in (RunState.RUNNING, RunState.STOPPING, RunState.STARTING):
             info = sessions.session_info(rundir)
             return Launched(sessions.spec_of(rundir), info.attach if info else "", already=True)

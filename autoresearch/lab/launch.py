@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import time
@@ -24,7 +25,7 @@ from autoresearch.repository import branches
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.snapshot import Snapshot, snapshot
 
-RUNNER = Path(__file__).parents[1] / "runner" / "runner.py"
+RUNNER = Path(__file__).parents[1] / "runner"  # a directory with a __main__.py is a program
 REPORT_IN_S = 15.0  # a Runner reports within milliseconds; a loaded machine gets this long
 
 
@@ -42,19 +43,39 @@ def launch(plan: Plan, parts: Parts) -> Launched:
     _check_place(plan, parts)
     spec = _claim(plan, parts)
     rundir = RunDir(Path(spec.run_dir))
+    try:
+        launched = _launch(plan, spec, rundir, parts)
+    except (AutoresearchError, OSError) as error:
+        _record_failure(rundir, parts, str(error))
+        raise
+    _close_previous(spec, parts)
+    return launched
+
+
+def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
+    """A launch that stopped half-way is a run that ended: it gets its row and its flag now."""
+    from autoresearch.lab.adopt import adopt, bury
+
+    bury(rundir, reason=f"the launch stopped: {reason}")
+    adopt(rundir, parts)
+
+
+def _launch(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> Launched:
     with locked(rundir.launching):
         failpoint("launch.claimed")
         _prepare_result_dir(plan, spec)
-        spec = _keep_code(plan, spec)
-        spec_file.write(rundir, spec, _extra(plan, spec))
-        failpoint("launch.branch_made")
         _hide_records(plan, spec)
-        finish_flag.reserve(Path(spec.result_dir))
-        write_atomically(rundir.environment, _environment_bytes(plan), mode=0o600)
-        failpoint("launch.before_session")
-        attach = _start_session(plan, spec, rundir, parts)
+        spec_file.write(rundir, spec, _extra(plan, spec))
+        attach = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
         failpoint("launch.session_started")
-        _await_report(rundir, spec)
+        spec = _keep_code(plan, spec)
+        failpoint("launch.branch_made")
+        spec_file.write(rundir, spec, _extra(plan, spec))
+        finish_flag.reserve(Path(spec.result_dir))
+        # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
+        write_atomically(rundir.environment, _environment_bytes(plan), mode=0o600, durable=False)
+        failpoint("launch.ready")
+    _await_report(rundir, spec)
     return Launched(spec, attach)
 
 
@@ -85,8 +106,14 @@ def _claim(plan: Plan, parts: Parts) -> RunSpec:
         index = plan.spec.index if plan.spec.fix_of else _next_index(plan.spec, directory)
         spec = replace(plan.spec, experiment=experiment, run_dir=str(directory / experiment), index=index)
         parts.index.add(_entry(spec))  # first: from here on `adopt` finds whatever a kill leaves
-        (directory / experiment).mkdir()
-        spec_file.write(RunDir(directory / experiment), spec, {})
+        try:
+            (directory / experiment).mkdir()
+            spec_file.write(RunDir(directory / experiment), spec, {})
+        except (EnvironmentUnusable, OSError):  # no run without a spec: a full disk is left as it was found
+            with contextlib.suppress(OSError):
+                (directory / experiment).rmdir()
+            parts.index.discard_live(spec.run)
+            raise
     return spec
 
 
@@ -125,7 +152,7 @@ def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
     result_dir = Path(spec.result_dir)
     for path in journal.begin(result_dir, spec, own_outputs(spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
-    for finding in plan.findings:
+    for finding in plan.remarks:
         journal.append(result_dir, str(finding))
 
 
@@ -208,8 +235,9 @@ def _extra(plan: Plan, spec: RunSpec) -> dict[str, object]:
     python = sys.executable
     return {
         "journal": str(Path(spec.result_dir) / journal.NAME),
-        "collector": [python, "-m", "autoresearch", "collect", spec.run_dir],
+        "collector": [python, "-P", "-m", "autoresearch", "collect", spec.run_dir],
         "leases": [str(p) for p in gpus.make_leases(spec.gpus, plan.environment)],
+        "await_launch": True,
         "first_step": plan.resolved.blueprint.notes.first_step,
     }
 
@@ -220,13 +248,12 @@ def _environment_bytes(plan: Plan) -> bytes:
 
 def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> str:
     launcher = parts.launcher(plan.settings.text("tmux_socket"))
-    _close_previous(spec, parts)
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
     marker = {"AUTORESEARCH_RUN_ID": spec.run}
     if parts.environ.get("AUTORESEARCH_FAILPOINT"):
         marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
     info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
-    write_json(rundir.session, asdict(info))
+    write_json(rundir.session, asdict(info), durable=False)
     return info.attach
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from autoresearch.core.ending import Verdict
 from autoresearch.core.run import RunSpec
-from autoresearch.records import exit_record, spec_file
+from autoresearch.records import earlier, exit_record, journal, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json
 
@@ -41,6 +41,15 @@ def load(rundir: RunDir) -> Outcome | None:
     return from_collected(spec_file.read(rundir), end, done) if done and end else None
 
 
+def where_now(spec: RunSpec, document: Path) -> Path:
+    """Where a document of this run lies: beside the records of a later run it is in `earlier/`."""
+    result_dir = Path(spec.result_dir)
+    if document.parent != result_dir or journal.owner(result_dir) == spec.run:
+        return document
+    moved = result_dir / earlier.DIRECTORY / spec.run / document.name
+    return moved if moved.exists() else document
+
+
 def collected(outcome: Outcome) -> dict[str, Any]:
     """What collected.json holds: all of an outcome that neither spec nor exit record say."""
     return {
@@ -69,7 +78,7 @@ def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outc
         metric_source=done.get("metric_source", ""),
         failure=done.get("failure", ""),
         failure_line=done.get("failure_line", ""),
-        results=Path(done["results"]),
+        results=where_now(spec, Path(done["results"])),
     )
 
 

@@ -27,6 +27,7 @@ from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
 from autoresearch.trainers import registry
 
+ROUTINE = frozenset({"no_explanation", "relative_path"})
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is read as something else
 
 
@@ -50,6 +51,11 @@ class Plan:
     environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
     findings: tuple[Finding, ...]
     settings: Settings
+
+    @property
+    def remarks(self) -> tuple[Finding, ...]:
+        """The findings worth saying at every run; the routine ones are for `blueprint check`."""
+        return tuple(f for f in self.findings if f.code not in ROUTINE)
 
     @property
     def campaign_dir(self) -> Path:
@@ -85,7 +91,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         checkout=checkout,
         no_git="" if checkout else repository.why_not(resolved.codebase),
         environment=environment,
-        findings=(*resolved.findings, *lint),
+        findings=(*resolved.findings, *lint, *_unjudged(spec)),
         settings=settings,
     )
 
@@ -145,6 +151,13 @@ def _spec(
         keep_children=blueprint.notes.keep_children,
         notes=mask_text(blueprint.notes.text),
     )
+
+
+def _unjudged(spec: RunSpec) -> tuple[Finding, ...]:
+    if spec.objective:
+        return ()
+    message = f"no metric is named, and the trainer {spec.trainer} has no usual one: the run cannot be judged"
+    return (Finding(Severity.WARNING, "no_metric", message, "add `- metric: NAME` to the notes"),)
 
 
 def limits_of(resolved: Resolved, settings: Settings) -> Limits:

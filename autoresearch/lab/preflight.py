@@ -58,9 +58,7 @@ def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
     findings = [*blueprint.findings, *lint_blueprint(blueprint), *_required(blueprint, environ)]
     if _kind(codebase) != "directory":
         what = "is not a directory" if _kind(codebase) else "is not there"
-        findings.append(
-            _missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}")
-        )
+        findings.append(_missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}"))
     interpreter, source = _interpreter(blueprint, base, codebase, environ)
     findings += _executable(blueprint, interpreter)
     recipe = _recipe(blueprint, base, codebase, path, environ)
@@ -105,9 +103,7 @@ def read_blueprint(path: Path) -> bytes:
     except ValueError as failure:  # a NUL in the name
         raise NotFoundError(f"{_shown(path)} is not a file name") from failure
     if len(data) > MAX_BYTES:
-        message = (
-            f"{path.name}: the blueprint has {max(size, len(data)) / (1 << 20):.1f} MiB; the limit is 1 MiB"
-        )
+        message = f"{path.name}: the blueprint has {max(size, len(data)) / (1 << 20):.1f} MiB; the limit is 1 MiB"
         raise BlueprintError(message, hint="keep data out of it", code="blueprint_too_large")
     return data
 
@@ -122,9 +118,7 @@ def base_of(path: Path) -> Path:
 
 def _no_blueprint(path: Path) -> NotFoundError:
     if path.is_dir():
-        return NotFoundError(
-            f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it"
-        )
+        return NotFoundError(f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it")
     if path.exists():
         return NotFoundError(f"{_shown(path)} is not a regular file")
     near: list[str] = []
@@ -163,9 +157,7 @@ def _missing(blueprint: Blueprint, key: str, code: str, message: str, hint: str 
     return Finding(Severity.ERROR, code, message, hint, blueprint.name, blueprint.lines.get(key, 0))
 
 
-def _interpreter(
-    blueprint: Blueprint, base: Path, codebase: Path, environ: Mapping[str, str]
-) -> tuple[Path, str]:
+def _interpreter(blueprint: Blueprint, base: Path, codebase: Path, environ: Mapping[str, str]) -> tuple[Path, str]:
     """The python that the blueprint names, that of <codebase>/venv, .venv, else ours; and its source."""
     text = blueprint.venv_exe
     if text:
@@ -193,9 +185,7 @@ def _executable(blueprint: Blueprint, interpreter: Path) -> list[Finding]:
     return [_missing(blueprint, "exp_venv_exe", "missing_interpreter", message, hint)]
 
 
-def _recipe(
-    blueprint: Blueprint, base: Path, codebase: Path, path: Path, environ: Mapping[str, str]
-) -> Path | None:
+def _recipe(blueprint: Blueprint, base: Path, codebase: Path, path: Path, environ: Mapping[str, str]) -> Path | None:
     """The recipe: relative to the codebase, then to the base, then beside the blueprint."""
     if not blueprint.yaml_path:
         return None
@@ -211,9 +201,7 @@ def _read_recipe(blueprint: Blueprint, recipe: Path | None) -> tuple[Mapping[str
         return {}, [_missing(blueprint, "exp_yaml_path", code, message, hint)]
 
     if not _kind(recipe):
-        return trouble(
-            "missing_recipe", f"the recipe {recipe} is not there", "correct [exp_yaml_path], or write NA"
-        )
+        return trouble("missing_recipe", f"the recipe {recipe} is not there", "correct [exp_yaml_path], or write NA")
     if _kind(recipe) != "file":
         return trouble("missing_recipe", f"the recipe {recipe} is not a file")
     if recipe.suffix.lower() not in (".yaml", ".yml", ".json"):

@@ -92,9 +92,7 @@ class _Filled:
 
 def _note_lines(fields: BlueprintFields) -> list[tuple[str, str]]:
     """(key, text) of every declared note, in the order of the schema."""
-    lines = [
-        (key, str(getattr(fields, key))) for key in ("slug", "trainer", "metric", "direction", "first_step")
-    ]
+    lines = [(key, str(getattr(fields, key))) for key in ("slug", "trainer", "metric", "direction", "first_step")]
     lines = [(key, text) for key, text in lines if text]
     lines += [("keep_children", "true")] if fields.keep_children else []
     lines += [("env", f"{name}={_quoted(value)}") for name, value in fields.env.items()]
@@ -131,9 +129,7 @@ def _code(key: str, text: str) -> str:
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     info = "bash" if key in ("command", "prepare", "cleanup") else "text"
-    return "\n".join(
-        [f"- {key}:", f"  {fence}{info}", *(f"  {line}" for line in text.split("\n")), f"  {fence}"]
-    )
+    return "\n".join([f"- {key}:", f"  {fence}{info}", *(f"  {line}" for line in text.split("\n")), f"  {fence}"])
 
 
 def _remarks(text: str) -> str:

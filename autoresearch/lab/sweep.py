@@ -24,11 +24,14 @@ def sweep(run: str, *, grace_s: float) -> int:
         _send(process, kill=False)
     _wait_until_gone(run, grace_s)
     deadline = time.monotonic() + SWEEP_S
-    while (left := carriers(run)) and time.monotonic() < deadline:
+    empty = 0
+    while empty < 2 and time.monotonic() < deadline:  # in the middle of an exec a process shows no environment
+        left = carriers(run)
+        empty = 0 if left else empty + 1
         found.update(left)
         for process in left:
             _send(process, kill=True)
-        time.sleep(0.05)
+        time.sleep(0.02)
     return len(found)
 
 

@@ -6,15 +6,17 @@ slow poll stands beside inotify because events do not cross network file systems
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from autoresearch.core.run import RunState
 from autoresearch.lab.inotify import Inotify
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
-from autoresearch.records.rundir import RunDir
+from autoresearch.records.rundir import RunDir, read_json
 
 POLL_S = 30.0  # where inotify works; it only catches what a network file system hides
 BLIND_POLL_S = 1.0  # where it does not
@@ -36,29 +38,57 @@ WAKING = frozenset(
 
 
 class Watcher:
-    """Wakes when the events of any of its runs grow or its exit record appears."""
+    """Wakes when the events of any of its runs grow, its exit record appears, or its Runner dies."""
 
     def __init__(self, rundirs: Iterable[RunDir]) -> None:
         self.rundirs = list(rundirs)
-        self._names: dict[int, RunDir] = {}
+        self._poll = select.poll()
+        self._runners: dict[int, RunDir] = {}  # pidfd -> run
+        self._unborn: set[Path] = set()  # runs whose Runner has not reported yet
+        self._dead: list[RunDir] = []
+        self._seen = {r.path: self._look(r) for r in self.rundirs}
         try:
             self._inotify: Inotify | None = Inotify()
         except OSError:
             self._inotify = None
-        self._seen = {r.path: self._look(r) for r in self.rundirs}
         if self._inotify:
-            for rundir in self.rundirs:
-                self._watch(rundir)
+            self._poll.register(self._inotify.fd, select.POLLIN)
+        for rundir in self.rundirs:
+            self._watch(rundir)
 
     def _watch(self, rundir: RunDir) -> None:
-        assert self._inotify is not None
+        """Ask the kernel to tell; what does not exist yet is asked for again when the directory changes."""
+        self._unborn.discard(rundir.path)
+        if not (self._watch_files(rundir) and self._watch_runner(rundir)):
+            self._unborn.add(rundir.path)
+
+    def _watch_files(self, rundir: RunDir) -> bool:
+        if self._inotify is None:
+            return True
         try:
+            self._inotify.add(str(rundir.path), Inotify.MOVED_TO | Inotify.CREATE)
             # events.jsonl by itself: the directory would also wake us for every line of the log
-            self._names[self._inotify.add(str(rundir.events), Inotify.MODIFY)] = rundir
-            self._names[self._inotify.add(str(rundir.path), Inotify.MOVED_TO)] = rundir
-        except OSError:
+            self._inotify.add(str(rundir.events), Inotify.MODIFY)
+        except FileNotFoundError:
+            return False
+        except OSError:  # no more watches: look now and then instead
+            self._poll.unregister(self._inotify.fd)
             self._inotify.close()
             self._inotify = None
+        return True
+
+    def _watch_runner(self, rundir: RunDir) -> bool:
+        """A pidfd tells at once of a Runner that was killed: it can write nothing any more."""
+        pid = (read_json(rundir.runner) or {}).get("pid")
+        if not isinstance(pid, int):
+            return False
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:  # over already, or an old kernel
+            return True
+        self._runners[fd] = rundir
+        self._poll.register(fd, select.POLLIN)
+        return True
 
     @staticmethod
     def _look(rundir: RunDir) -> tuple[int, bool]:
@@ -72,8 +102,9 @@ class Watcher:
         """Sleep until a run changes or `timeout` seconds are over; returns the runs that changed."""
         deadline = time.monotonic() + timeout
         while True:
-            changed = [r for r in self.rundirs if self._look(r) != self._seen[r.path]]
+            changed = [r for r in self.rundirs if self._look(r) != self._seen[r.path] or r in self._dead]
             if changed:
+                self._dead.clear()
                 for rundir in changed:
                     self._seen[rundir.path] = self._look(rundir)
                 return changed
@@ -83,14 +114,23 @@ class Watcher:
             self._sleep(min(left, POLL_S if self._inotify else BLIND_POLL_S))
 
     def _sleep(self, seconds: float) -> None:
-        if self._inotify is None:
-            time.sleep(seconds)
-            return
-        if select.select([self._inotify.fd], [], [], seconds)[0]:
-            self._inotify.drain()
+        for fd, _ in self._poll.poll(max(1, int(seconds * 1000))):
+            if self._inotify and fd == self._inotify.fd:
+                self._inotify.drain()
+            elif fd in self._runners:
+                self._dead.append(self._forget(fd))
+        for rundir in [r for r in self.rundirs if r.path in self._unborn]:
+            self._watch(rundir)
+
+    def _forget(self, fd: int) -> RunDir:
+        self._poll.unregister(fd)
+        os.close(fd)
+        return self._runners.pop(fd)
 
     def close(self) -> None:
-        """Free the descriptor."""
+        """Free the descriptors."""
+        for fd in list(self._runners):
+            self._forget(fd)
         if self._inotify:
             self._inotify.close()
             self._inotify = None
@@ -110,7 +150,7 @@ def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[E
     deadline = time.monotonic() + seconds
     with Watcher([rundir]) as watcher:
         while True:
-            over = rundir.exit_record.exists()
+            over = rundir.state() in (RunState.ENDED, RunState.DEAD)
             fresh, upto = read_events(rundir.events, since)
             news = [e for e in fresh if e.event in WAKING]
             left = deadline - time.monotonic()
@@ -118,11 +158,3 @@ def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[E
                 return news, upto
             since = upto
             watcher.wait(left)
-
-
-def log_size(path: Path) -> int:
-    """Bytes of a log; 0 where it is missing."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

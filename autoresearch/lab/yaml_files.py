@@ -51,9 +51,7 @@ def dump(mapping: Mapping[str, object]) -> str:
 
 
 def _broken(message: str) -> BlueprintError:
-    return BlueprintError(
-        message, code="bad_yaml", hint="compare the indentation and the quotes of that line"
-    )
+    return BlueprintError(message, code="bad_yaml", hint="compare the indentation and the quotes of that line")
 
 
 def _kind(value: object) -> str:

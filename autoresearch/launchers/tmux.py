@@ -9,6 +9,7 @@ Written against tmux 3.2 and newer: `new-session -e` and `-N` (never start a ser
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import secrets
@@ -325,9 +326,15 @@ def _check(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[st
         raise UsageError(f"{bad[0]!r} is no name of an environment variable")
 
 
+@functools.cache
+def _version(path: str) -> str:
+    """Asked for once per process and program: it costs as much as half a session."""
+    return program.version(path, "-V") if path else ""
+
+
 def require_tmux() -> None:
     """Raise EnvironmentUnusable (`no_tmux`, `old_tmux`) with the line to type, unless tmux can be used."""
-    found = program.version("tmux", "-V")
+    found = _version(shutil.which("tmux") or "")
     if not found:
         message, code = "tmux is not installed, or does not run", "no_tmux"
     elif program.is_older(found, OLDEST):

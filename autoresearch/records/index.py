@@ -83,7 +83,7 @@ class Index:
         data = _line(entry)
         with self._usable():
             live = self._made("live")
-            write_atomically(live / entry.run, data)
+            write_atomically(live / entry.run, data, durable=False)
         append_line(self.runs, data, durable=False)
 
     def discard_live(self, run: str) -> None:
@@ -140,6 +140,8 @@ class Index:
 
     def _newest(self, count: int, needle: bytes, wanted: Callable[[Entry], bool]) -> list[Entry]:
         found: dict[str, Entry] = {}
+        with self._usable(), contextlib.suppress(FileNotFoundError):
+            self.runs.stat()  # a file in the place of the directory is a fault, not an empty index
         with self._usable(), lines.reading(self.runs) as fd:
             for line in lines.backwards(fd, needle=needle) if fd is not None else ():
                 if len(found) >= count:
@@ -182,7 +184,7 @@ class Index:
 def _names(directory: Path) -> list[str]:
     try:
         return [path.name for path in directory.iterdir() if RUN_ID.match(path.name)]
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return []
 
 

@@ -141,13 +141,17 @@ def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
         os.close(fd)
 
 
-def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Write to a temporary name beside `path`, fsync, rename; nobody ever sees half a file."""
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+    """Write to a temporary name beside `path`, fsync, rename; nobody ever sees half a file.
+
+    `durable` False spares the fsync where a power cut would end what the file is about anyway.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
         write_all(fd, data)
-        os.fsync(fd)
+        if durable:
+            os.fsync(fd)
     except BaseException:
         os.close(fd)
         temporary.unlink(missing_ok=True)
@@ -163,10 +167,10 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
     """One JSON object, atomically; NaN is an error, not a word of JSON."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
-    write_atomically(path, text.encode("utf-8", "backslashreplace") + b"\n")
+    write_atomically(path, text.encode("utf-8", "backslashreplace") + b"\n", durable=durable)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -62,7 +62,8 @@ def _spec(record: Mapping[str, Any]) -> RunSpec:
         _made(Source, {**s, "format": SourceFormat(s["format"])}) for s in values.get("sources", ())
     )
     values["signals"] = tuple(
-        _made(SignalPattern, {**s, "kind": SignalKind(s["kind"])}) for s in values.get("signals", ())
+        _made(SignalPattern, {**s, "kind": SignalKind(s["kind"]), "needles": _plain(s.get("needles", []))})
+        for s in values.get("signals", ())
     )
     return RunSpec(**values)
 

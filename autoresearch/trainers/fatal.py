@@ -1,7 +1,6 @@
 """Fatal lines that every Python trainer can print: Runner patterns for the monitor to wake on.
 
-They name what happened at once; `core.failure` finds the cause when the run is over. Each begins with a
-long literal, which is what makes it cheap (see `step_line`).
+They name what happened at once; `core.failure` finds the cause when the run is over.
 """
 
 from __future__ import annotations
@@ -12,19 +11,26 @@ from autoresearch.core.signal import SignalKind, SignalPattern
 _TRACEBACK = r"Traceback \(most recent call last\):"
 _AT_START = rf"(?:(?<=^{_TRACEBACK})|(?<=[\r\n]{_TRACEBACK})|(?<=[)m] {_TRACEBACK})|(?<=\dm{_TRACEBACK}))"
 
-TRACEBACK = SignalPattern(SignalKind.ERROR, rf"{_TRACEBACK}{_AT_START}")
+TRACEBACK = SignalPattern(
+    SignalKind.ERROR, rf"{_TRACEBACK}{_AT_START}", needles=("Traceback (most recent call last):",)
+)
 """The start of a traceback at the start of a line; quoted ones, in a sampled answer, stand elsewhere."""
 
 OUT_OF_MEMORY = SignalPattern(
     SignalKind.ERROR,
     r"out of memory(?:(?<=CUDA out of memory)\. Tried to allocate|(?<=CUDA error: out of memory))",
+    needles=("out of memory",),
 )
 """torch's own words, and the driver's."""
 
-RAY_EXCEPTION = SignalPattern(SignalKind.ERROR, r"ray\.exceptions\.(?P<text>[A-Z]\w{0,60}[^\r\n]{0,160})")
+RAY_EXCEPTION = SignalPattern(
+    SignalKind.ERROR, r"ray\.exceptions\.(?P<text>[A-Z]\w{0,60}[^\r\n]{0,160})", needles=("ray.exceptions.",)
+)
 """An exception that Ray carried from a worker to the driver."""
 
 NCCL_TIMEOUT = SignalPattern(
-    SignalKind.ERROR, r"Watchdog caught collective operation timeout: (?P<text>[^\r\n]{0,160})"
+    SignalKind.ERROR,
+    r"Watchdog caught collective operation timeout: (?P<text>[^\r\n]{0,160})",
+    needles=("Watchdog caught collective operation timeout: ",),
 )
 """C++ prints it without a traceback, and the process may hang on."""

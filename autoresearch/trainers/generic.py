@@ -24,26 +24,26 @@ from autoresearch.trainers.verl import read_step_line
 
 _QUOTED_NUMBER = rf"'?{NUMBER}'?"
 
-_STEPS = (
+_STEPS = {  # needle: pattern
     # Hugging Face and TRL: {'loss': 0.1, ..., 'epoch': 0.5}; transformers 5 quotes the numbers
-    rf"\{{'loss': {_QUOTED_NUMBER}, (?=[^\r\n]{{0,8000}}'epoch': )"
+    "{'loss': ": rf"\{{'loss': {_QUOTED_NUMBER}, (?=[^\r\n]{{0,8000}}'epoch': )"
     rf"(?:[^\r\n]{{0,8000}}?'kl': '?(?P<kl>{NUMBER}))?",
     # slime: [time] model.py:918 - step 11: {'train/loss': ..., 'train/kl_loss': ...}
-    r" - step (?P<step>\d{1,9}): \{'train/"
+    " - step ": r" - step (?P<step>\d{1,9}): \{'train/"
     rf"(?:[^\r\n]{{0,8000}}?'train/kl_loss': (?:np\.\w{{1,12}}\()?(?P<kl>{NUMBER}))?",
     # OpenRLHF: Global step 1: {'policy_loss': ..., 'kl': ...}
-    rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{(?:[^\r\n]{{0,8000}}? 'kl': (?P<kl>{NUMBER}))?",
+    "Global step ": rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{(?:[^\r\n]{{0,8000}}? 'kl': (?P<kl>{NUMBER}))?",
     # NeMo-RL: a block of bullets follows
-    r"Training Results:(?=[ \t]*(?:[\r\n]|\Z))",
+    "Training Results:": r"Training Results:(?=[ \t]*(?:[\r\n]|\Z))",
     # a JSON object: {"step": 5, ...}, but not {"warmup_step": 5}
-    r"step\"(?:(?<=\"step\")|(?<=[\"/]global_step\")): ?(?P<step>[1-9]\d{0,9})\b(?=[,}])",
+    'step":': r"step\"(?:(?<=\"step\")|(?<=[\"/]global_step\")): ?(?P<step>[1-9]\d{0,9})\b(?=[,}])",
     # step: 10 | loss: 0.3, and the same with =
-    *(
-        rf"step{sign}(?:(?<=^step{sign})|(?<=[\s,|\[(]step{sign})|(?<=global_step{sign}))"
+    **{
+        f"step{sign}": rf"step{sign}(?:(?<=^step{sign})|(?<=[\s,|\[(]step{sign})|(?<=global_step{sign}))"
         r" ?(?P<step>[1-9]\d{0,9})(?:/\d{1,10})?(?! - )[ ,|]{1,3}[^\r\n]{0,400}?loss[:=] ?[-+.\dn]"
         for sign in ":="
-    ),
-)
+    },
+}
 
 _STEP_BEFORE = re.compile(r"(?:\b(?:step|eval) (\d{1,9})|\bglobal_step (\d{1,9}), eval_metrics):\s*$")
 _PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}})\s?[:=]\s?(?P<value>{NUMBER})(?![\w.:%])")
@@ -64,7 +64,7 @@ class Generic:
         """The training lines of all known frameworks, and fatal lines."""
         return (
             step_line.STEP,
-            *(SignalPattern(SignalKind.STEP, pattern) for pattern in _STEPS),
+            *(SignalPattern(SignalKind.STEP, pattern, needles=(needle,)) for needle, pattern in _STEPS.items()),
             step_line.VALIDATION,
             step_line.NAN,
             fatal.TRACEBACK,

@@ -5,8 +5,8 @@ generations: `%.3f` (verl up to 0.4), plain floats (numpy 1), `np.float64(...)` 
 characters and 100 pairs is usual.
 
 The patterns follow three rules, so that a log of gigabytes costs little and an odd one no more:
-- they begin with the literal `step:`, which re and bytes.find both skip to; what stands before it is
-  looked at afterwards;
+- they begin with a literal, which re skips to; what stands before it is looked at afterwards. Which lines re is
+  shown at all, their needles say;
 - they walk word by word with possessive loops, which never give back, and every repeat is bounded;
 - they never cross a newline or a carriage return and see no difference between the start of a chunk and
   the start of a line, so that it does not matter where a log is cut into chunks.
@@ -54,17 +54,19 @@ def _kl() -> str:
 STEP = SignalPattern(
     SignalKind.STEP,
     rf"step:{_HERE}(?P<step>[1-9]\d{{0,9}}) -(?={_word_that(_TRAINING_PAIR)}){_kl()}",
+    needles=("step:",),
 )
 """A training step: from 1 on (`step:0` only validates) and with at least one metric of the policy."""
 
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
     rf"step:{_HERE}(?P<step>\d{{1,10}}) -(?:(?= val[-/])|(?=[^@]{{0,8192}}@))(?={_word_that(_VALIDATION_PAIR)})",
+    needles=("@", " val"),
 )
 """A line with validation results, alone or at the end of a training line.
 
-Every name since verl 0.3 holds an @ (val-core/.../mean@1, task_pass_rate@1); the older val/test_score/...
-is only seen where it comes first.
+Every name since verl 0.3 holds an @ (val-core/.../mean@1, task_pass_rate@1), the cheapest of needles; the
+older val/test_score/... is only seen where it comes first.
 """
 
 _NAN_KEYS = ("loss", "grad_norm", "_kl", "entropy")
@@ -72,7 +74,7 @@ _NAN_BEFORE = "|".join(
     rf"(?<={key}:{wrapper}nan)" for key in _NAN_KEYS for wrapper in ("", r"np\.float64\(", r"np\.float32\(")
 )
 
-NAN = SignalPattern(SignalKind.NAN, rf"nan(?:{_NAN_BEFORE})(?=\)?(?: - |[\r\n]|\Z))")
+NAN = SignalPattern(SignalKind.NAN, rf"nan(?:{_NAN_BEFORE})(?=\)?(?: - |[\r\n]|\Z))", needles=("nan",))
 """A loss, gradient norm, KL or entropy that is no number any more, as a pair of a step line.
 
 Other keys may be NaN in a healthy run. It is anchored on the shape of the pair, `loss:nan - `, and not on

@@ -17,9 +17,12 @@ HOLD_S = 120.0
 
 _COMMAND = re.compile(r"\bautoresearch[./]tinygrpo\b")
 
-_PROGRESS = (
-    r"config \{(?:(?<=^config \{)|(?<=[\r\n]config \{))",  # the first line: the whole recipe
-    r"validating: \d{1,9}/\d{1,9} tasks",
+_PROGRESS = SignalPattern(
+    SignalKind.PROGRESS,
+    r"^config \{"  # the first line: the whole recipe
+    r"|validating: \d{1,9}/\d{1,9} tasks",
+    HOLD_S,
+    ("config {", "validating: "),
 )
 
 _FILES = (
@@ -48,7 +51,7 @@ class TinyGrpo:
             step_line.NAN,
             fatal.TRACEBACK,
             fatal.OUT_OF_MEMORY,
-            *(SignalPattern(SignalKind.PROGRESS, pattern, HOLD_S) for pattern in _PROGRESS),
+            _PROGRESS,
         )
 
     def objective(self, recipe: Recipe) -> Objective | None:

@@ -21,13 +21,16 @@ HOLD_S = 120.0  # loading a shard, capturing a graph, a batch of validation: eac
 
 _COMMAND = re.compile(r"\bverl\.(?:trainer|experimental|recipe)\b|\bmain_ppo\b|\bverl/(?:trainer|recipe)/")
 
-_PROGRESS = (
-    r"%\|(?=[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \[)",  # any tqdm bar that has moved
-    r"% Completed \| *(?=[1-9])",  # vLLM loads the shards of a checkpoint
-    r"@ step \d{1,9}: {1,4}\d{1,3}%",  # a swarm client's evaluation: EVAL NAME @ step 0:  33%
-    r"validate rollout",  # AgentJet: Starting, Completed, and the bar's name
-    r"test_gen_batch meta info:",  # verl: one batch of a validation begins
-    r"Training from scratch",
+_PROGRESS = SignalPattern(
+    SignalKind.PROGRESS,
+    r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["  # any tqdm bar that has moved
+    r"|% Completed \| *[1-9]"  # vLLM loads the shards of a checkpoint
+    r"|@ step \d{1,9}: {1,4}\d{1,3}%"  # a swarm client's evaluation: EVAL NAME @ step 0:  33%
+    r"|validate rollout"  # AgentJet: Starting, Completed, and the bar's name
+    r"|test_gen_batch meta info:"  # verl: one batch of a validation begins
+    r"|Training from scratch",
+    HOLD_S,
+    ("%|", "% Completed |", "@ step ", "validate rollout", "test_gen_batch meta info:", "Training from scratch"),
 )
 
 
@@ -52,7 +55,7 @@ class Verl:
             fatal.OUT_OF_MEMORY,
             fatal.RAY_EXCEPTION,
             fatal.NCCL_TIMEOUT,
-            *(SignalPattern(SignalKind.PROGRESS, pattern, HOLD_S) for pattern in _PROGRESS),
+            _PROGRESS,
         )
 
     def objective(self, recipe: Recipe) -> Objective | None:

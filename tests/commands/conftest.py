@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import io
 import json
 import os
 import subprocess
@@ -12,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
@@ -52,6 +56,13 @@ if mode == "no_metric":
     pass
 if mode.startswith("rc"):
     sys.exit(int(mode[2:]))
+"""
+PRELUDE = """
+import os, signal, subprocess, sys, time
+def step(n, reward="0.5", kl="0.001"):
+    print(f"step:{n} - actor/kl_loss:{kl} - actor/pg_loss:0.1 - critic/rewards/mean:{reward}", flush=True)
+def validation(n, rate):
+    print(f"step:{n} - global_steps:{n} - total_tasks:4 - task_pass_rate@1:{rate} - mean_reward:{rate}", flush=True)
 """
 
 BLUEPRINT = """# {title}
@@ -141,6 +152,62 @@ class Bench:
         if payload.get("run"):
             self.runs.append(payload["run"])
         return dict(payload)
+
+    def here(self, *args: object, **env: str) -> tuple[int, str, str]:
+        """The same front door in this process: (exit code, stdout, stderr), without a second of imports.
+
+        What it launches (tmux, Runner, collector) are processes as ever.
+        """
+        from autoresearch import cli
+
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.dict(os.environ, {**self.env, **env}, clear=True),
+            contextlib.chdir(self.repo),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = cli.run([str(a) for a in args])
+        return code, out.getvalue(), err.getvalue()
+
+    def ask(self, *args: object, check: int | None = 0, **env: str) -> dict[str, Any]:
+        """`json`, by way of `here`."""
+        code, out, err = self.here(*args, "--json", **env)
+        assert check is None or code == check, f"rc {code}\n{out}\n{err}"
+        lines = [line for line in out.splitlines() if line.strip()]
+        assert len(lines) == 1, out + err
+        payload = json.loads(lines[0])
+        assert isinstance(payload, dict)
+        return payload
+
+    def script(self, text: str, **values: str) -> Path:
+        """A blueprint that runs a trainer of the test's own, in Python; its first step is printed for it."""
+        name = values.setdefault("title", "Try odd").split()[-1]
+        (self.repo / f"{name}.py").write_text(PRELUDE + textwrap.dedent(text))
+        values.setdefault("command", f"python {name}.py")
+        values.setdefault("result_dir", str(self.root / f"results-{name}"))
+        return self.blueprint(name, name=f"{name}.md", **values)
+
+    def picture(self, *without: str) -> dict[str, bytes | str]:
+        """Every file below this bench's root and what is in it, to be compared with a later one."""
+        found: dict[str, bytes | str] = {}
+        for path in sorted(self.root.rglob("*")):
+            name = str(path.relative_to(self.root))
+            if not any(part in name for part in without):
+                found[name] = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
+        return found
+
+    def settled(self, payload: dict[str, Any], ending: str) -> dict[str, Any]:
+        """Assert what holds after every fault: no process, one row, one flag, the true ending; gives the flag."""
+        self.until(lambda: not self.carriers())
+        with open(payload["ledger"], encoding="utf-8") as file:
+            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        assert [r["ending"] for r in rows if r["run_id"] == payload["run"]] == [ending]
+        flags = [json.loads(p.read_text()) for p in Path(payload["result_dir"]).rglob("finish.flag")]
+        (flag,) = [f for f in flags if f["run"] == payload["run"]]
+        assert flag["ending"] == ending
+        assert payload["run"] not in [r["run"] for r in self.ask("status")["runs"]]
+        return dict(flag)
 
     def spawn(self, *args: object, **env: str) -> subprocess.Popen[bytes]:
         """Start the command and leave it running."""

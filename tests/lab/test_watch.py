@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from autoresearch.lab import watch
 from autoresearch.lab.watch import Watcher, wait_for_news
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records.rundir import RunDir, locked, write_json
 
 
 def run_dir(path: Path) -> RunDir:
@@ -61,6 +62,27 @@ def test_the_exit_record_wakes(tmp_path: Path, sight: str) -> None:
         assert watcher.wait(20) == [run]
 
 
+def test_a_runner_that_dies_without_a_word_wakes(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "a")
+    with subprocess.Popen(["sleep", "600"]) as process:
+        write_json(run.runner, {"pid": process.pid})
+        with Watcher([run]) as watcher:
+            assert watcher.wait(0) == []
+            threading.Timer(0.05, process.kill).start()
+            assert watcher.wait(20) == [run]
+            assert watcher.wait(0) == []
+
+
+def test_a_run_is_watched_before_its_files_are_there(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    run = RunDir(tmp_path / "a")
+    with Watcher([run]) as watcher:
+        threading.Timer(0.05, emit, (run, "started")).start()
+        assert watcher.wait(20) == [run]
+        threading.Timer(0.05, emit, (run, "ended")).start()
+        assert watcher.wait(20) == [run]
+
+
 def test_the_log_and_the_heartbeat_do_not_wake(tmp_path: Path, sight: str) -> None:
     run = run_dir(tmp_path / "a")
     with Watcher([run]) as watcher:
@@ -72,11 +94,12 @@ def test_the_log_and_the_heartbeat_do_not_wake(tmp_path: Path, sight: str) -> No
 def test_waiting_for_news_skips_what_nobody_is_woken_for(tmp_path: Path, sight: str) -> None:
     run = run_dir(tmp_path / "a")
     emit(run, "started")
-    news, upto = wait_for_news(run, since=0, seconds=0)
-    assert news == [] and upto == 1
-    emit(run, "validation")
-    threading.Timer(0.05, emit, (run, "first_step")).start()
-    news, upto = wait_for_news(run, since=upto, seconds=20)
+    with locked(run.lock):  # it lives
+        news, upto = wait_for_news(run, since=0, seconds=0)
+        assert news == [] and upto == 1
+        emit(run, "validation")
+        threading.Timer(0.05, emit, (run, "first_step")).start()
+        news, upto = wait_for_news(run, since=upto, seconds=20)
     assert [e.event for e in news] == ["first_step"] and upto == 3
 
 

@@ -120,7 +120,7 @@ def spec() -> RunSpec:
         driven_by="claude",
         sources=(Source(SourceFormat.JSONL, "/code/m.jsonl", 1), Source(SourceFormat.CONSOLE, "/x\udcff")),
         source_offsets=(10, 0),
-        signals=(SignalPattern(SignalKind.PROGRESS, r"boot (?P<step>\d+) \xe9", 5.0),),
+        signals=(SignalPattern(SignalKind.PROGRESS, r"boot (?P<step>\d+) \xe9", 5.0, ("boot ",)),),
         prepare=("make data", "true"),
         cleanup=("rm -f tmp",),
         environment={"HF_TOKEN": "***", "A": "1"},

@@ -251,20 +251,24 @@ def test_two_commands_on_one_blueprint_take_turns(index: Index, tmp_path: Path) 
 def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     index = Index(tmp_path / "file" / "state")
-    for work in (lambda: index.add(entry()), lambda: index.launch_lock("k").__enter__()):
+    for work in (
+        lambda: index.add(entry()),
+        lambda: index.launch_lock("k").__enter__(),
+        index.live,
+        lambda: index.find("x"),
+    ):
         with pytest.raises(
             EnvironmentUnusable, match=r"file/state cannot be used: Not a directory"
         ) as caught:
             work()
         assert "XDG_STATE_HOME" in caught.value.hint
-    assert index.live() == index.find("x") == []
 
     def denied(*_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(lines.os, "open", denied)
     with pytest.raises(EnvironmentUnusable, match="Permission denied"):
-        index.find("x")  # a sandbox must not look like an account without runs
+        Index(tmp_path / "state").find("x")  # a sandbox must not look like an account without runs
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,8 @@ def test_the_runners_keys_lie_at_the_top(rundir: RunDir, spec: RunSpec) -> None:
         "first_step_cap_s": 7200.0,
         "strict_first_step": True,
     }
-    assert record["signals"] == [{"kind": "progress", "pattern": r"boot (?P<step>\d+) \xe9", "hold_s": 5.0}]
+    pattern = r"boot (?P<step>\d+) \xe9"
+    assert record["signals"] == [{"kind": "progress", "pattern": pattern, "hold_s": 5.0, "needles": ["boot "]}]
     for name in (
         "command",
         "cwd",

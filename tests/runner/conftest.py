@@ -19,14 +19,16 @@ from typing import Any
 
 import pytest
 
-import autoresearch.runner.runner as runner
+import autoresearch.runner
+from autoresearch.runner.basics import RUN_ID
 
-PROGRAM = Path(runner.__file__)
+RUNNER = Path(autoresearch.runner.__file__).parent
 STEP = {
     "kind": "step",
     "pattern": r"(?:^|(?<=[\s\]]))step:(?P<step>\d+) - (?=.*actor/)"
     r"(?:.*?actor/kl_loss:(?:np\.\w+\()?(?P<kl>[-+.\w]+))?",
     "hold_s": 0.0,
+    "needles": ["step:"],
 }
 
 
@@ -91,7 +93,7 @@ class Live:
 
     def marked(self) -> list[int]:
         """Living processes that carry this run's id."""
-        return [pid for pid in processes_with(f"{runner.RUN_ID}={self.run}\0", "environ") if not zombie(pid)]
+        return [pid for pid in processes_with(f"{RUN_ID}={self.run}\0", "environ") if not zombie(pid)]
 
     def ask_to_stop(self, **request: str) -> None:
         """Put a stop request there, as the CLI does."""
@@ -122,10 +124,13 @@ class Yard:
         return Live(place, run, None)
 
     def argv(self, live: Live, patch: str = "") -> list[str]:
-        """The command line of a Runner, with module constants changed by `patch`."""
-        code = f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import runner; {patch}\n"
-        code += "sys.exit(runner.main(sys.argv[1:]))"
-        return [sys.executable, "-S", "-E", "-s", "-c", code, str(live.dir)]
+        """The command line of a Runner; `patch` changes something in its modules before it starts."""
+        alone = [sys.executable, "-S", "-E", "-s"]
+        if not patch:
+            return [*alone, str(RUNNER), str(live.dir)]
+        modules = ", ".join(path.stem for path in RUNNER.glob("[a-z]*.py"))
+        code = f"import sys; sys.path.append({str(RUNNER.parent)!r}); from runner import {modules}\n{patch}\n"
+        return [*alone, "-c", code + "sys.exit(runner.main(sys.argv[1:]))", str(live.dir)]
 
     def start(
         self, command: str, *, patch: str = "", env: dict[str, str] | None = None, **changes: Any
@@ -137,7 +142,7 @@ class Yard:
         self, live: Live, *, argv: list[str] | None = None, patch: str = "", env: dict[str, str] | None = None
     ) -> Live:
         """Start the Runner of a run that was made before."""
-        removed = ("PYTHONUNBUFFERED", "TMUX", "TMUX_PANE", runner.RUN_ID)
+        removed = ("PYTHONUNBUFFERED", "TMUX", "TMUX_PANE", RUN_ID)
         base = {key: value for key, value in os.environ.items() if key not in removed}
         with open(live.dir / "stderr", "ab") as out:
             live.process = subprocess.Popen(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autoresearch.runner import runner
+from autoresearch.runner import processes, runner
+from autoresearch.runner.basics import RUN_ID
 
 
 @pytest.mark.parametrize(
@@ -37,32 +39,17 @@ def test_exit_codes_are_exact(
     assert record["left"] == []
 
 
-def test_the_program_runs_as_a_plain_file_too(yard: Any) -> None:
+@pytest.mark.parametrize("started", ["as a module", "as a copy elsewhere"])
+def test_the_directory_is_a_program(yard: Any, tmp_path: Path, started: str) -> None:
     live = yard.make("exit 3")
-    argv = [sys.executable, "-S", "-E", "-s", runner.__file__, str(live.dir)]
-    assert yard.launch(live, argv=argv).record()["returncode"] == 3
-
-
-def test_command_line_starts_a_runner(yard: Any) -> None:
-    live = yard.make("exit 4")
-    argv = runner.command_line(str(live.dir))
-    assert argv[:4] == [sys.executable, "-S", "-E", "-s"]
-    assert yard.launch(live, argv=argv).record()["returncode"] == 4
-
-
-def test_a_stale_compiled_file_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source, cache = tmp_path / "runner.py", tmp_path / "__pycache__"
-    source.write_text("new = True\n")
-    cache.mkdir()
-    compiled = cache / f"runner.{sys.implementation.cache_tag}.pyc"
-    compiled.write_bytes(b"magi" + bytes(12) + b"code")
-    monkeypatch.setattr(runner, "__file__", str(source))
-    monkeypatch.setattr(sys, "pycache_prefix", None)
-    assert runner.command_line("run")[4] == str(source)
-    stat = source.stat()
-    fresh = [int(stat.st_mtime).to_bytes(4, "little"), stat.st_size.to_bytes(4, "little")]
-    compiled.write_bytes(b"magi" + bytes(4) + b"".join(fresh) + b"code")
-    assert runner.command_line("run")[4] == str(compiled)
+    here = Path(runner.__file__).parent
+    if started == "as a module":
+        argv = ["-m", "autoresearch.runner"]
+    else:  # as on a remote host: nothing but this directory, under any name
+        shutil.copytree(here, tmp_path / "far" / "ar_runner", ignore=shutil.ignore_patterns("__pycache__"))
+        argv = ["-S", "-E", "-s", str(tmp_path / "far" / "ar_runner")]
+    yard.launch(live, argv=[sys.executable, *argv, str(live.dir)], env={"PYTHONPATH": str(here.parents[1])})
+    assert live.record()["returncode"] == 3
 
 
 @pytest.mark.parametrize(
@@ -189,11 +176,11 @@ def test_no_spec_is_one_sentence(yard: Any) -> None:
 
 
 def test_who_runs_is_recorded_and_the_lock_beats(yard: Any, until: Any) -> None:
-    live = yard.start("sleep 20", patch="runner.PULSE_S = 0.1")
+    live = yard.start("sleep 20", patch="loop.PULSE_S = 0.1")
     pid = live.event("started")["pid"]
     who = json.loads((live.dir / "runner.json").read_bytes())
     assert (who["pid"], who["trainer_pid"]) == (live.process.pid, pid)
-    assert who["start_ticks"] == runner.start_ticks(live.process.pid)
+    assert who["start_ticks"] == processes.start_ticks(live.process.pid)
     assert who["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     lock = live.dir / "lock"
     with lock.open() as file, pytest.raises(BlockingIOError):
@@ -235,7 +222,7 @@ def test_the_collector_is_the_last_act(yard: Any, until: Any) -> None:
     spec = json.loads((live.dir / "spec.json").read_text())
     spec["collector"] = [sys.executable, "-S", "-c", code, str(live.dir)]
     (live.dir / "spec.json").write_text(json.dumps(spec))
-    yard.launch(live, env={runner.RUN_ID: live.run}).record()
+    yard.launch(live, env={RUN_ID: live.run}).record()
     assert (live.dir / "collect.log").read_text() == f"collected {live.process.pid}\n"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.runner.runner import LogFollower
+from autoresearch.runner.follow import LogFollower
 
 
 def read(follower: LogFollower) -> bytes:

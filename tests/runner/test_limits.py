@@ -76,7 +76,7 @@ def test_under_the_kl_rule_a_step_without_kl_is_no_first_step(yard: Any) -> None
 
 def test_a_step_that_was_printed_but_not_read_yet_counts(yard: Any) -> None:
     """The limit is on what was printed: the log is scanned once more before it fires."""
-    patch = "runner.PACE_S = 60.0"  # nothing is read by itself after the first look
+    patch = "loop.PACE_S = 60.0"  # nothing is read by itself after the first look
     command = "sleep 0.2; yes | head -c 3000000; " + STEP + "; sleep 0.8"
     live = yard.start(command, patch=patch, limits={"first_step_s": 0.5})
     assert live.record()["ending"] == "finished"
@@ -97,7 +97,7 @@ def test_prepare_counts_into_the_time_in_all(yard: Any) -> None:
 def test_a_stall_is_reported_once_and_so_is_its_end(yard: Any) -> None:
     step = "echo step:$i - actor/x:1; "
     command = f"for i in 1 2 3; do {step} sleep 0.05; done; sleep 1; for i in 4 5; do {step} done"
-    live, record = yard.ended(command, patch="runner.STALL_FLOOR_S = 0.2; runner.STALL_FACTOR = 1")
+    live, record = yard.ended(command, patch="pace.STALL_FLOOR_S = 0.2; pace.STALL_FACTOR = 1")
     assert record["ending"] == "finished"
     assert [n for n in live.names() if n in ("stall", "resumed")] == ["stall", "resumed"]
 
@@ -145,7 +145,7 @@ def test_a_kl_of_nan_is_a_nan(yard: Any) -> None:
 
 
 def test_without_inotify_the_log_is_polled(yard: Any) -> None:
-    patch = "runner.Wakeups._watch = lambda self, run_dir: -1"
+    patch = "wakeups.Wakeups._watch = lambda self, path, events: False"
     live = yard.start("sleep 0.3; " + STEP + "; sleep 20", patch=patch)
     live.event("first_step")
     live.ask_to_stop(how="now", reason="seen")
@@ -154,8 +154,8 @@ def test_without_inotify_the_log_is_polled(yard: Any) -> None:
 
 def test_the_wall_clock_is_not_trusted(yard: Any) -> None:
     """An hour forth and back, every other time it is asked."""
-    jump = "import itertools, time; jumps = itertools.cycle((3600, -3600)); "
-    jump += "runner.wall = lambda: time.time() + next(jumps)"
+    jump = "import itertools, time; jumps, true = itertools.cycle((3600, -3600)), time.time; "
+    jump += "time.time = lambda: true() + next(jumps)"
     _, record = yard.ended(STEP + "; sleep 0.5; exit 7", patch=jump, limits={"max_s": 20.0})
     assert (record["ending"], record["returncode"]) == ("crashed", 7)
     assert 0.4 < record["duration_s"] < 10

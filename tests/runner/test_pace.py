@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from autoresearch.runner import runner
-from autoresearch.runner.runner import Pace
+from autoresearch.runner.pace import STALL_FACTOR, STALL_FLOOR_S, Pace
+from autoresearch.runner.spec import Spec
 
 INF = float("inf")
 
 
 def pace(rule: str = "", **limits: Any) -> Pace:
-    made = Pace({"first_step_s": 100.0, "first_step_cap_s": 1000.0} | limits, rule)
-    made.started = made.last_at = 50.0
+    limits = {"first_step_s": 100.0, "first_step_cap_s": 1000.0} | limits
+    made = Pace(Spec({"run": "x", "command": "x", "limits": limits, "first_step": rule}))
+    made.start(50.0)
     return made
 
 
@@ -78,11 +79,12 @@ def test_steps_without_a_number_are_counted() -> None:
     assert (p.steps, p.last_step, p.first_step) == (3, 3, 1)
 
 
-@pytest.mark.parametrize(("kl", "nan"), [(float("nan"), True), (INF, False)])
-def test_a_kl_that_is_no_number_is_not_recorded_as_one(kl: float, nan: bool) -> None:
+@pytest.mark.parametrize("kl", [float("nan"), INF])
+def test_a_kl_that_is_no_number_is_not_recorded_as_one(kl: float) -> None:
     p = pace()
     p.step(60.0, 1, kl)
-    assert (p.kl, p.nan) == (None, nan)
+    p.step(61.0, 2, 0.5)
+    assert (p.first_step, p.kl) == (1, 0.5)
 
 
 def test_a_stall_is_reported_from_the_third_step_on() -> None:
@@ -91,9 +93,9 @@ def test_a_stall_is_reported_from_the_third_step_on() -> None:
     p.step(80.0, 2, None)
     assert p.report_deadline() == INF
     p.step(100.0, 3, None)
-    assert p.report_deadline() == 100.0 + runner.STALL_FACTOR * 20.0
+    assert p.report_deadline() == 100.0 + STALL_FACTOR * 20.0
     p.moved(150.0, 0.0)  # validation or progress is a sign of life too
-    assert p.report_deadline() == 150.0 + runner.STALL_FACTOR * 20.0
+    assert p.report_deadline() == 150.0 + STALL_FACTOR * 20.0
     p.stalled = True
     assert p.report_deadline() == INF
 
@@ -102,7 +104,7 @@ def test_fast_steps_are_given_a_minute() -> None:
     p = pace()
     for at in range(5):
         p.step(60.0 + at / 10, at, None)
-    assert p.report_deadline() == pytest.approx(60.4 + runner.STALL_FLOOR_S)
+    assert p.report_deadline() == pytest.approx(60.4 + STALL_FLOOR_S)
 
 
 def test_the_stall_limit_counts_from_the_first_step_on() -> None:
@@ -114,5 +116,5 @@ def test_the_stall_limit_counts_from_the_first_step_on() -> None:
 
 
 def test_no_limits_at_all() -> None:
-    p = Pace({}, "")
+    p = Pace(Spec({"run": "x", "command": "x"}))
     assert p.next_deadline() == INF

@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from autoresearch.runner import runner
-from autoresearch.runner.runner import Pattern, Scanner, number, plain
+from autoresearch.runner import patterns
+from autoresearch.runner.patterns import Pattern, Scanner
+from autoresearch.runner.text import number, plain
 
 VERL = (
     r"(?:^|(?<=[\s\]]))step:(?P<step>\d+) - (?=.*(?:actor/|critic/vf|train/))"
@@ -54,33 +55,6 @@ def test_near_misses(line: bytes) -> None:
     assert found([Pattern("step", VERL)], line) == []
 
 
-@pytest.mark.parametrize(
-    ("pattern", "literals", "reach"),
-    [
-        (VERL, (b"step:",), (0, 0)),
-        (r"\d+%\|", (b"%|",), None),
-        (r"^.{3}Error", (b"Error",), (3, 3)),
-        (r"(?:CUDA out of memory|OOM|Kill)", (b"CUDA out of memory", b"OOM", b"Kill"), None),
-        (r"(?P<kind>Traceback) \(most", (b"Traceback",), (0, 0)),
-        (r"(?:global_)?step[:=]", (b"step",), (7, 0)),
-        (r"a+(?:bcd)+e?", (b"bcd",), None),
-        (r"(?:abc)?def", (b"def",), (3, 0)),
-        (r"(?=.*needle)\d", (b"needle",), None),
-        (r"(?!.*needle)\dx", (), None),
-        (r"(?:abc|)x", (), None),
-        (r"[ab]c|\d", (), None),
-        (r"(?i)Loss is NaN", (b"loss is nan",), (0, 0)),
-        (r"(?i:Loss) is", (b" is",), (4, 4)),
-        (r"\w+", (), None),
-    ],
-)
-def test_what_a_match_must_hold(
-    pattern: str, literals: tuple[bytes, ...], reach: tuple[int, int] | None
-) -> None:
-    made = Pattern("error", pattern)
-    assert (made.literals, made.reach) == (literals, reach)
-
-
 def test_the_prefilter_changes_nothing() -> None:
     """Against the plain regex on every line, over random text made of what the patterns are made of."""
     patterns = [
@@ -113,13 +87,12 @@ def test_what_was_seen_in_an_unfinished_line_is_not_told_again() -> None:
     scanner = Scanner([Pattern("step", VERL)])
     assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5", 100))) == 1
     assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5 - x\nstep:2 - actor/x:1\n", 100))) == 1
-    scanner.restart(1)
-    assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5\n", 0))) == 1
+    assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5\n", 0, 1))) == 1  # the log began again
 
 
 def test_progress_is_told_once_a_second_and_steps_always(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(runner, "clock", lambda: now[0])
+    monkeypatch.setattr(patterns, "clock", lambda: now[0])
     progress = [Pattern("progress", r"\d+%\|", 60.0), Pattern("progress", "step", 30.0)]
     longer = Pattern("progress", "actor/", 90.0)
     scanner = Scanner([*progress, Pattern("step", VERL), longer])

@@ -9,7 +9,8 @@ import pytest
 
 from autoresearch.core.signal import SignalKind
 from autoresearch.core.trainer import Trainer
-from autoresearch.runner.runner import LogFollower, Pattern, Scanner, group
+from autoresearch.runner.follow import LogFollower
+from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
@@ -24,7 +25,7 @@ def test_the_runner_sees_the_same(name: str, trainer: Trainer) -> None:
         wanted = [
             (group(m, "step"), group(m, "kl")) for m in re.finditer(signal.pattern.encode("latin-1"), raw, re.MULTILINE)
         ]
-        scanner = Scanner([Pattern(signal.kind.value, signal.pattern, signal.hold_s)])
+        scanner = Scanner([Pattern(signal.kind.value, signal.pattern, 0.0, signal.needles)])
         found, follower = [], LogFollower(str(SAMPLES / name))
         for chunk in follower.poll():
             hits = scanner.scan(chunk, follower.offset - len(chunk))

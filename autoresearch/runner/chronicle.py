@@ -1,0 +1,84 @@
+"""What the Runner writes down: events, the journal for people, the exit record."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from .basics import clock, open_append, wall, write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+RECORD_BYTES = 8192
+
+
+class Chronicle:
+    """All records of a run. No failing write ever stops the Runner."""
+
+    def __init__(self, run_dir: str, journal: str) -> None:
+        self.dir = run_dir
+        self.origin = clock()
+        self._events, self._journal = _appending(f"{run_dir}/events.jsonl"), _appending(journal)
+        self._torn: set[int] = set()  # descriptors on which a full disk cut a line
+        self._reserve = -1
+        self._reserved = 0  # bytes that the disk cannot take back
+
+    def emit(self, event: str, text: str, **fields: object) -> None:
+        """One line of JSON for programs and one sentence for people."""
+        t, s = wall(), clock() - self.origin
+        line = {"t": round(t, 3), "s": round(s, 3), "event": event, "text": text, **fields}
+        self._append(self._events, json.dumps(line))
+        stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
+        self._append(self._journal, f"- {stamp} +{s:.1f}s {' '.join(text.split())}")
+
+    def _append(self, fd: int, text: str) -> None:
+        line = text.encode("utf-8", "replace") + b"\n"
+        if fd in self._torn:
+            line = b"\n" + line
+        try:
+            whole = os.write(fd, line) == len(line)
+        except OSError:
+            return
+        (self._torn.discard if whole else self._torn.add)(fd)
+
+    def reserve(self) -> None:
+        """Real bytes on the disk for the exit record, while there are any. Raises OSError."""
+        self._reserve = os.open(f"{self.dir}/exit.rec", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        write_all(self._reserve, b" " * RECORD_BYTES)
+        os.fsync(self._reserve)
+        self._reserved = RECORD_BYTES
+
+    def record_exit(self, record: dict[str, Any]) -> None:
+        """Write the exit record into the reserve and give it its name: works on a full disk. Raises OSError."""
+        data = json.dumps(record).encode()
+        while len(data) >= RECORD_BYTES:  # too long: the end of the longest text goes
+            key = max(record, key=lambda key: len(json.dumps(record[key])))
+            record[key] = record[key][: len(record[key]) // 2]
+            data = json.dumps(record).encode()
+        os.lseek(self._reserve, 0, os.SEEK_SET)
+        write_all(self._reserve, data.ljust(self._reserved - 1) + b"\n")
+        os.fsync(self._reserve)
+        os.rename(f"{self.dir}/exit.rec", f"{self.dir}/exit.json")
+        directory = os.open(self.dir, os.O_RDONLY | os.O_CLOEXEC)
+        os.fsync(directory)
+        os.close(directory)
+
+    def write_json(self, name: str, value: dict[str, object]) -> None:
+        """A small file of the run directory, whole or not at all."""
+        path = f"{self.dir}/{name}"
+        try:
+            with open(path + ".tmp", "w") as file:
+                json.dump(value, file, indent=1)
+            os.rename(path + ".tmp", path)
+        except OSError as error:
+            self.emit("warning", f"{name} could not be written: {error.strerror}")
+
+
+def _appending(path: str) -> int:
+    try:
+        return open_append(path)
+    except OSError:
+        return -1

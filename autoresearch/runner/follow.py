@@ -1,0 +1,107 @@
+"""Following a log that grows: every byte once, whatever happens to the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+
+class LogFollower:
+    """Reads a growing file by (inode, offset), in chunks that end where a line ends.
+
+    A line ends with a newline or a carriage return. The offset only ever rests at the start of a line, so it
+    is all there is to remember; an unfinished line is read again, by `poll` or, as it is, by `partial`.
+    Lines longer than `LONGEST` are cut. Truncation, replacement by another file and holes are survived.
+    """
+
+    CHUNK = 1 << 16  # fits a second-level cache; larger is not faster
+    LONGEST = 1 << 20
+    HEAD = 64
+
+    def __init__(self, path: str, offset: int = 0) -> None:
+        self.path = path
+        self.offset = offset  # of the first byte that was not yielded
+        self.generation = 0  # grows when the file starts again from its beginning
+        self._fd = -1
+        self._inode = (0, 0)
+        self._head = b""
+
+    def poll(self) -> Iterator[bytes]:
+        """What was appended since, up to the last line's end; `offset` is the end of the chunk just given."""
+        if self._fd >= 0:
+            replaced = self._replaced()
+            yield from self._chunks(to_the_end=replaced)
+            if not replaced:
+                return
+            self.close()
+        if self._open():
+            yield from self._chunks(to_the_end=False)
+
+    def partial(self) -> bytes:
+        """The line that has no end yet, from `offset` on, without moving on; at most `LONGEST` bytes."""
+        return os.pread(self._fd, self.LONGEST, self.offset) if self._fd >= 0 else b""
+
+    def behind(self) -> int:
+        """Bytes that are there and were not yielded."""
+        return max(0, os.fstat(self._fd).st_size - self.offset) if self._fd >= 0 else 0
+
+    def close(self) -> None:
+        """Let go of the file; the next poll opens it again and goes on."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def _chunks(self, *, to_the_end: bool) -> Iterator[bytes]:
+        size = self.CHUNK
+        while data := os.pread(self._fd, size, self.offset):
+            end = data.rfind(b"\n") + 1
+            end = max(end, data.rfind(b"\r", end) + 1)
+            if end == 0 and len(data) == size < self.LONGEST:
+                size = self.LONGEST
+                continue
+            if end == 0 and (len(data) == size or to_the_end):
+                end = len(data)
+            if end == 0:
+                return
+            size = self.CHUNK
+            if data[0] == 0 and not data.strip(b"\0"):
+                self._skip_hole(end)
+                continue
+            self.offset += end
+            yield data if end == len(data) else data[:end]
+
+    def _skip_hole(self, seen: int) -> None:
+        """A file that was truncated under its writer starts with a hole, perhaps of gigabytes."""
+        try:
+            self.offset = max(self.offset + seen, os.lseek(self._fd, self.offset + seen, os.SEEK_DATA))
+        except OSError:
+            self.offset += seen
+
+    def _open(self) -> bool:
+        try:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        there = os.fstat(self._fd)
+        if self._inode not in ((0, 0), (there.st_dev, there.st_ino)) or there.st_size < self.offset:
+            self._start_again()
+        self._inode = (there.st_dev, there.st_ino)
+        return True
+
+    def _start_again(self) -> None:
+        self.offset = 0
+        self.generation += 1
+        self._head = b""
+
+    def _replaced(self) -> bool:
+        """Whether another file stands at the path; a truncated one is started again in place."""
+        size = os.fstat(self._fd).st_size
+        head = os.pread(self._fd, self.HEAD, 0)
+        if size < self.offset or not head.startswith(self._head):  # truncated, perhaps grown past us again
+            self._start_again()
+        self._head = head
+        try:
+            there = os.stat(self.path)
+        except OSError:
+            return False  # renamed away: what we hold still grows
+        return (there.st_dev, there.st_ino) != self._inode

@@ -1,0 +1,109 @@
+"""GPUs: a lease on each, and whether their memory came back."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+from collections.abc import Callable, Iterable
+
+from .basics import NEVER, clock, take_lock
+from .processes import send
+from .spawn import LaunchError
+from .text import plain
+
+LEASE_WAIT_S = 1.0  # the run before may be about to let go
+ASK_S = 5.0
+RETURN_S = 30.0
+SLACK_BYTES = 64 << 20
+QUESTION = ("nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader,nounits")  # MiB
+
+
+class Leases:
+    """One flock per GPU. The trainer inherits the descriptors: a lease outlives a Runner that was killed."""
+
+    def __init__(self) -> None:
+        self.fds: list[int] = []
+
+    def take(self, paths: Iterable[str], run: str) -> None:
+        """All or none; raises LaunchError."""
+        for path in paths:
+            try:
+                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                why = f"the GPU lease {path} cannot be opened: {error.strerror}"
+                raise LaunchError("lease_failed", why) from None
+            self.fds.append(fd)
+            if not take_lock(fd, fcntl.LOCK_EX, LEASE_WAIT_S):
+                holder = plain(os.pread(fd, 400, 0)) or "somebody"
+                raise LaunchError("lease_busy", f"the GPU lease {path} is held by {holder}")
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps({"run": run, "pid": os.getpid()}).encode(), 0)
+
+    def release(self) -> None:
+        """Let go; what the trainer left alive on purpose keeps its share."""
+        while self.fds:
+            os.close(self.fds.pop())
+
+
+class Gpus:
+    """Memory in use on the leased GPUs, in bytes; None where nobody tells.
+
+    It is asked for in a child that is given up after a while: a driver that hangs must not stop anything.
+    `tick`: sleep until a time.
+    """
+
+    def __init__(self, uuids: Iterable[str]) -> None:
+        self.uuids = set(uuids)
+        self.before: int | None = None
+        self.peak: int | None = None
+        self.returned: bool | None = None
+        self.next_at = NEVER
+        self._gap = 0.2
+
+    def measure_before(self, tick: Callable[[float], None]) -> None:
+        """Memory in use before the start, to compare with afterwards."""
+        self.before = self._used(tick, clock() + ASK_S)
+        self.next_at = NEVER if self.before is None else clock() + self._gap
+
+    def note_peak(self, tick: Callable[[float], None], until: float) -> None:
+        """Memory in use now; to be asked less and less often, because it costs."""
+        self._gap = min(60.0, 2.0 * self._gap)
+        self.next_at = clock() + self._gap
+        used = self._used(tick, min(until, clock() + ASK_S))
+        if used is not None and self.before is not None:
+            self.peak = max(self.peak or 0, used - self.before)
+
+    def wait_for_return(self, tick: Callable[[float], None]) -> None:
+        """Whether the memory came back, given some time: the next run needs it."""
+        until = clock() + RETURN_S
+        while self.before is not None and not self.returned and clock() < until:
+            used = self._used(tick, until)
+            if used is not None:
+                self.returned = used <= self.before + SLACK_BYTES
+            if not self.returned:
+                tick(clock() + 0.5)
+
+    def _used(self, tick: Callable[[float], None], until: float) -> int | None:
+        if not self.uuids:
+            return None
+        reader, writer = os.pipe()
+        try:
+            to_the_pipe = [(os.POSIX_SPAWN_DUP2, writer, 1)]
+            pid = os.posix_spawnp(QUESTION[0], QUESTION, os.environ, file_actions=to_the_pipe)
+        except OSError:
+            os.close(reader)
+            return None
+        finally:
+            os.close(writer)
+        while not (ready := select.select([reader], [], [], 0)[0]) and clock() < until:
+            tick(clock() + 0.02)
+        said = os.read(reader, 65536).decode("utf-8", "replace") if ready else ""
+        os.close(reader)
+        if not ready:
+            send([pid], signal.SIGKILL)
+        pairs = (line.split(",") for line in said.splitlines() if line.count(",") == 1)
+        known = [int(used) << 20 for uuid, used in pairs if uuid in self.uuids and used.strip().isdigit()]
+        return sum(known) if len(known) == len(self.uuids) else None

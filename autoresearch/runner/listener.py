@@ -1,0 +1,109 @@
+"""What the trainer says: every signal in its log and in the inbox becomes pace, error and event."""
+
+from __future__ import annotations
+
+from .basics import NEVER, clock, parse_object, positive, real, whole
+from .chronicle import Chronicle
+from .follow import LogFollower
+from .pace import Pace
+from .patterns import Pattern, Scanner, group
+from .spec import Spec
+from .text import number, plain
+
+FINAL_SCAN_S = 10.0  # what was left unread is scanned for so long, then only its end
+PEEK_S = 1.0  # an unfinished line is looked at after so long without its end
+
+
+class Listener:
+    """Reads what is new and tells `pace` and `chronicle`."""
+
+    def __init__(self, run_dir: str, spec: Spec, chronicle: Chronicle) -> None:
+        self.spec = spec
+        self.chronicle = chronicle
+        self.pace = Pace(spec)
+        self.follower = LogFollower(f"{run_dir}/run.log")
+        self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
+        self.scanner = Scanner(())
+        self.error: dict[str, str] = {}  # the first one
+        self.peek_at = NEVER
+
+    def learn(self) -> None:
+        """Compile the patterns. Raises re.error for one that is none."""
+        self.scanner = Scanner(
+            Pattern(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or ()) for s in self.spec.signals
+        )
+
+    def scan(self, budget: float) -> bool:
+        """Scan what is new in the log for at most so many seconds; False if there is more."""
+        until = clock() + budget
+        for chunk in self.follower.poll():
+            self._take_in(chunk, self.follower.offset - len(chunk))
+            if clock() > until:
+                return False
+        self.peek_at = clock() + PEEK_S if self.follower.behind() else NEVER
+        return True
+
+    def peek(self) -> None:
+        """Scan the line that has no end yet, as it is."""
+        self.peek_at = NEVER
+        self._take_in(self.follower.partial(), self.follower.offset)
+
+    def read_the_rest(self) -> None:
+        """Everything that is there now, unfinished or not; of what is too much only the last megabytes."""
+        if not self.scan(FINAL_SCAN_S):
+            self.follower.offset += max(0, self.follower.behind() - 4 * LogFollower.LONGEST)
+            self.scan(0.1 * FINAL_SCAN_S)
+        self.peek()
+
+    def read_inbox(self) -> None:
+        """Signals that the CLI saw elsewhere: an HTTP status, a Ray job."""
+        for chunk in self.inbox.poll():
+            for said in map(parse_object, chunk.splitlines()):
+                kind, text = str(said.get("kind")), str(said.get("text") or "")
+                if kind == "step":
+                    self._saw_step(whole(said.get("step")), real(said.get("kl")), text)
+                else:
+                    self._saw(kind, text, positive(said.get("hold_s")) or 0.0)
+
+    def _take_in(self, chunk: bytes, start: int) -> None:
+        """Act on every signal in a chunk of the log."""
+        for pattern, match, line in self.scanner.scan(chunk, start, self.follower.generation):
+            text = group(match, "text") or line
+            if pattern.kind == "step":
+                self._saw_step(whole(number(group(match, "step"))), number(group(match, "kl")), text)
+            else:
+                self._saw(pattern.kind, text, pattern.hold_s, plain(group(match, "kind")))
+
+    def _saw_step(self, step: int | None, kl: float | None, text: bytes | str) -> None:
+        """A training step's metrics were printed."""
+        now, pace = clock(), self.pace
+        self._resumed(now)
+        if pace.step(now, step, kl):
+            shown = "" if pace.kl is None else f", KL {pace.kl:g}"
+            first = {"step": pace.first_step, "kl": pace.kl, "first_step_s": round(pace.first_s or 0.0, 3)}
+            self.chronicle.emit("first_step", f"first step: step {pace.first_step}{shown}", **first)
+        if kl is not None and kl != kl:
+            self._saw("nan", text)
+
+    def _saw(self, kind: str, text: bytes | str, hold_s: float = 0.0, error_kind: str = "") -> None:
+        """Any other signal; unknown ones are ignored."""
+        now, pace = clock(), self.pace
+        if kind in ("progress", "validation"):
+            self._resumed(now)
+            pace.moved(now, hold_s)
+        if kind == "validation":
+            pace.validations += 1
+            self.chronicle.emit("validation", f"validation: {plain(text, 120)}")
+        elif kind == "error":
+            self.error = self.error or {"error_kind": error_kind, "error": plain(text)}
+            self.chronicle.emit("error", plain(text), kind=error_kind)
+        elif kind == "nan" and not pace.nan:
+            pace.nan = True
+            self.chronicle.emit("nan", f"a metric is not a number: {plain(text, 120)}")
+
+    def _resumed(self, now: float) -> None:
+        """A signal after a stall."""
+        if self.pace.stalled:
+            self.pace.stalled = False
+            silent = round(now - self.pace.last_at, 1)
+            self.chronicle.emit("resumed", f"a signal again after {silent:.0f} s", silent_s=silent)

@@ -1,0 +1,152 @@
+"""The Runner's one loop: sleep until something happens, take it in, wait for what died."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Mapping
+
+from .basics import NEVER, clock, wall
+from .listener import Listener
+from .mirror import Mirror, terminal_is_gone, tmux_server_lives
+from .processes import Tree
+from .spawn import how_it_ended, spawn
+from .spec import Spec
+from .stopping import Stopping
+from .wakeups import Wakeups
+
+PULSE_S = 15.0  # heartbeat and, at the latest, the next look at everything
+PACE_S = 0.1  # log scans are at least this far apart
+SCAN_BUDGET_S = 0.03  # ... and a scan that takes longer goes on at the next one: bounded CPU in a flood
+HANGUP_S = 0.5  # a tmux server that is being killed needs a moment to be dead
+
+
+class Loop:
+    """Everything that happens while something runs; `tick` is one turn."""
+
+    def __init__(self, run_dir: str, spec: Spec, lock: int, listener: Listener, stopping: Stopping) -> None:
+        self.lock = lock
+        self.listener = listener
+        self.stopping = stopping
+        self.wakeups = Wakeups(run_dir, f"{run_dir}/run.log")
+        self.mirror = Mirror(f"{run_dir}/run.log")
+        self.tree = Tree(spec.run)
+        self.statuses: dict[int, int | None] = {}  # of the commands that we started
+        self.trainer = 0
+        self.started_wall = wall()
+        self.ended_at = 0.0
+        self.ended_wall = 0.0
+        self.peak_memory = 0
+        self.hurry = False  # asked a second time to stop: no grace
+        now = clock()
+        self._pulse_at = now + PULSE_S
+        self._sample_at = NEVER
+        self._sample_gap = 0.2
+        self._scan_after = now
+        self._hangup_at = NEVER
+        self._dirty = True
+        self._watched = -1  # generation of the log that we watch
+
+    def start(self, command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterable[int] = ()) -> int:
+        """Start a command; its pid, or LaunchError."""
+        pid = spawn(command, cwd, env, log, keep)
+        self.statuses[pid] = None
+        return pid
+
+    def started_trainer(self, pid: int) -> None:
+        """This command is the one that it is all about."""
+        self.trainer, self.started_wall = pid, wall()
+        now = clock()
+        self.listener.pace.start(now)
+        self._sample_at = now + self._sample_gap
+
+    def runs(self, pid: int) -> bool:
+        """Whether a command that we started has not ended yet."""
+        return self.statuses[pid] is None
+
+    def tick(self, until: float) -> None:
+        """Sleep until something happens, at the latest `until`, and take in what happened."""
+        now = clock()
+        pacing = now < self._scan_after
+        look_at = self._scan_after if pacing else now if self._dirty else NEVER
+        poll_at = NEVER if self.wakeups.trusted else now + 1.0
+        timers = (self._pulse_at, self._sample_at, self._hangup_at, self.mirror.next_at, self.listener.peek_at)
+        came, moved = self.wakeups.wait(min(until, look_at, poll_at, *timers) - now, only_signals=pacing)
+        self._dirty = self._dirty or moved or not self.wakeups.trusted
+        for number in came:
+            self._take_signal(number)
+        if self._dirty and clock() >= self._scan_after:
+            self._look()
+        self._reap()
+        self._do_what_is_due(clock())
+
+    def _take_signal(self, number: int) -> None:
+        """What a signal to the Runner means; SIGCHLD only woke us."""
+        if number == signal.SIGHUP:
+            self._hangup_at = clock() + HANGUP_S
+        elif number == signal.SIGUSR1:
+            self.stopping.request("now", "walltime", "the scheduler's wall time is near (SIGUSR1)")
+        elif number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            self.hurry = self.hurry or (self.stopping.decision is not None and number == signal.SIGINT)
+            name = signal.Signals(number).name
+            self.stopping.request("now", name.lower(), f"the Runner received {name}")
+
+    def _look(self) -> None:
+        """Read what is new: stop request, inbox, log."""
+        self.stopping.check_file()
+        self.listener.read_inbox()
+        self._dirty = not self.listener.scan(SCAN_BUDGET_S)
+        self.watch_log()
+        now = clock()
+        self._scan_after = now + PACE_S
+        self.mirror.wake(now)
+
+    def watch_log(self) -> None:
+        """Watch the file that is the log now."""
+        if self._watched != self.listener.follower.generation:
+            self._watched = self.listener.follower.generation
+            self.wakeups.watch_log()
+
+    def _do_what_is_due(self, now: float) -> None:
+        """Timers that are not limits."""
+        self.mirror.pump(now)
+        if now >= self.listener.peek_at:
+            self.listener.peek()
+        if now >= self._hangup_at:
+            self._hangup_at = NEVER
+            if terminal_is_gone() and tmux_server_lives():
+                self.stopping.request("now", "session_killed", "the tmux session was killed")
+        if now >= self._sample_at:  # more often at first, so that short runs have a number too
+            self._sample_gap = min(PULSE_S, 2.0 * self._sample_gap)
+            self._sample_at = now + self._sample_gap
+            self.peak_memory = max(self.peak_memory, self.tree.resident_bytes())
+        if now >= self._pulse_at:
+            self._pulse_at = now + PULSE_S
+            self._dirty = True
+            try:
+                os.utime(self.lock)
+            except OSError:
+                pass  # a full or vanished file system: the flock still says that we live
+
+    def _reap(self) -> None:
+        """The one place that waits for children: a second one would steal exit codes."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if self.trainer:
+                self.peak_memory = max(self.peak_memory, usage.ru_maxrss * 1024)
+            if pid in self.statuses:
+                self.statuses[pid] = status
+            if pid == self.trainer:
+                self._trainer_ended(status)
+
+    def _trainer_ended(self, status: int) -> None:
+        """The moment of its death, told at once; what follows may take a while."""
+        self.ended_at, self.ended_wall = clock(), wall()
+        self.listener.scan(0.0)  # one chunk: a first step that was just printed is told before the end
+        code, number, words = how_it_ended(status)
+        self.listener.chronicle.emit("ended", f"the trainer {words}", returncode=code, signal=number)

@@ -1,0 +1,122 @@
+"""The terminal that the Runner was started in: showing the log on it, and what its end means."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import termios
+import time
+
+from .basics import NEVER, clock, read_file
+
+PACE_S = 0.1  # writes are at least this far apart
+STUCK_S = 1.0  # ... and so far where the terminal takes nothing
+BURST = 1 << 16
+FAR = 1 << 18  # of a log that is so far ahead only the end is shown
+_KEPT = "@autoresearch_exit_empty"
+RELEASE = (
+    *("if-shell", "-F", f"#{{?#{{m:*1*,#{{S:#{{m:ajet_*,#{{session_name}}}}}}}},,#{{{_KEPT}}}}}"),
+    f"set-option -sF exit-empty '#{{?#{{m:*1,#{{{_KEPT}}}}},on,off}}' ; set-option -su {_KEPT}",
+)
+
+
+class Mirror:
+    """Shows the log on the terminal that we were started in: never blocks, leaves out what is too much.
+
+    The terminal is opened again, so that O_NONBLOCK is ours alone; after Ctrl-S its writes fail at once.
+    """
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+        self.next_at = NEVER
+        self._at = 0
+        self._source = self._tty = -1
+        if os.isatty(1):
+            try:
+                self._tty = os.open(os.ttyname(1), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                pass  # no terminal to show anything on
+
+    def say(self, text: str) -> int:
+        """A line of our own; how much of it the terminal took."""
+        return self._write(text.encode("utf-8", "replace") + b"\n")
+
+    def wake(self, now: float) -> None:
+        """There may be more to show."""
+        if self._tty >= 0:
+            self.next_at = min(self.next_at, now + PACE_S)
+
+    def pump(self, now: float) -> None:
+        """Show what is new, as much as the terminal takes."""
+        if now < self.next_at:
+            return
+        self.next_at = NEVER
+        if self._source < 0:
+            try:
+                self._source = os.open(self.log, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                return
+        size = os.fstat(self._source).st_size
+        self._at = self._at if size >= self._at else 0  # truncated
+        missed = size - self._at - BURST // 2
+        if missed > FAR and self.say(f"\n[... {missed} bytes skipped; full log: {self.log} ...]"):
+            self._at += missed
+        data = os.pread(self._source, BURST, self._at)
+        written = self._write(data)
+        self._at += written
+        if self._tty >= 0 and (written < len(data) or len(data) == BURST):
+            self.next_at = now + (PACE_S if written else STUCK_S)
+
+    def finish(self, text: str) -> None:
+        """The rest of the log, as far as the terminal takes it within half a second, and a last line."""
+        until = clock() + 0.5
+        self.wake(0.0)
+        while self.next_at < until and clock() < until:
+            time.sleep(max(0.0, self.next_at - clock()))
+            self.pump(clock())
+        self.say(text)
+
+    def _write(self, data: bytes) -> int:
+        try:
+            return os.write(self._tty, data) if self._tty >= 0 and data else 0
+        except BlockingIOError:
+            return 0
+        except OSError:  # the terminal is gone
+            os.close(self._tty)
+            self._tty, self.next_at = -1, NEVER
+            return 0
+
+
+def terminal_is_gone() -> bool:
+    """Whether the terminal that we were started in has hung up. False where there never was one."""
+    for fd in (0, 1, 2):
+        try:
+            fcntl.ioctl(fd, termios.TIOCGWINSZ, b"\0" * 8)
+        except OSError as error:
+            if error.errno == errno.EIO:
+                return True
+    return False
+
+
+def tmux_server_lives() -> bool:
+    """Whether the tmux server of our pane is alive. A zombie takes signals too, so its state is read."""
+    _, _, rest = os.environ.get("TMUX", "").partition(",")  # socket,server pid,session
+    raw = read_file(f"/proc/{rest.partition(',')[0]}/stat")
+    return b"(tmux" in raw and raw.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+
+
+def release_tmux_server() -> None:
+    """Let a tmux server end if it is there for our sessions only and the last of them was killed.
+
+    The launcher has a server outlive its last session (`exit-empty off`), so that we can tell a killed session
+    from a dead server. The server decides; the words are those of `launchers.tmux_session.release_server`.
+    """
+    import subprocess  # costs memory, and is needed only now
+
+    argv = ["tmux", "-S", os.environ.get("TMUX", "").split(",")[0], "-N", *RELEASE]
+    quiet = subprocess.DEVNULL
+    try:
+        subprocess.run(argv, stdin=quiet, stdout=quiet, stderr=quiet, timeout=2.0, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        pass  # no tmux, or one that hangs

@@ -1,0 +1,86 @@
+"""First step and stall: what the signals said so far, and until when the next one must come."""
+
+from __future__ import annotations
+
+from .basics import NEVER
+from .spec import Spec
+
+STALL_FLOOR_S = 60.0
+STALL_FACTOR = 10.0
+
+
+class Pace:
+    """Steps, KL and the clocks that hang on them. All times by `clock`."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.started = 0.0  # 0.0: the trainer has not
+        self.held = 0.0  # seconds that the first-step clock was suspended
+        self.hold_until = 0.0
+        self.first_s: float | None = None
+        self.first_step: int | None = None
+        self.kl: float | None = None
+        self.last_step: int | None = None
+        self.steps = 0
+        self.validations = 0
+        self.nan = False
+        self.last_at = 0.0
+        self.last_step_at = 0.0
+        self.gaps: list[float] = []
+        self.stalled = False
+
+    def start(self, now: float) -> None:
+        """The trainer started."""
+        self.started = self.last_at = now
+
+    def step(self, now: float, step: int | None, kl: float | None) -> bool:
+        """A training-metric event; True if it is the first step."""
+        if kl is not None and not abs(kl) < NEVER:  # infinite, or NaN
+            kl = None
+        self.kl = kl if self.kl is None else self.kl
+        self.last_at = now
+        if step is None or step != self.last_step:  # `ray job submit` prints the log's tail twice
+            if self.steps:
+                self.gaps = [*self.gaps[-19:], now - self.last_step_at]
+            self.steps += 1
+            self.last_step_at = now
+            self.last_step = self.steps if step is None else step
+        if self.first_s is not None or (self.spec.needs_kl and kl is None):
+            return False
+        self.first_s = now - self.started
+        self.first_step = self.last_step
+        return True
+
+    def moved(self, now: float, hold_s: float) -> None:
+        """Boot or validation made progress: the first-step clock stands still for `hold_s` from now."""
+        self.last_at = now
+        if self.first_s is None and not self.spec.strict_first_step:
+            more = now + hold_s - max(now, self.hold_until)
+            self.held = min(self.spec.first_step_cap_s, self.held + max(0.0, more))
+            self.hold_until = max(self.hold_until, now + hold_s)
+
+    def first_deadline(self) -> float:
+        """When the first step is too late; `NEVER` once it was seen."""
+        if self.first_s is not None or self.spec.first_step_s is None:
+            return NEVER
+        return self.started + self.spec.first_step_s + self.held
+
+    def stall_deadline(self) -> float:
+        """When silence ends the run; before the first step its own limit rules."""
+        if self.first_s is None or self.spec.stall_s is None:
+            return NEVER
+        return self.last_at + self.spec.stall_s
+
+    def report_deadline(self) -> float:
+        """When silence is reported as a stall."""
+        if self.steps < 3 or self.stalled:
+            return NEVER
+        return self.last_at + max(STALL_FLOOR_S, STALL_FACTOR * self.median_gap())
+
+    def next_deadline(self) -> float:
+        """The nearest of the three."""
+        return min(self.first_deadline(), self.stall_deadline(), self.report_deadline())
+
+    def median_gap(self) -> float:
+        """The median of the last 20 intervals between steps, 0.0 without any."""
+        return sorted(self.gaps)[len(self.gaps) // 2] if self.gaps else 0.0

@@ -1,0 +1,157 @@
+"""The processes of a run: finding all of them, and ending all of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+
+from .basics import LIBC, RUN_ID, clock, read_file
+
+STUCK_S = 10.0  # alive so long after SIGKILL: uninterruptible, reported and left
+KILL_CAP_S = 60.0
+
+
+Table = dict[int, tuple[bytes, str, int]]
+
+
+def process_table() -> Table:
+    """pid -> (name, state, parent) of every process."""
+    table = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (raw := read_file(f"/proc/{entry}/stat")):
+            name, _, rest = raw.partition(b"(")[2].rpartition(b")")
+            state, parent = rest.split()[:2]
+            table[int(entry)] = (name, state.decode(), int(parent))
+    return table
+
+
+def start_ticks(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot: with pid and boot id, its identity."""
+    raw = read_file(f"/proc/{pid}/stat")
+    return int(raw.rpartition(b")")[2].split()[19]) if raw else None
+
+
+def run_id_of(pid: int) -> str:
+    """The run that a process says it belongs to, "" for none (or a process that is not ours to read)."""
+    found = (b"\0" + read_file(f"/proc/{pid}/environ")).partition(b"\0" + RUN_ID.encode() + b"=")[2]
+    return found.partition(b"\0")[0].decode("utf-8", "replace")
+
+
+def is_dead(pid: int, state: str) -> bool:
+    """Zombies are dead, unless only their first thread is."""
+    if state not in "ZXx":
+        return False
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) <= 1
+    except OSError:
+        return True
+
+
+def send(pids: Iterable[int], number: int) -> int:
+    """Send a signal to each; how many there were to take it."""
+    count = 0
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+            count += 1
+        except OSError:
+            pass  # gone, or somebody else's
+    return count
+
+
+class Tree:
+    """Every process that this run started. Being a subreaper, we inherit the orphans among them.
+
+    Spared: tmux servers and runs of another id, with all that is below them. A cgroup would end a fork
+    bomb faster, but is writable for root or by delegation only; the walk left no survivor of ten kinds.
+    """
+
+    TMUX = b"tmux: server"
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.me = os.getpid()
+        LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        self.kept: set[int] = set()  # left alive on purpose
+        self.left: list[int] = []  # alive, but no signal reaches them
+        self.term_sent = 0
+        self.kill_sent = 0
+
+    def alive(self) -> list[int]:
+        """The living below us; without any, those that carry our run id elsewhere (a daemon started them)."""
+        table = process_table()
+        return self._below(table) or [
+            pid
+            for pid, (_, state, _) in table.items()
+            if pid != self.me and pid not in self.kept and run_id_of(pid) == self.run
+            if not is_dead(pid, state) and not self._below_tmux(pid, table)
+        ]
+
+    def _below(self, table: Table) -> list[int]:
+        children: dict[int, list[int]] = {}
+        for pid, (_, _, parent) in table.items():
+            children.setdefault(parent, []).append(pid)
+        found, todo = [], [self.me]
+        while todo:
+            for pid in children.get(todo.pop(), ()):
+                name, state, _ = table[pid]
+                if name != self.TMUX and pid not in self.kept and run_id_of(pid) in ("", self.run):
+                    todo.append(pid)
+                    if not is_dead(pid, state):
+                        found.append(pid)
+        return found
+
+    def _below_tmux(self, pid: int, table: Table) -> bool:
+        while pid in table and pid != self.me:
+            name, _, pid = table[pid]
+            if name == self.TMUX:
+                return True
+        return False
+
+    def terminate(self, grace_s: float, tick: Callable[[float], None], hurry: Callable[[], bool]) -> None:
+        """TERM, so many seconds of grace (unless `hurry`), KILL. `tick`: sleep until a time, and reap."""
+        members = self.alive()
+        self.term_sent = send(members, signal.SIGTERM)
+        send(members, signal.SIGCONT)  # a stopped process takes no TERM
+        until, pause = clock() + grace_s, 0.005
+        while clock() < until and not hurry() and self._below(process_table()):
+            tick(clock() + pause)
+            pause = min(2 * pause, 0.1)
+        self.kill(tick)
+
+    def kill(self, tick: Callable[[float], None]) -> None:
+        """KILL again and again until nobody is left, or only those that no signal reaches."""
+        first: dict[int, float] = {}
+        until, pause = clock() + KILL_CAP_S, 0.002
+        tick(clock())
+        while members := self.alive():
+            now = clock()
+            if now > until or all(now - first.get(pid, now) > STUCK_S for pid in members):
+                break
+            for pid in members:
+                self.kill_sent += pid not in first
+                first.setdefault(pid, now)
+            send(members, signal.SIGKILL)
+            tick(clock() + pause)
+            pause = min(2 * pause, 0.05)
+        tick(clock())  # the last to die may be a zombie only now: its exit code is still to be read
+        self.left = sorted(members)
+
+    def resident_bytes(self) -> int:
+        """Sum of the resident sizes, by children files: all of /proc is too dear for 200 Runners."""
+        sizes = (read_file(f"/proc/{pid}/statm").split() for pid in self._children())
+        return sum(int(size[1]) for size in sizes if size) * os.sysconf("SC_PAGESIZE")
+
+    def _children(self) -> Iterator[int]:
+        todo = [self.me]
+        while todo:
+            pid = todo.pop()
+            try:
+                threads = os.listdir(f"/proc/{pid}/task")
+            except OSError:
+                continue
+            for thread in threads:
+                for child in read_file(f"/proc/{pid}/task/{thread}/children").split():
+                    todo.append(int(child))
+                    yield int(child)

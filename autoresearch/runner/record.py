@@ -1,0 +1,63 @@
+"""The exit record: how the run ended, why, and what is known about it."""
+
+from __future__ import annotations
+
+import signal
+
+from .basics import SCHEMA, clock, wall
+from .loop import Loop
+from .spawn import how_it_ended
+from .stopping import Decision
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def why_it_ended(decision: Decision | None, failure: str, status: int | None) -> Decision:
+    """Ending, cause and reason from intent first and exit code second. `failure`: a fault of our own."""
+    if decision and decision.ending != "launch_failed":
+        return decision
+    if failure:
+        return Decision("crashed", "runner_error", failure)
+    if decision:
+        return decision
+    code, number, words = how_it_ended(status)
+    if code == 0:
+        return Decision("finished", "", f"the trainer {words}")
+    if number == signal.SIGKILL:
+        words += ", not by the Runner: often the out-of-memory killer"
+    return Decision("crashed", "exit_code" if number is None else "signal", f"the trainer {words}")
+
+
+def exit_record(run: str, loop: Loop, failure: str, **more: object) -> dict[str, Any]:
+    """Everything that is known about the end."""
+    status = loop.statuses.get(loop.trainer)
+    code, number, _ = how_it_ended(status)
+    why, pace, tree = why_it_ended(loop.stopping.decision, failure, status), loop.listener.pace, loop.tree
+    lived = (loop.ended_at or clock()) - pace.started if pace.started else 0.0
+    return {
+        "schema": SCHEMA,
+        "run": run,
+        "ending": why.ending,
+        "cause": why.cause,
+        "reason": why.reason,
+        "returncode": code,
+        "signal": number,
+        "first_step_s": None if pace.first_s is None else round(pace.first_s, 3),
+        "first_step": pace.first_step,
+        "kl": pace.kl,
+        "last_step": pace.last_step,
+        "steps_seen": pace.steps,
+        "validations_seen": pace.validations,
+        "nan_seen": pace.nan,
+        **loop.listener.error,
+        "duration_s": round(lived, 3),
+        "started": loop.started_wall,
+        "ended": loop.ended_wall or wall(),
+        "peak_memory_bytes": loop.peak_memory,
+        "term_sent": tree.term_sent,
+        "kill_sent": tree.kill_sent,
+        "left": tree.left,
+        **more,
+    }

@@ -1,0 +1,89 @@
+"""Starting a command in the trainer's environment, and reading how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Mapping
+
+from .basics import RUN_ID, read_file
+from .spec import Spec
+
+
+class LaunchError(Exception):
+    """The trainer's first instruction was not reached; args: a word for programs, a sentence for people."""
+
+
+def spawn(command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterable[int] = ()) -> int:
+    """Start `bash -c command` in a session of its own, writing to `log`; its pid, or LaunchError.
+
+    `keep`: descriptors that it inherits.
+    """
+    reader, writer = os.pipe()
+    every = signal.valid_signals()
+    signal.pthread_sigmask(signal.SIG_BLOCK, every)  # a signal before exec would wake the parent's loop
+    pid = os.fork()
+    if pid == 0:
+        cause, what = "exec_failed", "bash could not start it"
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in every - {signal.SIGKILL, signal.SIGSTOP}:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            os.setsid()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            for fd in keep:
+                os.set_inheritable(fd, True)
+            cause, what = "bad_cwd", "its working directory cannot be entered"
+            os.chdir(cwd or "/")
+            cause, what = "exec_failed", "bash could not start it"
+            os.execvpe("bash", ["bash", "-c", command], dict(env))
+        except (OSError, ValueError) as error:
+            os.write(writer, f"{cause}\n{what}: {error}".encode("utf-8", "replace")[:4000])
+        finally:
+            os._exit(127)
+    os.close(writer)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    with open(reader, "rb") as pipe:  # closed by a successful exec
+        cause, _, sentence = pipe.read().decode("utf-8", "replace").partition("\n")
+    if cause:
+        raise LaunchError(cause, sentence)
+    return pid
+
+
+def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
+    """The environment that the CLI left for the trainer (read once, then removed), with ours added to it."""
+    path = f"{run_dir}/environment"
+    env = dict(os.environ)
+    if os.path.exists(path):
+        pairs = (os.fsdecode(item).partition("=") for item in read_file(path).split(b"\0") if b"=" in item[1:])
+        env = {key: value for key, _, value in pairs}
+        os.unlink(path)
+    for name in ("TMUX", "TMUX_PANE"):
+        env.pop(name, None)
+    env["PYTHONUNBUFFERED"] = "1"  # block buffering hides the first step, and a crash's last words
+    env[RUN_ID] = spec.run
+    env["AUTORESEARCH_RUN_DIR"] = run_dir
+    env["AUTORESEARCH_RESULT_DIR"] = spec.result_dir
+    if spec.interpreter:
+        bin_dir = os.path.dirname(spec.interpreter)
+        env["PATH"] = bin_dir + os.pathsep + env.get("PATH", os.defpath)
+        env.pop("VIRTUAL_ENV", None)
+        if os.path.exists(f"{os.path.dirname(bin_dir)}/pyvenv.cfg"):
+            env["VIRTUAL_ENV"] = os.path.dirname(bin_dir)
+            env.pop("PYTHONHOME", None)
+    return env
+
+
+def how_it_ended(status: int | None) -> tuple[int | None, int | None, str]:
+    """Exit code as the shell has it (128+n for signal n), signal and words for a wait status; None: it lives."""
+    if status is None:
+        return None, None, "did not end"
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return 128 + number, number, f"was ended by {signal.Signals(number).name}"
+    code = os.WEXITSTATUS(status)
+    known = {126: ": a file is not executable", 127: ": a command was not found"}
+    return code, None, f"exited with {code}{known.get(code, '')}"

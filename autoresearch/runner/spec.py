@@ -1,0 +1,39 @@
+"""spec.json as the Runner reads it: what to run, and within which limits."""
+
+from __future__ import annotations
+
+from .basics import positive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+class Spec:
+    """What was decided about this run before it started. KeyError where run or command is missing."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        limits = given.get("limits") or {}
+        self.first_step_s = positive(limits.get("first_step_s"))
+        self.first_step_cap_s = positive(limits.get("first_step_cap_s")) or 0.0  # all suspensions together
+        self.strict_first_step = bool(limits.get("strict_first_step"))
+        self.max_s = positive(limits.get("max_s"))
+        self.stall_s = positive(limits.get("stall_s"))
+        self.grace_s = positive(limits.get("grace_s")) or 0.0
+        self.needs_kl = given.get("first_step") == "kl"
+        self.signals: list[Mapping[str, Any]] = given.get("signals") or []
+        self.run = str(given["run"])
+        self.command = str(given["command"])
+        self.cwd = str(given.get("cwd") or "")
+        self.interpreter = str(given.get("interpreter") or "")
+        self.result_dir = str(given.get("result_dir") or "")
+        self.journal = str(given.get("journal") or "")
+        self.prepare: list[str] = given.get("prepare") or []
+        self.cleanup: list[str] = given.get("cleanup") or []
+        self.cleanup_s = positive(given.get("cleanup_s")) or 120.0  # for all of them
+        self.leases: list[str] = given.get("leases") or []
+        self.gpus: list[str] = given.get("gpus") or []  # UUIDs
+        self.keep_children = bool(given.get("keep_children"))
+        self.await_launch = bool(given.get("await_launch"))  # started early: wait for the command to be ready
+        self.collector = [str(word) for word in given.get("collector") or []]

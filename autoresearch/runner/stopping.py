@@ -1,0 +1,98 @@
+"""Whether the run must end now, and why: its limits, and what people and schedulers ask for."""
+
+from __future__ import annotations
+
+import os
+
+from .basics import NEVER, clock, parse_object, read_file
+from .chronicle import Chronicle
+from .listener import Listener
+from .spec import Spec
+from .text import plain
+
+
+class Decision:
+    """Why we end the run: fixed before the trainer's exit code is looked at."""
+
+    def __init__(self, ending: str, cause: str, reason: str) -> None:
+        self.ending = ending
+        self.cause = cause
+        self.reason = reason
+
+
+class Stopping:
+    """The one place that decides to end the run; the first reason stays."""
+
+    def __init__(self, run_dir: str, spec: Spec, chronicle: Chronicle, listener: Listener) -> None:
+        self.spec = spec
+        self.chronicle = chronicle
+        self.listener = listener
+        self.pace = listener.pace
+        self.decision: Decision | None = None
+        self.max_deadline = NEVER if spec.max_s is None else chronicle.origin + spec.max_s
+        self._file = f"{run_dir}/stop"
+        self._file_seen = (0, 0)
+        self._drain: tuple[float, int, Decision] | None = None  # until when, steps seen then, what follows
+
+    def next_limit(self) -> float:
+        """The nearest time at which `check_limits` may say something new."""
+        deadlines = self.pace.next_deadline() if self.pace.started else NEVER
+        return min(self.max_deadline, deadlines, self._drain[0] if self._drain else NEVER)
+
+    def check_limits(self) -> None:
+        """End the run if a limit is reached."""
+        if self.decision:
+            return
+        now, pace = clock(), self.pace
+        if now >= self.max_deadline:
+            self._over_limit("max_time", self.spec.max_s, "the run's time limit is reached")
+        if self.decision or not pace.started:
+            return
+        if self._drain and (now >= self._drain[0] or pace.steps > self._drain[1]):
+            after = self._drain[2]
+            self.decide(after.ending, after.cause, after.reason)
+            return
+        if now >= pace.next_deadline():
+            self.listener.read_the_rest()  # the limit is on what was printed, not on what we happened to read
+        if now >= pace.first_deadline():
+            self._over_limit("first_step_timeout", self.spec.first_step_s, "no first step in time")
+        elif now >= pace.stall_deadline():
+            self._over_limit("stalled", self.spec.stall_s, "no new signal")
+        elif now >= pace.report_deadline():
+            pace.stalled = True
+            silent = round(now - pace.last_at, 1)
+            self.chronicle.emit("stall", f"no new signal for {silent:.0f} s", silent_s=silent)
+
+    def _over_limit(self, ending: str, limit: float | None, what: str) -> None:
+        self.chronicle.emit("limit", f"{what} ({limit:g} s)", limit=ending, limit_s=limit)
+        self.decide(ending, ending, f"{what} (limit {limit:g} s)")
+
+    def decide(self, ending: str, cause: str, reason: str) -> None:
+        """Fix why the run ends."""
+        if self.decision is None:
+            self.decision = Decision(ending, cause, reason)
+            self.chronicle.emit("stopping", f"stopping: {reason}", ending=ending, cause=cause)
+
+    def request(self, how: str, cause: str, reason: str) -> None:
+        """Somebody asked: now, or after the step that is being made."""
+        if self.decision:
+            return
+        if how != "drain" or not self.pace.started:
+            self.decide("stopped", cause, reason)
+        elif self._drain is None:
+            wait = max(self.spec.grace_s, 2 * self.pace.median_gap())
+            self._drain = (clock() + wait, self.pace.steps, Decision("stopped", cause, reason))
+            text = f"stopping after this step: {reason}"
+            self.chronicle.emit("stopping", text, ending="stopped", cause=cause, drain_s=round(wait, 1))
+
+    def check_file(self) -> None:
+        """Read the stop request if there is a new one."""
+        try:
+            there = os.stat(self._file)
+        except OSError:
+            return
+        if self._file_seen != (there.st_ino, there.st_mtime_ns):
+            self._file_seen = (there.st_ino, there.st_mtime_ns)
+            asked = parse_object(read_file(self._file))
+            reason = plain(str(asked.get("reason") or "a stop was requested"))
+            self.request(str(asked.get("how") or "now"), "stop_request", reason)

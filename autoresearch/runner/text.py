@@ -1,0 +1,30 @@
+"""Lines of a log as a record may show them, and the numbers in them."""
+
+from __future__ import annotations
+
+import re
+
+_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_NUMBER = re.compile(rb"[-+]?(?:nan|inf(?:inity)?|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)", re.I)
+
+
+def without_escapes(line: bytes) -> bytes:
+    """A line without terminal escape sequences; Ray's prefix is so common that it has a fast way."""
+    if b"\x1b" not in line:
+        return line
+    line = line.replace(b"\x1b[36m", b"", 1).replace(b"\x1b[0m", b"", 1)
+    return _ANSI.sub(b"", line) if b"\x1b" in line else line
+
+
+def plain(text: bytes | str, limit: int = 300) -> str:
+    """A text as a record may hold it: one line, no escape sequence, no control character, bounded."""
+    raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    decoded = without_escapes(raw[: 8 * limit]).decode("utf-8", "replace")
+    words = "".join(c if c.isprintable() else " " for c in decoded).split()
+    return " ".join(words)[:limit]
+
+
+def number(text: bytes) -> float | None:
+    """The first number in a text such as b"np.float64(3e-4)"."""
+    found = _NUMBER.search(text.split(b"(", 1)[-1])
+    return float(found[0]) if found else None

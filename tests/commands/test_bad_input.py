@@ -1,0 +1,682 @@
+"""Bad input and odd surroundings: one clear sentence, the right exit code, nothing made and nothing lost."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch import cli
+
+REPO = Path(__file__).parents[2]
+README = (REPO / "README.md").read_text()
+SKILL = (REPO / "skills/autoresearch/SKILL.md").read_text()
+
+
+ALIVE = ("run.log", "events.jsonl", "experiment_log.md", "lock", "runner.json")  # what a living run writes
+
+
+def refused(bench: Any, code: int, *args: object, says: str, **env: str) -> dict[str, Any]:
+    """Assert that a command is refused in one sentence, to programs and to people, and that nothing was touched."""
+    before = bench.picture(*ALIVE)
+    payload = bench.ask(*args, check=code, **env)
+    assert {"schema", "command", "ok", "exit_code", "error", "next"} <= payload.keys()
+    assert (payload["ok"], payload["exit_code"]) == (False, code)
+    error = payload["error"]
+    assert {"code", "message", "hint", "fix"} <= error.keys()
+    assert says in " ".join([error["message"], *error.get("findings", ())]), error
+    assert error["message"].isprintable() and 0 < len(error["message"]) < 500, error["message"]
+    assert error["code"] not in ("", "internal")
+    plain, out, err = bench.here(*args, **env)
+    assert (plain, out) == (code, "")
+    assert err.startswith("autoresearch: " + error["message"][:40]) and "Traceback" not in err
+    assert bench.picture(*ALIVE) == before
+    return dict(error)
+
+
+# ---------------------------------------------------------------------------- blueprints
+
+
+def replaced(*pairs: tuple[str, str]) -> Callable[[str], str]:
+    """A blueprint's text with passages replaced, each of which must be there."""
+
+    def change(text: str) -> str:
+        for old, new in pairs:
+            assert old in text
+            text = text.replace(old, new)
+        return text
+
+    return change
+
+
+COMMAND = "python trainer.py ok"
+TIME = "- time: 10 minutes in all, 5 minutes to the first step"
+BLUEPRINTS: dict[str, tuple[Callable[[str], str | bytes], str, str]] = {
+    # what is done to it: (change, words of the message, the section whose line is named)
+    "empty": (lambda _: b"", "empty", ""),
+    "blank": (lambda _: b" \n\t\n", "", ""),
+    "binary": (lambda _: bytes(range(256)) * 40, "", ""),
+    "an ELF": (lambda _: Path("/bin/true").read_bytes(), "", ""),
+    "10 MB": (lambda text: text + "x" * 10_000_000, "MiB", ""),
+    "10 MB of lines": (lambda text: text + "- hint: y\n" * 1_000_000, "MiB", ""),
+    "UTF-16": (lambda text: text.encode("utf-16"), "UTF-8", ""),
+    "Latin-1": (lambda text: text.replace("See what", "Größe of").encode("latin-1"), "UTF-8", "exp_purpose"),
+    "a section twice": (lambda text: text + "\n## [exp_purpose]\n- description: again\n", "exp_purpose", ""),
+    "an impossible duration": (replaced((TIME, "- time: -5 minutes")), "", "exp_max_time"),
+    "no time at all": (replaced((TIME, "- time: 0 hours")), "0 hours", "exp_max_time"),
+    "a thousand years": (replaced((TIME, "- time: 400000 days")), "400000 days", "exp_max_time"),
+    "two times in all": (replaced((TIME, "- time: 3 hours in all, 4 hours in all")), "both", "exp_max_time"),
+    "a placeholder": (replaced((COMMAND, "python trainer.py ${MODE}")), "${MODE}", "exp_launch_command"),
+    "a placeholder in a path": (replaced(("results", "${HERE}/out")), "${HERE}", "exp_result_dir"),
+    "no launch command": (replaced((COMMAND, "")), "exp_launch_command", ""),
+    "no launch section": (replaced(("## [exp_launch_command]", "## Something")), "exp_launch_command", ""),
+    "no codebase": (replaced(("- dir: {codebase}", "- dir: /nowhere/at/all")), "/nowhere/at/all", "exp_codebase_dir"),
+    "a file as codebase": (replaced(("- dir: {codebase}", "- dir: trainer.py")), "trainer.py", "exp_codebase_dir"),
+    "no venv": (replaced((f"- path: {sys.executable}", "- path: /nowhere/python")), "/nowhere/python", "exp_venv_exe"),
+    "no recipe": (replaced(("- path: NA", "- path: conf/gone.yaml")), "conf/gone.yaml", "exp_yaml_path"),
+    "a broken recipe": (replaced(("- path: NA", "- path: broken.yaml")), "broken.yaml", "exp_yaml_path"),
+    "--autokill": (replaced((COMMAND, COMMAND + " --autokill")), "--autokill", "exp_launch_command"),
+    "pkill": (replaced((COMMAND, "pkill -f vllm; " + COMMAND)), "pkill", "exp_launch_command"),
+    "killall": (replaced((COMMAND, COMMAND + " && killall python")), "killall", "exp_launch_command"),
+    "ray stop": (replaced((COMMAND, "ray stop --force && " + COMMAND)), "ray stop", "exp_launch_command"),
+    "kill-server": (replaced((COMMAND, "tmux kill-server; " + COMMAND)), "kill-server", "exp_launch_command"),
+    "a deadly script": (replaced((COMMAND, "bash scripts/go.sh")), "scripts/go.sh:3", ""),
+    "a deadly cleanup": (lambda text: text + "- cleanup: killall python\n", "killall", ""),
+    "a direction of its own": (replaced(("- direction: maximize", "- direction: sideways")), "sideways", ""),
+}
+
+
+@pytest.mark.parametrize("name", BLUEPRINTS)
+def test_a_bad_blueprint_is_one_sentence(bench: Any, name: str) -> None:
+    change, says, section = BLUEPRINTS[name]
+    path = bench.blueprint("ok")
+    (bench.repo / "scripts").mkdir()
+    (bench.repo / "scripts/go.sh").write_text("#!/bin/sh\nset -e\nray stop --force\npython trainer.py\n")
+    (bench.repo / "broken.yaml").write_text("a: [1, 2\nb: 3\n")
+    text = path.read_text().replace(f"- dir: {bench.repo}", "- dir: {codebase}")
+    data = change(text)
+    if isinstance(data, str):
+        data = data.replace("{codebase}", str(bench.repo)).encode()
+    path.write_bytes(data.replace(b"{codebase}", str(bench.repo).encode()))
+    error = refused(bench, 3, "run", path, says=says)
+    if section:
+        heading = data.split(f"## [{section}]".encode())[0].count(b"\n") + 1
+        lines = [int(n) for n in re.findall(r"exp\.md:(\d+)", " ".join([error["message"], *error.get("findings", ())]))]
+        assert any(heading <= n <= heading + 6 for n in lines), (heading, error)
+    code, out, _ = bench.here("blueprint", "check", path, "--json")
+    checked = json.loads(out)
+    assert code == 3 and checked["exit_code"] == 3 and checked["command"] == "blueprint check"
+    assert not checked["ok"] or (not checked["valid"] and checked["findings"])
+    assert bench.here("run", path, "--dry-run")[0] == 3
+
+
+def test_blueprints_that_are_no_files(bench: Any) -> None:
+    near = bench.blueprint("ok", name="experiment.md")
+    assert str(near) in refused(bench, 4, "run", bench.repo / "experimnet.md", says="experimnet.md")["hint"]
+    refused(bench, 4, "run", bench.repo, says="is a directory")
+    refused(bench, 4, "run", "/dev/null", says="not a regular file")
+    refused(bench, 4, "run", "x" * 300 + ".md", says="too long")
+    refused(bench, 4, "run", "new\nline.md", says="line.md")
+    refused(bench, 4, "blueprint", "check", "gone.md", says="gone.md")
+    refused(bench, 2, "run", says="which blueprint")
+
+
+RECIPE_TRAPS = {
+    "execute_test": ("trainer:\n  execute_test: true\n", "execute_test"),
+    "a path without a directory": ("val_print_to_markdown_file_path: val.md\n", "without a directory"),
+}
+
+
+@pytest.mark.parametrize("name", RECIPE_TRAPS)
+def test_a_recipe_that_makes_the_trainer_die(bench: Any, name: str) -> None:
+    text, says = RECIPE_TRAPS[name]
+    (bench.repo / "recipe.yaml").write_text(text)
+    path = bench.blueprint("ok")
+    path.write_text(path.read_text().replace("- path: NA", "- path: recipe.yaml"))
+    refused(bench, 3, "run", path, says=says)
+
+
+def test_check_tells_programs_everything(bench: Any) -> None:
+    path = bench.blueprint("ok", notes="- prepare: please make tea\n")
+    good = bench.ask("blueprint", "check", path)
+    assert good["valid"] and good["exit_code"] == 0 and good["slug"] == "try-ok" and good["max_time_s"] == 600
+    assert {f["code"] for f in good["findings"]} == {"no_explanation", "not_a_command"}
+    path.write_text(path.read_text().replace(COMMAND, f"{COMMAND} | tee log.txt"))
+    (tee,) = [f for f in bench.ask("blueprint", "check", path)["findings"] if f["code"] == "hidden_exit_code"]
+    assert path.read_text().splitlines()[tee["line"] - 1].endswith("tee log.txt") and tee["severity"] == "warning"
+
+
+def test_blueprint_new_from_flags_and_yaml(bench: Any) -> None:
+    flags = ("--purpose", "lr 1e-6 `a` $(touch pwned)", "--codebase", bench.repo, "--command", COMMAND)
+    made = bench.ask("blueprint", "new", "sub/new.md", *flags, "--max-time", "90 minutes", "--metric", "m")
+    path = bench.repo / "sub/new.md"
+    assert made["path"] == str(path)
+    checked = bench.ask("blueprint", "check", path)
+    assert (checked["launch_command"], checked["max_time_s"]) == (COMMAND, 5400)
+    assert "$(touch pwned)" in checked["purpose"] and not list(bench.root.rglob("pwned"))
+    refused(bench, 5, "blueprint", "new", "sub/new.md", *flags, says="exists already")
+    bench.ask("blueprint", "new", "sub/new.md", "--purpose", "other", "--command", "true", "--force")
+    assert bench.ask("blueprint", "check", path)["purpose"] == "other"
+    (bench.repo / "values.yaml").write_text(f"exp_purpose: from yaml\ncommand: {COMMAND}\nexp_max_time: 2 hours\n")
+    bench.ask("blueprint", "new", "y.md", "--from", "values.yaml", "--purpose", "the flag wins")
+    checked = bench.ask("blueprint", "check", "y.md")
+    assert (checked["purpose"], checked["max_time_s"]) == ("the flag wins", 7200)
+
+
+def test_blueprint_new_refuses(bench: Any) -> None:
+    def new(code: int, *args: object, says: str) -> None:
+        refused(bench, code, "blueprint", "new", *args, says=says)
+
+    new(2, "n.md", "--command", COMMAND, says="purpose")
+    new(2, "n.md", "--purpose", "p", says="launch command")
+    new(2, says="FILE")
+    new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--max-time", "banana", says="banana")
+    new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--first-step", "0s", says="0s")
+    new(4, "n.md", "--from", "gone.yaml", says="gone.yaml")
+    (bench.repo / "list.yaml").write_text("- a\n")
+    new(3, "n.md", "--from", "list.yaml", says="list")
+    (bench.repo / "odd.yaml").write_text("purpose: p\nfavourite: 3\n")
+    new(2, "n.md", "--from", "odd.yaml", says="favourite")
+    (bench.repo / "file").write_text("")
+    new(6, "file/n.md", "--purpose", "p", "--command", COMMAND, says="file")
+
+
+# ------------------------------------------------------------------------ the repository
+
+
+def identity_missing(bench: Any) -> None:
+    (Path(bench.env["GIT_CONFIG_GLOBAL"])).write_text("[user]\n\tuseConfigOnly = true\n")
+
+
+def detached(bench: Any) -> None:
+    bench.git("checkout", "-q", "--detach")
+
+
+def without_commit(bench: Any) -> None:
+    bench.git("checkout", "-q", "--orphan", "fresh")
+    bench.git("rm", "-rqf", "--cached", ".")
+
+
+def locked_index(bench: Any) -> None:
+    (bench.repo / ".git/index.lock").write_text("")
+
+
+def dirty(bench: Any) -> None:
+    for name in ("staged.py", "both.py", "gone.py"):
+        (bench.repo / name).write_text("one\n")
+    bench.git("add", "staged.py", "both.py", "gone.py")
+    (bench.repo / "both.py").write_text("two\n")
+    (bench.repo / "gone.py").unlink()
+    (bench.repo / "untracked.py").write_text("three\n")
+
+
+@pytest.mark.parametrize("state", [identity_missing, detached, without_commit, locked_index, dirty])
+def test_a_run_in_an_odd_repository_leaves_the_checkout_alone(bench: Any, state: Callable[[Any], None]) -> None:
+    blueprint = bench.blueprint("ok")
+    state(bench)
+    ours = (".git/objects", "reports", "results", ".git/info/exclude", ".git/refs/heads/autoresearch", ".git/logs")
+    before = bench.picture(*ours)
+    payload = bench.ask("run", blueprint)
+    assert payload["ending"] == "finished" and payload["branch"]
+    assert bench.picture(*ours) == before
+    names = bench.git("ls-tree", "-r", "--name-only", payload["branch"]).splitlines()
+    assert {"exp.md", "trainer.py"} <= set(names)
+    if state is dirty:
+        assert "gone.py" not in names and bench.git("show", f"{payload['branch']}:both.py") == "two"
+    bench.settled(payload, "finished")
+
+
+# --------------------------------------------------------------------------- state, names
+
+
+def test_an_unusable_state_home(bench: Any) -> None:
+    blueprint = bench.blueprint("ok")
+    home = bench.root / "state-file"
+    home.write_text("not a directory")
+    for command in (("run", blueprint), ("status",), ("wait", "last"), ("adopt",), ("ledger", "show")):
+        error = refused(bench, 6, *command, says=str(home), XDG_STATE_HOME=str(home))
+        assert error["code"] == "state_unusable" and "XDG_STATE_HOME" in error["hint"]
+    assert not bench.git("branch", "--list", "autoresearch/*")
+    assert bench.here("run", blueprint, "--dry-run", XDG_STATE_HOME=str(home))[0] in (0, 6)
+
+
+EVIL = ("../x", "x" * 10_000, "a\nb", "", "last\0", "*", "-", "--", "/etc", "%s", "$(touch pwned)", "ünï")
+
+
+@pytest.mark.parametrize("command", ["status", "wait", "logs", "events", "stop", "attach", "close", "note", "collect"])
+def test_names_that_nothing_answers_to(bench: Any, command: str) -> None:
+    more = {"stop": ["--reason", "r"], "note": ["text"], "wait": ["--for", "1s"]}.get(command, [])
+    for name in EVIL:
+        if name in ("", "--") and command == "status":
+            continue  # every living run
+        options, words = ([], more) if command == "note" else (more, [])
+        code, out, _ = bench.here(command, "--json", *options, "--", name, *words)
+        payload = json.loads(out)
+        assert code == payload["exit_code"] == 4, (name, payload)
+        assert len(payload["error"]["message"]) < 300 and payload["error"]["message"].isprintable()
+    assert not list(bench.root.rglob("pwned"))
+
+
+def test_the_words_of_the_command_line(bench: Any) -> None:
+    assert "--no-such" in refused(bench, 2, "status", "--no-such", says="--no-such")["fix"] + "--no-such"
+    refused(bench, 2, "frobnicate", says="frobnicate")
+    refused(bench, 2, "blueprint", "frobnicate", says="frobnicate")
+    refused(bench, 2, "events", "--since", "soon", says="--since")
+    blueprint = bench.blueprint("ok")
+    refused(bench, 2, "run", blueprint, "--max-time", "-5s", says="-5s")
+    refused(bench, 2, "run", blueprint, "--max-time", "soonish", says="soonish")
+    refused(bench, 2, "run", blueprint, "--trainer", "nosuch", says="nosuch")
+    refused(bench, 2, "run", blueprint, says="AUTORESEARCH_GRACE", AUTORESEARCH_GRACE="nonsense")
+    refused(bench, 4, "run", blueprint, "--fix-of", "nobody", says="nobody")
+    (bench.repo / "autoresearch.yaml").write_text("max_time: 3h\nmax_tmie: 4h\n")
+    refused(bench, 2, "run", blueprint, says="max_tmie")
+    (bench.repo / "autoresearch.yaml").write_text("max_time: [3h\n")
+    refused(bench, 3, "run", blueprint, says="autoresearch.yaml")
+
+
+# -------------------------------------------------------------------- questions about runs
+
+
+def test_questions_about_a_run_that_is_over(bench: Any) -> None:
+    payload = bench.ask("run", bench.blueprint("ok"))
+    run = payload["run"]
+    everything = bench.ask("events", run)
+    names = [e["event"] for e in everything["events"]]
+    assert names.index("started") < names.index("first_step") < names.index("ended")
+    half = everything["events"][2]["seq"]
+    assert [e["seq"] for e in bench.ask("events", run, "--since", half)["events"]] == [
+        e["seq"] for e in everything["events"][3:]
+    ]
+    assert bench.ask("events", run, "--since", everything["seq"])["events"] == []
+    assert bench.ask("events", run, "--last", 1)["left_off"] == len(names) - 1
+
+    refused(bench, 2, "logs", run, "--grep", "([", says="regular expression")
+    assert bench.ask("logs", run, "--grep", "step:[12] - actor")["count"] == 2
+    assert bench.ask("logs", run, "--grep", "nothing like it")["lines"] == []
+    written = bench.ask("logs", run, "--out", bench.root / "copy.txt")
+    assert written["lines"] == [] and "step:2" in (bench.root / "copy.txt").read_text()
+    refused(bench, 6, "logs", run, "--out", bench.root / "no/such/place.txt", says="no/such/place.txt")
+    assert "step:2" in bench.cli("logs", run, "-f").stdout
+
+    refused(bench, 2, "wait", run, "--for", "nonsense", says="nonsense")
+    assert bench.ask("wait", run, "--for", "100s")["state"] == "ended"
+    assert bench.ask("wait", run, "--exit-code", check=1)["state"] == "ended"
+
+    noted = bench.ask("note", run, "took `care`\nof $(it)")
+    assert "note: took `care` of $(it)" in Path(noted["journal"]).read_text()
+    refused(bench, 2, "note", run, "  ", says="empty")
+
+    assert bench.ask("attach", run)["attach"] in bench.here("attach", run)[1]
+    assert bench.ask("stop", run, "--reason", "late")["ending"] == "finished"  # nothing to stop, nothing changed
+    assert bench.ask("close", run)["closed"] is True
+    refused(bench, 4, "attach", run, says="no session")
+    refused(bench, 2, "stop", run, says="--reason")
+    for name in (payload["session"], "try-ok", payload["result_dir"], "last", payload["run_dir"]):
+        assert bench.ask("status", name)["run"] == run
+    bench.settled(payload, "finished")
+    _ledger(bench, payload)
+
+
+def _ledger(bench: Any, payload: dict[str, Any]) -> None:
+    def show(*args: str) -> str:
+        code, out, err = bench.here("ledger", "show", payload["run"], *args)
+        assert code == 0, err
+        return str(out)
+
+    (row,) = bench.ask("ledger", "show", payload["run"])["rows"]
+    assert row["run_id"] == payload["run"] and row["metric_value"] == 0.5
+    assert json.loads(show("--format", "json"))["rows"] == [row]
+    (cells,) = csv.DictReader(show("--format", "tsv").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    assert cells["run_id"] == payload["run"] and cells["status"] == "keep"
+    markdown = show("--format", "md").splitlines()
+    assert len(markdown) == 3 and markdown[1].startswith("|") and payload["run"] in markdown[2]
+    assert payload["run"] in show() and "1 row in" in show()
+    assert bench.ask("ledger", "show", payload["ledger"])["count"] == 1
+    refused(bench, 2, "ledger", "show", "--format", "xml", says="xml")
+    refused(bench, 4, "ledger", "show", "gone.tsv", says="gone.tsv")
+    refused(bench, 4, "ledger", "show", "nobody", says="nobody")
+
+
+def test_waiting_returns_early_for_each_kind_of_news(bench: Any) -> None:
+    """Each `wait` is given a minute and returns because something happened, not because the minute is over."""
+    gate = bench.root / "gate"
+    blueprint = bench.script(
+        f"""
+        import pathlib
+        def gate(n):
+            while not pathlib.Path({str(gate)!r} + str(n)).exists(): time.sleep(0.01)
+        gate(1); step(1)
+        gate(2); print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", flush=True)
+        gate(3); validation(1, 0.25)
+        """
+    )
+    payload = bench.ask("run", blueprint, "--detach")
+    run, seq = payload["run"], 0
+    refused(bench, 5, "close", run, says="closing its session would end it")
+    assert bench.ask("attach", run)["session"] == payload["session"]
+    for n, event in ((1, "first_step"), (2, "error"), (3, "ended")):
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", "autoresearch", "wait", run, "--for", "60s", "--since", str(seq), "--json"],
+            env=bench.env,
+            cwd=bench.repo,
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
+        if n == 1:
+            assert bench.ask("wait", run, "--for", "0s", "--exit-code")["event"] == "tick"  # 0: still running
+        Path(f"{gate}{n}").touch()
+        answer = json.loads(waiting.communicate(timeout=50)[0])
+        if event == "ended":
+            assert (answer["state"], answer["ending"]) == ("ended", "finished")
+            assert answer["metrics"]["task_pass_rate@1"] == 0.25
+        else:
+            assert (answer["state"], answer["event"]) == ("running", event)
+            seq = answer["seq"]
+    bench.settled(payload, "finished")
+
+
+# ----------------------------------------------------------------------- project commands
+
+
+def test_settings_and_where_they_come_from(bench: Any) -> None:
+    made = bench.ask("init")
+    refused(bench, 5, "init", says="exists already")
+    text = Path(made["path"]).read_text()
+    Path(made["path"]).write_text(re.sub(r"(?m)^# (max_time|grace): .*", r"\1: 7m", text))
+    shown = bench.ask("config", "show", AUTORESEARCH_GRACE="9s")
+    assert shown["file"] == made["path"]
+    assert shown["settings"]["max_time"] == {"value": "7m", "source": made["path"]}
+    assert shown["settings"]["grace"] == {"value": "9s", "source": "environment AUTORESEARCH_GRACE"}
+    assert shown["settings"]["prefix"] == {"value": "autoresearch", "source": "built-in"}
+    planned = bench.ask("run", bench.blueprint("ok"), "--dry-run", "--grace", "3s", AUTORESEARCH_GRACE="9s")
+    assert planned["limits"]["grace_s"] == 3.0 and planned["limits"]["max_s"] == 600.0  # the blueprint's own
+    refused(bench, 6, "init", bench.root / "nowhere", says="nowhere")
+
+
+def test_doctor_and_schema(bench: Any) -> None:
+    found = bench.ask("doctor")
+    assert found["fit"] and found["repository"] == str(bench.repo) and found["tmux"] and found["git"]
+    assert bench.ask("doctor", check=6, PATH="/nowhere")["fit"] is False
+    schema = bench.ask("blueprint", "schema")
+    assert next(s["name"] for s in schema["sections"]) == "exp_purpose" and len(schema["sections"]) == 7
+    (bench.repo / "example.md").write_text(schema["example"])
+    assert bench.here("blueprint", "check", "example.md")[0] == 3  # well written, but its codebase is not here
+
+
+# ------------------------------------------------------------------------ trainers that misbehave
+
+
+def logged(payload: dict[str, Any]) -> bytes:
+    return Path(payload["log_path"]).read_bytes()
+
+
+def test_a_trainer_that_prints_binary_and_no_line_end(bench: Any) -> None:
+    blueprint = bench.script(
+        """
+        step(1); validation(1, 0.75)
+        sys.stdout.buffer.write(bytes(range(256)) * 4000 + b"\\nthe last words")
+        """
+    )
+    payload = bench.ask("run", blueprint)
+    assert payload["ending"] == "finished" and payload["metrics"]["task_pass_rate@1"] == 0.75
+    assert bytes(range(256)) * 4000 in logged(payload)
+    assert bench.ask("logs", payload["run"], "--tail", 1)["lines"] == ["the last words"]
+    assert all(line.isprintable() for line in bench.ask("logs", payload["run"])["lines"])
+    bench.settled(payload, "finished")
+
+
+def test_a_trainer_that_never_ends_a_line(bench: Any) -> None:
+    """It took its first step, but of `0.5137` the line may hold `0.5` only: that is no result."""
+    blueprint = bench.script(
+        """
+        print("step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.1 - critic/rewards/mean:0.5", end="", flush=True)
+        """,
+    )
+    path = blueprint.read_text().replace("task_pass_rate@1", "critic/rewards/mean")
+    blueprint.write_text(path)
+    payload = bench.ask("run", blueprint, check=13)
+    assert payload["ending"] == "finished" and payload["metrics"]["critic/rewards/mean"] is None
+    assert '"first_step"' in (Path(payload["run_dir"]) / "events.jsonl").read_text()
+    bench.settled(payload, "finished")
+
+
+def test_a_trainer_that_prints_carriage_returns_only(bench: Any) -> None:
+    blueprint = bench.script(
+        """
+        for n in range(2000):
+            print(f"\\rTraining: {n/20:.0f}%|###   | {n}/2000 [00:01<00:09]", end="", flush=True)
+        print("\\rstep:7 - actor/kl_loss:0.1 - actor/pg_loss:0.1 - critic/rewards/mean:0.5\\r", end="", flush=True)
+        print("step:7 - global_steps:7 - pass_n:2 - total_tasks:4 - task_pass_rate@1:0.5 - mean_reward:0.5", end="\\r")
+        """
+    )
+    payload = bench.ask("run", blueprint)
+    assert payload["metrics"]["task_pass_rate@1"] == 0.5 and b"\n" not in logged(payload)
+    first = next(e for e in bench.ask("events", payload["run"])["events"] if e["event"] == "first_step")
+    assert first["step"] == 7
+    bench.settled(payload, "finished")
+
+
+def test_a_trainer_whose_numbers_are_gone(bench: Any) -> None:
+    blueprint = bench.script(
+        """
+        step(1); validation(1, 0.9)
+        step(2, reward="nan", kl="nan"); validation(2, "nan")
+        """
+    )
+    payload = bench.ask("run", blueprint, check=13)
+    assert (payload["ending"], payload["verdict"]) == ("finished", "crash")
+    assert payload["metrics"]["task_pass_rate@1"] is None and payload["metrics"]["best"] == 0.9
+    assert "nan" in [e["event"] for e in bench.ask("events", payload["run"])["events"]]
+    assert bench.settled(payload, "finished")["metric"]["value"] is None
+
+
+LEAVES = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for the children: it outlives the exec
+nap = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+subprocess.Popen(nap, start_new_session=True)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve(nap[0], nap, {k: v for k, v in os.environ.items() if k != "AUTORESEARCH_RUN_ID"})
+    os._exit(0)
+os.wait()
+step(1); validation(1, 0.5)
+sys.exit(4)
+"""
+
+
+def test_a_trainer_that_leaves_daemons_behind(bench: Any) -> None:
+    payload = bench.ask("run", bench.script(LEAVES), "--grace", "0s", check=10)
+    assert (payload["ending"], payload["returncode"]) == ("crashed", 4)
+    bench.settled(payload, "crashed")
+    record = json.loads((Path(payload["run_dir"]) / "exit.json").read_text())
+    assert record["left"] == [] and record["kill_sent"] >= 2
+
+
+def test_a_trainer_that_prints_a_hundred_megabytes(bench: Any) -> None:
+    command = f"{sys.executable} -S {REPO}/tests/nasty/noisy.py lines 100"
+    payload = bench.ask("run", bench.script("", command=command), check=13)
+    assert payload["ending"] == "finished" and Path(payload["log_path"]).stat().st_size > 99_000_000
+    assert Path(payload["results"]).stat().st_size < 1_000_000
+    bench.settled(payload, "finished")
+    Path(payload["log_path"]).unlink()
+
+
+def test_the_output_of_python_is_not_held_back(bench: Any) -> None:
+    """Without PYTHONUNBUFFERED this step would be seen only at the end, which never comes."""
+    blueprint = bench.script(
+        """
+        sys.stdout.write("step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.1 - critic/rewards/mean:0.5\\n")
+        time.sleep(60)
+        """
+    )
+    payload = bench.ask("run", blueprint, "--detach")
+    assert bench.ask("wait", payload["run"], "--for", "40s", "--since", 0)["event"] == "first_step"
+    bench.ask("stop", payload["run"], "--reason", "seen")
+    bench.settled(payload, "stopped")
+
+
+def test_a_command_that_is_not_there(bench: Any) -> None:
+    payload = bench.ask("run", bench.script("", command="no-such-trainer --really"), check=10)
+    assert (payload["ending"], payload["returncode"], payload["verdict"]) == ("crashed", 127, "crash")
+    assert payload["failure"] == "command_not_found"
+    bench.settled(payload, "crashed")
+
+
+# ------------------------------------------------------------------------ one object per command
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    yield from ((name,) for name in cli.COMMANDS)
+    yield from ((group, sub) for group, (_, subs) in cli.GROUPS.items() for sub in subs)
+
+
+def test_every_command_prints_exactly_one_object(bench: Any) -> None:
+    blueprint = bench.blueprint("ok")
+    run = bench.ask("run", blueprint)["run"]
+    words: dict[tuple[str, ...], tuple[object, ...]] = {
+        ("run",): (blueprint, "--dry-run"),
+        ("wait",): (run, "--for", "1s"),
+        ("status",): (),
+        ("stop",): (run, "--reason", "r"),
+        ("note",): (run, "words"),
+        ("collect",): (run,),
+        ("blueprint", "new"): ("fresh.md", "--purpose", "p", "--command", "true"),
+        ("blueprint", "check"): (blueprint,),
+        ("blueprint", "schema"): (),
+        ("ledger", "show"): (run,),
+        ("config", "show"): (),
+        **{(name,): (run,) for name in ("events", "logs", "attach", "close")},
+        **{(name,): () for name in ("adopt", "doctor", "init")},
+    }
+    assert set(words) == set(commands())
+    for command in commands():  # `close` comes after `attach`
+        payload = bench.ask(*command, *words[command])
+        assert {"schema", "command", "ok", "next", "error"} <= payload.keys(), command
+        assert (payload["schema"], payload["ok"], payload["error"]) == (1, True, None), command
+        assert payload["command"] == " ".join(command)
+        assert all(isinstance(line, str) and line.startswith("autoresearch ") for line in payload["next"])
+        wrong = bench.ask(*command, "--no-such-option", check=2)
+        assert {"schema", "command", "ok", "next", "error"} <= wrong.keys()
+        assert (wrong["command"], wrong["ok"], wrong["error"]["code"]) == (" ".join(command), False, "usage")
+        for line in (*payload["next"], *wrong["next"]):
+            parse(line)
+
+
+# -------------------------------------------------------------------------- what is documented
+
+
+def parse(line: str) -> None:
+    """Assert that a documented command line is one: its command exists, its options exist, nothing is missing."""
+    import typer
+
+    words = shlex.split(line, comments=True)
+    assert words[0] == "autoresearch", line
+    argv = words[1:]
+    known: Any = typer.main.get_command(cli._app(argv))
+    while hasattr(known, "commands"):
+        assert argv and argv[0] in known.commands, f"no such command: {line}"
+        known, argv = known.commands[argv[0]], argv[1:]
+    if "--help" not in argv:
+        known.make_context("autoresearch", argv)
+
+
+def shown_lines(text: str) -> list[str]:
+    """Every `autoresearch ...` command line of a markdown text: in code blocks and between backticks."""
+    blocks = re.findall(r"(?ms)^```(?:bash|sh)?\n(.*?)^```", text)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    lines += re.findall(r"`(autoresearch [^`\n]+)`", re.sub(r"(?ms)^```.*?^```", "", text))
+    return [line for line in lines if line.startswith("autoresearch ") and not line.startswith("autoresearch/")]
+
+
+@pytest.mark.parametrize("text", [README, SKILL], ids=["README", "SKILL"])
+def test_every_documented_line_is_understood(text: str) -> None:
+    lines = shown_lines(text)
+    assert len(lines) >= 6
+    for line in lines:
+        parse(line)
+    with pytest.raises(Exception, match="--no-such"):
+        parse("autoresearch wait RUN --no-such 3")
+    with pytest.raises(AssertionError):
+        parse("autoresearch frobnicate")
+
+
+def table_rows(text: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines() if line[:1] == "|"
+    ]
+
+
+def test_every_command_and_its_table_row(bench: Any) -> None:
+    rows = [row[0] for row in table_rows(README)]
+    documented = " / ".join(rows)
+    for command in commands():
+        name = command[-1]
+        if command == ("collect",):
+            continue  # hidden: the Runner's
+        said = re.findall(r"`([^`]+)`", documented)
+        words = [w for s in said for w in [s.split()]]
+        if len(command) == 1:
+            assert any(w[0] == name for w in words), command
+        else:
+            assert any(w[0] == command[0] and name in w[1].split("/") for w in words if len(w) > 1), command
+    assert all(name in bench.here("--help")[1] for name in (*cli.COMMANDS, *cli.GROUPS) if name != "collect")
+
+
+def test_every_exit_code_is_documented() -> None:
+    from autoresearch import errors
+    from autoresearch.core.ending import Ending, exit_code
+
+    kinds = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.AutoresearchError)]
+    codes = {e.exit_code for e in kinds} | {exit_code(e, measured=m) for e in Ending for m in (True, False)} | {0, 130}
+    documented = {int(row[0]) for row in table_rows(README) if row[0].isdecimal()}
+    assert codes <= documented
+    said = {int(n) for n in re.findall(r"(?<![\w.])(\d+) [a-z]", (cli.__doc__ or "").split("\n\n")[1])}
+    assert codes <= said == documented
+
+
+def test_every_option_of_the_readme_table_exists() -> None:
+    rows = {row[0]: row[1] for row in table_rows(README) if row[0].startswith("`")}
+    for head, text in rows.items():
+        name = head.strip("`").split()[0].split("/")[0]
+        if name not in cli.COMMANDS:
+            continue
+        module, _, function = cli.COMMANDS[name][0].partition(":")
+        loaded = getattr(importlib.import_module(f"autoresearch.commands.{module}"), function)
+        options = {
+            o
+            for hint in loaded.__annotations__.values()
+            for o in re.findall(r"'(-[-\w]+)'", str(hint))
+        } | {"--" + p.replace("_", "-") for p in loaded.__annotations__}
+        for option in re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", " ".join(re.findall(r"`([^`]+)`", head + text))):
+            assert option in options, (name, option)
+
+
+def test_the_front_door_is_a_real_process(bench: Any) -> None:
+    """What the other tests ask in this process is the same from outside: streams, exit code, no TTY."""
+    done = bench.cli("run", "gone.md", check=4)
+    assert done.stdout == "" and done.stderr.startswith("autoresearch: there is no blueprint ")
+    assert len(done.stderr.splitlines()) <= 3
+    reader, writer = os.pipe()
+    os.close(reader)  # `autoresearch blueprint schema | head -0`
+    closed = subprocess.run(
+        [sys.executable, "-m", "autoresearch", "blueprint", "schema"],
+        env=bench.env,
+        cwd=bench.repo,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    os.close(writer)
+    assert (closed.returncode, closed.stderr) == (0, b"")

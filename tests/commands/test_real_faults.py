@@ -1,0 +1,453 @@
+"""Faults that need more than Python, git and tmux: full and read-only disks, shifted clocks, strace; races, floods."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+NOISY = Path(__file__).parents[1] / "nasty" / "noisy.py"
+
+Disk = Callable[..., Path]
+
+
+def needs(*tools: str, root: bool = False) -> None:
+    """Skip, with the reason, where something is missing."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} is missing")
+    if root and os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+
+
+@pytest.fixture
+def disk(bench: Any) -> Iterator[Disk]:
+    """Make small file systems of the test's own; they are unmounted after it."""
+    needs("mount", "umount", root=True)
+    mounted: list[Path] = []
+
+    def make(place: Path, size: str = "1m") -> Path:
+        place.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True)
+        if done.returncode:
+            pytest.skip(f"tmpfs cannot be mounted here: {done.stderr.decode().strip()}")
+        mounted.append(place)
+        return place
+
+    yield make
+    for place in reversed(mounted):
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def fill(place: Path) -> Path:
+    """Take every byte that a file system has left."""
+    rest = place / "rest"
+    with rest.open("wb", buffering=0) as file:
+        for size in (1 << 16, 4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+    return rest
+
+
+GATED = """
+def gate(name):
+    while not os.path.exists(os.path.join({root!r}, name)): time.sleep(0.01)
+step(1); validation(1, 0.5)
+gate("go")
+os._exit({code})
+"""
+
+
+def gated(bench: Any, *, code: int = 0, **values: str) -> dict[str, Any]:
+    """A detached run that has said all it will say, and ends when `go` appears in the bench's root."""
+    blueprint = bench.script(GATED.format(root=str(bench.root), code=code), **values)
+    payload = bench.ask("run", blueprint, "--detach", "--grace", "1s")
+    log = Path(payload["log_path"])
+    bench.until(lambda: log.exists() and b"task_pass_rate" in log.read_bytes())
+    assert bench.ask("wait", payload["run"], "--for", "30s", "--since", 0)["state"] == "running"
+    return dict(payload)
+
+
+def go(bench: Any) -> None:
+    (bench.root / "go").touch()
+
+
+def over(bench: Any, payload: dict[str, Any]) -> None:
+    """The Runner and the collector that it became are gone."""
+    bench.until(lambda: not bench.carriers())
+    assert (Path(payload["run_dir"]) / "exit.json").exists()
+
+
+# ------------------------------------------------------------------------------- disks
+
+
+@pytest.mark.parametrize("where", ["results", "reports"])
+def test_a_disk_that_is_full_before_the_start(bench: Any, disk: Disk, where: str) -> None:
+    place = disk(bench.root / "results" if where == "results" else bench.repo / "reports")
+    rest = fill(place)
+    blueprint = bench.blueprint("ok")
+    refused = bench.ask("run", blueprint, check=6)
+    assert refused["error"]["code"] == "disk_full" and str(place) in refused["error"]["message"]
+    code, out, err = bench.here("run", blueprint)
+    assert (code, out) == (6, "") and err.count("No space left") == 1 and "Traceback" not in err
+    assert not bench.carriers() and bench.tmux("ls").stdout == ""
+    assert not bench.git("branch", "--list", "autoresearch/*")
+    assert bench.ask("status")["count"] == 0
+    assert not [p for p in place.rglob("*") if p.is_file() and p.stat().st_size and p != rest]
+    rest.unlink()
+    payload = bench.ask("run", blueprint)
+    bench.settled(payload, "finished")
+    assert bench.ask("ledger", "show", payload["run"])["count"] == 1
+    assert bench.ask("adopt")["runs"] == []
+
+
+@pytest.mark.parametrize("where", ["results", "reports"])
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_disk_that_fills_up_while_it_runs(bench: Any, disk: Disk, where: str, code: int) -> None:
+    place = disk(bench.root / "results-odd" if where == "results" else bench.repo / "reports")
+    payload = gated(bench, code=code)
+    rest = fill(place)
+    go(bench)
+    over(bench, payload)  # the exit record was reserved
+    ending = "crashed" if code else "finished"
+    record = json.loads((Path(payload["run_dir"]) / "exit.json").read_text())
+    assert (record["ending"], record["returncode"]) == (ending, code)
+    if where == "results":  # the flag's bytes were reserved, and the ledger has room: nothing is left to do
+        assert json.loads((place / "finish.flag").read_text())["ending"] == ending
+    asked = bench.ask("status", payload["run"], check=None)  # cannot write everything; says so in one sentence
+    assert asked["ok"] or asked["error"]["code"] == "disk_full"
+    rest.unlink()
+    bench.ask("adopt")
+    flag = bench.settled(payload, ending)
+    assert flag["metric"]["value"] == 0.5
+    assert bench.ask("status", payload["run"])["metrics"]["task_pass_rate@1"] == 0.5
+    assert "0.5" in Path(flag["results"]).read_text()  # in the run directory, if there was no room beside the flag
+
+
+def test_adopt_goes_on_past_a_run_that_it_cannot_record(bench: Any, disk: Disk) -> None:
+    place = disk(bench.repo / "reports")
+    stuck = gated(bench)
+    rest = fill(place)
+    other = bench.root / "other"  # no repository: its records lie on another disk
+    other.mkdir()
+    shutil.copy(bench.repo / "trainer.py", other)
+    blueprint = bench.blueprint("ok", codebase=str(other))
+    payload = bench.ask("run", blueprint, "--detach", AUTORESEARCH_FAILPOINT="collect.measured:kill")
+    bench.until((Path(payload["run_dir"]) / "exit.json").exists)
+    go(bench)
+    over(bench, stuck)
+    asked = bench.ask("adopt", check=6)
+    assert [bool(r["trouble"]) for r in asked["runs"]] == [r["run"] == stuck["run"] for r in asked["runs"]]
+    bench.settled(payload, "finished")  # the other one's records were written all the same
+    rest.unlink()
+    bench.ask("adopt")
+    bench.settled(stuck, "finished")
+
+
+@pytest.mark.parametrize("where", ["results", "reports"])
+def test_a_disk_that_becomes_read_only(bench: Any, disk: Disk, where: str) -> None:
+    """What is opened from now on is refused; what was open goes on, as on a network disk whose export changed."""
+    place = disk(bench.root / "results-odd" if where == "results" else bench.repo / "reports", "4m")
+    payload = gated(bench)
+    subprocess.run(["mount", "--bind", place, place], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+        with pytest.raises(OSError, match="Read-only"):
+            (place / "new").touch()
+        go(bench)
+        bench.until(lambda: not bench.carriers())
+        asked = bench.ask("status", payload["run"], check=None)
+        assert asked["ok"] or asked["exit_code"] == 6, asked
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+    bench.ask("adopt")
+    assert bench.settled(payload, "finished")["returncode"] == 0
+
+
+def test_a_file_system_that_gives_up(bench: Any, tmp_path: Path) -> None:
+    """ext4 after an error of its device: every write fails, also to what was open. Nothing claims a success."""
+    needs("mount", "umount", "mkfs.ext4", root=True)
+    image, place = tmp_path / "image", bench.repo / "reports"
+    with image.open("wb") as file:
+        file.truncate(16 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
+    place.mkdir()
+    mount = ["mount", "-o", "loop", image, place]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no loop device here")
+    try:
+        payload = gated(bench)
+        os.sync()
+        subprocess.run(["mount", "-o", "remount,abort", place], check=False, capture_output=True)
+        with pytest.raises(OSError, match=r"Read-only|Input/output"):
+            (place / "new").touch()
+        go(bench)
+        bench.until(lambda: not bench.carriers())
+        subprocess.run(["umount", place], check=True)
+        subprocess.run(["fsck.ext4", "-p", image], check=False, capture_output=True)
+        subprocess.run(mount, check=True)
+        bench.ask("adopt")
+        flag = bench.settled(payload, "lost")
+        assert flag["verdict"] == "crash" and flag["returncode"] is None
+    finally:
+        subprocess.run(["umount", "-l", place], check=False)
+
+
+# ------------------------------------------------------------------------------- clocks
+
+
+# libfaketime also touches the monotonic clocks: with Python 3.11's absolute sleeps it gives EINVAL. This is what
+# `date -s` does: the wall clock jumps, for whoever asks from now on, and nothing else does.
+WALL_CLOCK = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static long offset(void) {
+    char text[32] = "";
+    int fd = syscall(SYS_openat, AT_FDCWD, getenv("TEST_CLOCK_FILE"), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    if (syscall(SYS_read, fd, text, sizeof text - 1) < 0) text[0] = 0;
+    syscall(SYS_close, fd);
+    return atol(text);
+}
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int rc = syscall(SYS_clock_gettime, clock, now);
+    if (rc == 0 && clock == CLOCK_REALTIME) now->tv_sec += offset();
+    return rc;
+}
+int gettimeofday(struct timeval *now, void *zone) {
+    struct timespec real;
+    clock_gettime(CLOCK_REALTIME, &real);
+    now->tv_sec = real.tv_sec; now->tv_usec = real.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *where) {
+    struct timespec real;
+    clock_gettime(CLOCK_REALTIME, &real);
+    if (where) *where = real.tv_sec;
+    return real.tv_sec;
+}
+"""
+
+
+@pytest.fixture
+def shift(bench: Any) -> Callable[[int], None]:
+    """Move the wall clock of everything that the bench starts, by seconds."""
+    needs("cc")
+    source, library, file = (bench.root / name for name in ("clock.c", "clock.so", "clock"))
+    source.write_text(WALL_CLOCK)
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
+
+    def to(seconds: int) -> None:
+        file.with_suffix(".new").write_text(f"{seconds}\n")
+        file.with_suffix(".new").replace(file)
+
+    to(0)
+    bench.env |= {"LD_PRELOAD": str(library), "TEST_CLOCK_FILE": str(file)}
+    return to
+
+
+DAYS = pytest.mark.parametrize("offset", [3 * 86400, -3 * 86400], ids=["forwards", "backwards"])
+
+
+TICKING = """
+step(1); validation(1, 0.5)
+n = 1
+while not os.path.exists({go!r}):
+    time.sleep(0.02); n += 1; step(n)
+"""
+
+
+def steps(bench: Any, payload: dict[str, Any]) -> int:
+    return int(bench.json("status", payload["run"])["step"] or 0)
+
+
+@DAYS
+def test_a_jump_of_the_clock_fires_no_limit(bench: Any, shift: Callable[[int], None], offset: int) -> None:
+    blueprint = bench.script(TICKING.format(go=str(bench.root / "go")))
+    payload = bench.json("run", blueprint, "--detach", "--stall-timeout", "1h", "--max-time", "1h", "--grace", "1s")
+    bench.until(lambda: steps(bench, payload))
+    shift(offset)
+    before = steps(bench, payload)
+    bench.until(lambda: steps(bench, payload) > before + 20)
+    standing = bench.json("status", payload["run"])
+    assert standing["state"] == "running" and standing["elapsed_s"] < 600 and standing["deadline_s"] > 3000
+    assert bench.json("wait", payload["run"], "--for", "1s", "--since", standing["step"])["state"] == "running"
+    assert bench.json("adopt")["living"] == 1
+    go(bench)
+    over(bench, payload)
+    record = json.loads((Path(payload["run_dir"]) / "exit.json").read_text())
+    assert record["duration_s"] < 600
+    assert abs(record["ended"] - time.time()) > 86400, "the clock was not shifted"
+    bench.settled(payload, "finished")
+
+
+@DAYS
+def test_limits_fire_after_a_jump_of_the_clock(bench: Any, shift: Callable[[int], None], offset: int) -> None:
+    blueprint = bench.script(TICKING.format(go="/nowhere"))
+    payload = bench.json("run", blueprint, "--detach", "--max-time", "4s", "--grace", "1s")
+    bench.until(lambda: steps(bench, payload))
+    shift(offset)
+    over(bench, payload)
+    bench.settled(payload, "max_time")
+
+
+# ------------------------------------------------------------------------------- kills
+
+
+def test_kill_9_of_the_collector_at_every_system_call(bench: Any) -> None:
+    """Killed at the n-th write, fsync, rename ... of the records, then `adopt`: always the same records."""
+    needs("strace")
+    payload = bench.ask("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT="collect.measured:kill")
+    over(bench, payload)
+    run_dir, result_dir, ledger = (Path(payload[k]) for k in ("run_dir", "result_dir", "ledger"))
+    places = [ledger.parent, result_dir, Path(bench.env["XDG_STATE_HOME"])]
+    keep = bench.root / "keep"
+    for n, place in enumerate(places):
+        shutil.copytree(place, keep / str(n))
+    killed = 0
+    for call in ("write", "fsync", "rename", "unlink", "ftruncate"):
+        for n in range(1, 40):
+            for number, place in enumerate(places):
+                shutil.rmtree(place)
+                shutil.copytree(keep / str(number), place)
+            done = _collect_traced(bench, payload, f"inject={call}:signal=KILL:when={n}", places)
+            assert done in (0, -9)
+            if done == 0:
+                break
+            killed += 1
+            bench.ask("adopt")
+            bench.settled(payload, "finished")
+            assert (run_dir / "collected.json").exists(), (call, n)
+            assert "0.5" in (result_dir / "results.md").read_text(), (call, n)
+            log = (result_dir / "experiment_log.md").read_text()
+            assert log.count("verdict: keep") <= 1, (call, n)
+            assert bench.ask("adopt")["runs"] == []
+            left = [p for place in places for p in place.rglob("*.tmp")]
+            assert not left, (call, n, left)
+    assert killed >= 8
+
+
+def _collect_traced(bench: Any, payload: dict[str, Any], inject: str, places: list[Path]) -> int:
+    """The collector under strace, which counts only the calls that touch files of these directories."""
+    files = [p for place in places for p in (place, *place.rglob("*"))]
+    names = [Path(payload["result_dir"]) / n for n in ("results.md", "finish.flag")]
+    names += [Path(payload["run_dir"]) / "collected.json", Path(payload["ledger"])]
+    names += [p.with_name(f".{p.name}.tmp") for p in names]
+    traced = [part for path in (*files, *names) for part in ("-P", str(path))]
+    program = [sys.executable, "-m", "autoresearch", "collect", payload["run_dir"]]
+    done = subprocess.run(
+        ["strace", "-qq", "-o", "/dev/null", *traced, "-e", inject, *program],
+        env=bench.env,
+        cwd=bench.repo,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.returncode
+
+
+@pytest.mark.parametrize("point", ["early", "late"])
+def test_limits_fire_while_the_command_is_stopped(bench: Any, point: str) -> None:
+    blueprint = bench.script(TICKING.format(go="/nowhere"))
+    process = bench.spawn("run", blueprint, "--max-time", "3s", "--grace", "1s")
+    bench.until(lambda: bench.ask("status")["count"])
+    run = bench.ask("status")["runs"][0]["run"]
+    if point == "late":
+        bench.until(lambda: bench.ask("status", run).get("step"))
+    else:
+        bench.until(lambda: bench.ask("status", run)["state"] == "running")
+    payload = bench.ask("status", run)
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        bench.until(lambda: (Path(payload["run_dir"]) / "collected.json").exists())
+        record = json.loads((Path(payload["run_dir"]) / "exit.json").read_text())
+        assert record["ending"] == "max_time" and record["duration_s"] < 60
+        assert bench.ask("wait", run, "--exit-code", check=1)["ending"] == "max_time"
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+    assert process.wait(timeout=60) == 12
+    bench.settled(payload, "max_time")
+
+
+def test_two_commands_in_a_race_ten_times(bench: Any) -> None:
+    for n in range(10):
+        blueprint = bench.blueprint("long", title=f"Race {n}", result_dir=str(bench.root / f"r{n}"))
+        both = [
+            subprocess.Popen(
+                [sys.executable, "-m", "autoresearch", "run", str(blueprint), "--detach", "--json", "--grace", "1s"],
+                env=bench.env,
+                cwd=bench.repo,
+                stdout=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+            )
+            for _ in range(2)
+        ]
+        payloads = [json.loads(p.communicate(timeout=60)[0]) for p in both]
+        assert [p.returncode for p in both] == [0, 0]
+        assert payloads[0]["run"] == payloads[1]["run"]
+        assert sorted(p["already_running"] for p in payloads) == [False, True]
+        bench.ask("stop", payloads[0]["run"], "--reason", "enough")
+        bench.settled(payloads[0], "stopped")
+    assert len(bench.git("branch", "--list", "autoresearch/*").splitlines()) == 10
+
+
+def test_two_blueprints_in_a_race_for_one_result_directory(bench: Any) -> None:
+    for n in range(5):
+        paths = [bench.blueprint("long", name=f"b{k}.md", title=f"Race {n} {k}") for k in range(2)]
+        both = [
+            subprocess.Popen(
+                [sys.executable, "-m", "autoresearch", "run", str(path), "--detach", "--json", "--grace", "1s"],
+                env=bench.env,
+                cwd=bench.repo,
+                stdout=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+            )
+            for path in paths
+        ]
+        answers = [json.loads(p.communicate(timeout=60)[0]) for p in both]
+        assert sorted(p.returncode for p in both) == [0, 5], answers
+        (won,) = [a for a in answers if a["ok"]]
+        (lost,) = [a for a in answers if not a["ok"]]
+        assert won["run"] in lost["error"]["message"]
+        bench.ask("stop", won["run"], "--reason", "enough")
+        bench.settled(won, "stopped")
+
+
+# ------------------------------------------------------------------------------- floods
+
+
+@pytest.mark.parametrize("kind", ["lines", "no-newline"])
+def test_a_gigabyte_of_output(bench: Any, kind: str) -> None:
+    if shutil.disk_usage(bench.root).free < 4 << 30:
+        pytest.skip("there is no room for a gigabyte")
+    command = f"{sys.executable} -S {NOISY} {kind} 1000"
+    payload = bench.json("run", bench.script("", command=command), check=None)
+    log = Path(payload["log_path"])
+    try:
+        assert (payload["ending"], payload["returncode"]) == ("finished", 0)
+        assert log.stat().st_size >= 990_000_000
+        bench.settled(payload, "finished")
+        assert len(bench.ask("logs", payload["run"])["lines"]) <= 30
+    finally:
+        with contextlib.suppress(OSError):
+            log.unlink()

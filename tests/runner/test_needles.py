@@ -1,0 +1,95 @@
+"""Needles may make a scan faster, never different: for every pattern that a trainer gives to the Runner."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.signal import SignalPattern
+from autoresearch.runner.patterns import Pattern, Scanner
+from autoresearch.runner.text import without_escapes
+from autoresearch.trainers import registry
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+MORE = b"""\
+step:20 - actor/pg_loss:nan - val-core/openai/gsm8k/acc/mean@1:0.5
+step:3 - val/test_score/gsm8k:0.4
+step:0 - global_steps:0 - pass_n:4 - task_pass_rate@1:0.41
+{'loss': '0.25', 'grad_norm': '1.5', 'kl': '0.5', 'epoch': '0.1'}
+[2026-01-01 00:00:00] model.py:918 - step 11: {'train/loss': 0.1, 'train/kl_loss': 0.2}
+INFO Global step 1: {'policy_loss': 0.1, 'kl': 0.01}
+Training Results:
+{"step": 5, "loss": 0.25}
+step=4, loss=0.1
+step: 10 | loss: 0.3
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+RuntimeError: CUDA error: out of memory
+ray.exceptions.RayTaskError(RuntimeError): it broke
+[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)
+Traceback (most recent call last):
+\x1b[36m(TaskRunner pid=5)\x1b[0m step:7 - actor/kl_loss:0.1
+ 12%|##        | 12/100 [00:01<00:10,  1.03s/it]
+Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01]
+EVAL aime @ step 0:  33%
+Starting validate rollout
+test_gen_batch meta info: {'eos_token_id': 1}
+Training from scratch
+config {'seed': 1}
+validating: 3/8 tasks
+"""
+GIVEN = list({s.pattern: s for trainer in registry.ALL for s in trainer.signals()}.values())
+LINES = [
+    line
+    for text in (MORE, *(path.read_bytes() for path in sorted(SAMPLES.glob("*.log"))))
+    for line in re.split(rb"[\r\n]", text)
+    if line
+]
+
+
+def plainly(signal: SignalPattern, line: bytes) -> list[bytes]:
+    """What the regex alone finds in a line."""
+    return [m[0] for m in re.finditer(signal.pattern.encode("latin-1"), without_escapes(line), re.MULTILINE)]
+
+
+def holds(needle: str, line: bytes) -> bool:
+    return needle.encode("latin-1") in line
+
+
+@pytest.mark.parametrize("signal", GIVEN, ids=lambda s: f"{s.kind}-{s.pattern[:20]}")
+def test_every_line_with_a_match_holds_a_needle(signal: SignalPattern) -> None:
+    matching = [line for line in LINES if plainly(signal, line)]
+    assert matching, "no sample shows that this pattern finds anything"
+    assert signal.needles, "without a needle every line of a log costs"
+    for line in matching:
+        assert any(holds(needle, line) for needle in signal.needles), line
+
+
+@pytest.mark.parametrize("signal", GIVEN, ids=lambda s: f"{s.kind}-{s.pattern[:20]}")
+def test_every_needle_earns_its_search(signal: SignalPattern) -> None:
+    for needle in signal.needles:
+        others = [other for other in signal.needles if other != needle]
+        assert any(
+            holds(needle, line) and plainly(signal, line) and not any(holds(other, line) for other in others)
+            for line in LINES
+        ), needle
+
+
+def test_a_scan_finds_what_the_regexes_find() -> None:
+    """Logs of shuffled lines and pieces of lines, whole and in chunks."""
+    dice = random.Random(7)
+    for _ in range(40):
+        picked = dice.choices(LINES, k=30)
+        lines = [line if dice.random() < 0.7 else line[dice.randrange(len(line)) :] for line in picked]
+        ends = [dice.choice((b"\n", b"\r", b"\r\n", b"\n\0\0")) for _ in lines]
+        for signal in GIVEN:
+            kind = "step"  # of the other kinds not every match is told
+            scanner = Scanner([Pattern(kind, signal.pattern, 0.0, signal.needles)])
+            found, at = [], 0
+            for cut in [*sorted(dice.sample(range(30), 2)), 30]:
+                chunk = b"".join(line + end for line, end in zip(lines[:cut], ends, strict=False))[at:]
+                found += [match[0] for _, match, _ in scanner.scan(chunk, at)]
+                at += len(chunk)
+            assert found == [match for line in lines for match in plainly(signal, line)], signal.pattern

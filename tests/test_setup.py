@@ -1,0 +1,236 @@
+"""`make` and `install_tmux.sh` on machines that lack something: the message says the one line to type."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOOLS = ("sh", "cat", "touch", "tail", "chmod", "mkdir", "rm", "mv", "make", "env", "ln", "true")
+
+
+class Machine:
+    """A machine with these few programs, and what the test adds to them."""
+
+    def __init__(self, place: Path) -> None:
+        self.bin = place / "machine"
+        self.calls = place / "calls"
+        self.calls.touch()
+        self.bin.mkdir()
+        for tool in TOOLS:
+            (self.bin / tool).symlink_to(str(shutil.which(tool)))
+
+    def has(self, name: str, script: str = "exit 0") -> None:
+        """Add a program; it writes down how it was called."""
+        (self.bin / name).write_text(f'#!/bin/sh\necho "{name} $*" >> "{self.calls}"\n{script}\n')
+        (self.bin / name).chmod(0o755)
+
+    def run(self, *argv: str, cwd: Path = ROOT) -> tuple[int, str]:
+        environ = {"PATH": str(self.bin), "HOME": os.environ["HOME"]}
+        said = subprocess.run(argv, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
+        return said.returncode, said.stdout + said.stderr
+
+    def called(self) -> list[str]:
+        lines = self.calls.read_text().splitlines()
+        self.calls.write_text("")
+        return lines
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def install(machine: Machine) -> tuple[int, str]:
+    return machine.run("sh", str(ROOT / "tests" / "install_tmux.sh"))
+
+
+MAKES_TMUX = 'case "$*" in *install*|*add*|*-Sy*) ln -s /bin/sh "${0%/*}/tmux";; esac'
+ASKS_NOTHING = 'shift; exec "$@"'
+
+
+def test_nothing_is_done_where_tmux_is(machine: Machine) -> None:
+    machine.has("tmux")
+    machine.has("apt-get")
+    assert install(machine) == (0, "") and machine.called() == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "line"),
+    [
+        ("apt-get", "apt-get install -y tmux"),
+        ("dnf", "dnf install -y tmux"),
+        ("apk", "apk add tmux"),
+        ("pacman", "pacman -Sy --noconfirm tmux"),
+    ],
+)
+def test_root_and_passwordless_sudo_install_it_without_a_question(tool: str, line: str, machine: Machine) -> None:
+    machine.has(tool, MAKES_TMUX)
+    machine.has("id", "echo 0")
+    code, says = install(machine)
+    assert (code, says) == (0, f"tmux is missing; installing it: {line}\n")
+    assert line in machine.called()
+    (machine.bin / "tmux").unlink()
+    machine.has("id", "echo 1000")
+    machine.has("sudo", ASKS_NOTHING)
+    code, says = install(machine)
+    assert (code, says) == (0, f"tmux is missing; installing it: sudo {line}\n")
+    assert [f"sudo -n {line}", line] == machine.called()[-2:]
+
+
+@pytest.mark.parametrize("sudo", [None, "echo 'sudo: a password is required' >&2; exit 1"])
+def test_a_person_without_rights_gets_the_line_to_type(sudo: str | None, machine: Machine) -> None:
+    machine.has("apt-get", MAKES_TMUX)
+    machine.has("id", "echo 1000")
+    if sudo is not None:
+        machine.has("sudo", sudo)
+    code, says = install(machine)
+    line = "tmux is missing; type this, then run the same command again:  sudo apt-get install -y tmux\n"
+    assert (code, says) == (6, line)
+    assert not [call for call in machine.called() if call.startswith("apt-get")]
+
+
+def test_brew_is_never_run_by_sudo(machine: Machine) -> None:
+    machine.has("brew", MAKES_TMUX)
+    machine.has("id", "echo 501")
+    machine.has("sudo", "exit 1")
+    assert install(machine)[0] == 0
+    assert not [call for call in machine.called() if call.startswith("sudo")]
+
+
+def test_a_broken_package_source_need_not_stop_it(machine: Machine) -> None:
+    machine.has("apt-get", f'[ "$1" = update ] && exit 100\n{MAKES_TMUX}')
+    machine.has("id", "echo 0")
+    assert install(machine)[0] == 0
+
+
+def test_a_failed_install_says_why_and_what_to_type(machine: Machine) -> None:
+    machine.has("apt-get", '[ "$1" = update ] || { echo "E: Unable to locate package tmux" >&2; exit 100; }')
+    machine.has("id", "echo 0")
+    code, says = install(machine)
+    assert code == 6 and "E: Unable to locate package tmux" in says
+    assert says.endswith("type this, then run the same command again:  apt-get install -y tmux\n")
+
+
+def test_an_unknown_package_tool(machine: Machine) -> None:
+    code, says = install(machine)
+    assert code == 6 and "install it with the package tool of this machine" in says
+
+
+# A Python that makes a virtual environment whose Python only writes down what it is asked to do.
+PYTHON = """case "$*" in
+  "-c import sys"*) exit 0 ;;
+  "-m venv"*) for last; do :; done; mkdir -p "$last/bin"
+    printf '#!/bin/sh\\n[ "$1" = -c ] || echo "venv $*" >> "%s"\\n' "{calls}" > "$last/bin/python"
+    chmod +x "$last/bin/python" ;;
+esac"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path, machine: Machine) -> Path:
+    """What `make setup` needs of a clone, in a folder with a space, on a machine with tmux and no Python yet."""
+    clone = tmp_path / "a clone"
+    (clone / "tests").mkdir(parents=True)
+    shutil.copy(ROOT / "Makefile", clone)
+    shutil.copy(ROOT / "tests" / "install_tmux.sh", clone / "tests")
+    (clone / "pyproject.toml").write_text("")
+    machine.has("tmux")
+    return clone
+
+
+def make(machine: Machine, clone: Path, *words: str) -> tuple[int, str]:
+    return machine.run("make", *words, cwd=clone)
+
+
+INSTALLED = "venv -m pip install --quiet --disable-pip-version-check --editable .[dev]"
+
+
+def test_the_environment_is_made_once(machine: Machine, clone: Path) -> None:
+    machine.has("python3", PYTHON.format(calls=machine.calls))
+    assert make(machine, clone, "setup") == (0, "")
+    assert machine.called()[-2:] == ["python3 -m venv .venv", INSTALLED]
+    assert make(machine, clone, "test") == (0, "")
+    assert machine.called() == ["venv -m pytest"]
+
+
+def test_a_changed_pyproject_is_installed_again(machine: Machine, clone: Path) -> None:
+    machine.has("python3", PYTHON.format(calls=machine.calls))
+    make(machine, clone, "setup")
+    machine.called()
+    earlier = (clone / "pyproject.toml").stat().st_mtime - 10
+    os.utime(clone / ".venv" / ".installed", (earlier, earlier))
+    assert make(machine, clone, "setup") == (0, "")
+    assert machine.called()[-2:] == ["python3 -m venv .venv", INSTALLED]
+
+
+def test_a_clone_that_was_moved_does_not_use_the_old_one(machine: Machine, clone: Path) -> None:
+    machine.has("python3", PYTHON.format(calls=machine.calls))
+    make(machine, clone, "setup")
+    moved = clone.rename(clone.with_name("elsewhere"))
+    machine.called()
+    assert make(machine, moved, "setup") == (0, "")
+    assert machine.called()[-2:] == ["python3 -m venv --clear .venv", INSTALLED]
+    assert make(machine, moved, "setup") == (0, "") and machine.called() == []
+
+
+def test_an_environment_whose_python_is_gone_is_made_again(machine: Machine, clone: Path) -> None:
+    machine.has("python3", PYTHON.format(calls=machine.calls))
+    make(machine, clone, "setup")
+    (clone / ".venv" / "bin" / "python").unlink()
+    machine.called()
+    assert make(machine, clone, "setup") == (0, "")
+    assert machine.called()[-2:] == ["python3 -m venv .venv", INSTALLED]
+
+
+def test_somebody_elses_environment_is_never_cleared(machine: Machine, clone: Path) -> None:
+    machine.has("python3", PYTHON.format(calls=machine.calls))
+    (clone / "theirs").mkdir()
+    make(machine, clone, "setup", "VENV=theirs")
+    assert machine.called()[-2] == "python3 -m venv theirs"
+
+
+def test_a_newer_python_by_another_name_is_found(machine: Machine, clone: Path) -> None:
+    machine.has("python3", "exit 1")  # 3.10
+    machine.has("python3.12", PYTHON.format(calls=machine.calls))
+    assert make(machine, clone, "setup") == (0, "")
+    assert "python3.12 -m venv .venv" in machine.called()
+
+
+@pytest.mark.parametrize("old", [True, False], ids=["old", "none at all"])
+def test_no_python_that_is_new_enough(old: bool, machine: Machine, clone: Path) -> None:
+    if old:
+        machine.has("python3", "exit 1")
+    code, says = make(machine, clone, "test")
+    assert code != 0 and says.startswith("Python 3.11 or newer is needed; if it has another name: make PYTHON=")
+    code, says = make(machine, clone, "test", "PYTHON=/nonexistent/python")
+    assert code != 0 and "Python 3.11 or newer is needed" in says
+
+
+def test_no_venv_module(machine: Machine, clone: Path) -> None:
+    machine.has("python3", 'case "$*" in "-m venv"*) exit 1;; esac')
+    code, says = make(machine, clone, "demo")
+    assert code != 0 and says.startswith("python3 cannot make a virtual environment; on Debian and Ubuntu, type this")
+    assert "sudo apt-get install -y python3-venv" in says
+    assert not (clone / ".venv" / ".installed").exists()
+
+
+def test_packages_that_cannot_be_installed(machine: Machine, clone: Path) -> None:
+    fails = PYTHON.format(calls=machine.calls).replace('[ "$1" = -c ] ||', "[ $2 != pip ] || exit 1;")
+    machine.has("python3", fails)
+    code, says = make(machine, clone, "test")
+    assert code != 0 and "could not be installed; pip says why above" in says
+    assert not (clone / ".venv" / ".installed").exists()
+
+
+def test_no_tmux_and_no_rights_stop_make_with_the_line(machine: Machine, clone: Path) -> None:
+    machine.has("python3", PYTHON.format(calls=machine.calls))
+    (machine.bin / "tmux").unlink()
+    machine.has("apt-get")
+    machine.has("id", "echo 1000")
+    code, says = make(machine, clone, "test")
+    assert code != 0 and "type this, then run the same command again:  sudo apt-get install -y tmux" in says
+    assert "venv -m pytest" not in machine.called()
