@@ -61,7 +61,7 @@ STEP = SignalPattern(
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
     rf"step:{_HERE}(?P<step>\d{{1,10}}) -(?:(?= val[-/])|(?=[^@]{{0,8192}}@))(?={_word_that(_VALIDATION_PAIR)})",
-    needles=("@", " val"),
+    needles=("@", " - val"),
 )
 """A line with validation results, alone or at the end of a training line.
 
