@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from autoresearch.core.ending import Ending
 from autoresearch.core.run import RunState
-from autoresearch.errors import AutoresearchError
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.outcome import Outcome, load
 from autoresearch.lab.parts import Parts
 from autoresearch.records import events, exit_record
@@ -90,7 +91,6 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
             reason = f"{who} died without an exit record; {killed} processes of the run were ended"
         last = _last_sign(rundir, spec.created)
         seen = _first_step(rundir)
-        events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
         exit_record.write(
             rundir,
             ExitRecord(
@@ -106,6 +106,9 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
                 first_step=seen.get("step") if seen else None,
             ),
         )
+        # After the record, so that whoever this wakes finds it; if it cannot be told, the record still stands.
+        with contextlib.suppress(EnvironmentUnusable):
+            events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
 
 
 def _last_sign(rundir: RunDir, created: float) -> float:
