@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -16,12 +17,11 @@ SCHEMA = 1
 RUN_ID = "AUTORESEARCH_RUN_ID"
 NEVER = float("inf")
 LIBC = ctypes.CDLL(None, use_errno=True)
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def clock() -> float:
     """Seconds for durations and limits; no clock change moves it, and it goes on while a machine sleeps."""
-    return time.clock_gettime(_CLOCK)
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def wall() -> float:
@@ -55,6 +55,19 @@ def open_append(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
+def take_lock(fd: int, operation: int, patience_s: float) -> bool:
+    """flock, waiting so long at most: whoever only looks whether it is held holds it for microseconds himself."""
+    until = clock() + patience_s
+    while True:
+        try:
+            fcntl.flock(fd, operation | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if clock() >= until:
+                return False
+            time.sleep(0.01)
+
+
 def parse_object(raw: bytes) -> dict[str, Any]:
     """A JSON object from outside; {} for anything else."""
     try:
@@ -64,11 +77,18 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def positive(value: Any) -> float | None:
-    """A number of seconds from outside; None where there is none."""
-    return float(value) if isinstance(value, (int, float)) and value > 0 else None
+def real(value: object) -> float | None:
+    """A number from outside; None for anything else."""
+    return float(value) if isinstance(value, (int, float)) else None
 
 
-def whole(value: Any) -> int | None:
-    """A step's number from outside; None for what is no finite number."""
-    return int(value) if isinstance(value, (int, float)) and abs(value) < 1e18 else None
+def positive(value: object) -> float | None:
+    """A limit from outside; None where there is none."""
+    number = real(value)
+    return number if number is not None and number > 0 else None
+
+
+def whole(value: object) -> int | None:
+    """A step from outside; None for anything else, infinities and NaN too."""
+    number = real(value)
+    return int(number) if number is not None and abs(number) < 1e18 else None

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 
 class LogFollower:
@@ -47,10 +44,6 @@ class LogFollower:
     def behind(self) -> int:
         """Bytes that are there and were not yielded."""
         return max(0, os.fstat(self._fd).st_size - self.offset) if self._fd >= 0 else 0
-
-    def skip(self, count: int) -> None:
-        """Leave out so many bytes."""
-        self.offset += count
 
     def close(self) -> None:
         """Let go of the file; the next poll opens it again and goes on."""

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import os
+import select
 import signal
-import time
+from collections.abc import Callable, Iterable
 
-from .basics import clock
+from .basics import NEVER, clock, take_lock
 from .processes import send
 from .spawn import LaunchError
 from .text import plain
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-
 LEASE_WAIT_S = 1.0  # the run before may be about to let go
 ASK_S = 5.0
 RETURN_S = 30.0
+SLACK_BYTES = 64 << 20
+QUESTION = ("nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader,nounits")  # MiB
 
 
 class Leases:
@@ -39,129 +36,74 @@ class Leases:
                 why = f"the GPU lease {path} cannot be opened: {error.strerror}"
                 raise LaunchError("lease_failed", why) from None
             self.fds.append(fd)
-            if not self._locked(fd):
+            if not take_lock(fd, fcntl.LOCK_EX, LEASE_WAIT_S):
                 holder = plain(os.pread(fd, 400, 0)) or "somebody"
                 raise LaunchError("lease_busy", f"the GPU lease {path} is held by {holder}")
             os.ftruncate(fd, 0)
             os.pwrite(fd, json.dumps({"run": run, "pid": os.getpid()}).encode(), 0)
 
-    @staticmethod
-    def _locked(fd: int) -> bool:
-        until = clock() + LEASE_WAIT_S
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
-            except BlockingIOError:
-                if clock() >= until:
-                    return False
-                time.sleep(0.05)
-
     def release(self) -> None:
         """Let go; what the trainer left alive on purpose keeps its share."""
-        for fd in self.fds:
-            os.close(fd)
-        self.fds = []
-
-
-def gpu_bytes_used(uuids: Iterable[str]) -> int:
-    """Memory in use on these GPUs, by NVML. Raises OSError where that cannot be had."""
-    nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    memory = (ctypes.c_ulonglong * 3)()  # nvmlMemory_t: total, free, used
-    total = 0
-    if nvml.nvmlInit_v2():
-        raise OSError("nvmlInit_v2 failed")
-    for uuid in uuids:
-        device = ctypes.c_void_p()
-        if nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(device)):
-            raise OSError(f"no GPU {uuid}")
-        if nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)):
-            raise OSError(f"no memory information for {uuid}")
-        total += memory[2]
-    return total
+        while self.fds:
+            os.close(self.fds.pop())
 
 
 class Gpus:
-    """Memory of the leased GPUs, asked for in a child: a driver that hangs must not stop the limits."""
+    """Memory in use on the leased GPUs, in bytes; None where nobody tells.
+
+    It is asked for in a child that is given up after a while: a driver that hangs must not stop anything.
+    `tick`: sleep until a time.
+    """
 
     def __init__(self, uuids: Iterable[str]) -> None:
-        self.uuids = list(uuids)
-        self.used: int | None = None  # the latest answer
+        self.uuids = set(uuids)
         self.before: int | None = None
         self.peak: int | None = None
         self.returned: bool | None = None
-        self.next_at = 0.0
+        self.next_at = NEVER
         self._gap = 0.2
-        self._pid = 0
-        self._reader = -1
-
-    def ask(self) -> None:
-        """Start a question, unless one is open.
-
-        Loading the driver's library costs, so during the run `next_at` comes less and less often.
-        """
-        if not self.uuids or self._reader >= 0:
-            return
-        self._gap = min(60.0, 2.0 * self._gap)
-        self.next_at = clock() + self._gap
-        reader, writer = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.closerange(3, writer)  # a child that hangs in the driver must not hold our lock and leases
-            os.closerange(writer + 1, writer + 64)
-            try:
-                os.write(writer, str(gpu_bytes_used(self.uuids)).encode())
-            finally:
-                os._exit(0)
-        os.close(writer)
-        os.set_blocking(reader, False)
-        self._pid, self._reader = pid, reader
-
-    def hear(self) -> bool:
-        """Take the answer if there is one; True once no question is open."""
-        if self._reader >= 0:
-            try:
-                said = os.read(self._reader, 64)
-            except BlockingIOError:
-                return False
-            self.used = int(said) if said else None
-            self._close()
-        return True
-
-    def note_peak(self) -> None:
-        """Take the latest answer, if a new one is there, as one of the run."""
-        if self.hear() and self.used is not None and self.before is not None:
-            self.peak = max(self.peak or 0, self.used - self.before)
-
-    def abandon(self) -> None:
-        """Give up on an open question."""
-        if self._reader >= 0:
-            send([self._pid], signal.SIGKILL)
-            self._close()
-
-    def _close(self) -> None:
-        os.close(self._reader)
-        self._reader = -1
 
     def measure_before(self, tick: Callable[[float], None]) -> None:
-        """Memory in use before the start, to compare with afterwards. `tick`: sleep until a time."""
-        self._ask_and_wait(clock() + ASK_S, tick)
-        self.before = self.used
+        """Memory in use before the start, to compare with afterwards."""
+        self.before = self._used(tick, clock() + ASK_S)
+        self.next_at = NEVER if self.before is None else clock() + self._gap
+
+    def note_peak(self, tick: Callable[[float], None], until: float) -> None:
+        """Memory in use now; to be asked less and less often, because it costs."""
+        self._gap = min(60.0, 2.0 * self._gap)
+        self.next_at = clock() + self._gap
+        used = self._used(tick, min(until, clock() + ASK_S))
+        if used is not None and self.before is not None:
+            self.peak = max(self.peak or 0, used - self.before)
 
     def wait_for_return(self, tick: Callable[[float], None]) -> None:
         """Whether the memory came back, given some time: the next run needs it."""
         until = clock() + RETURN_S
         while self.before is not None and not self.returned and clock() < until:
-            self._ask_and_wait(until, tick)
-            if self.used is not None:
-                self.returned = self.used <= self.before + (64 << 20)
+            used = self._used(tick, until)
+            if used is not None:
+                self.returned = used <= self.before + SLACK_BYTES
             if not self.returned:
                 tick(clock() + 0.5)
 
-    def _ask_and_wait(self, until: float, tick: Callable[[float], None]) -> None:
-        self.ask()
-        while not self.hear() and clock() < until:
+    def _used(self, tick: Callable[[float], None], until: float) -> int | None:
+        if not self.uuids:
+            return None
+        reader, writer = os.pipe()
+        try:
+            to_the_pipe = [(os.POSIX_SPAWN_DUP2, writer, 1)]
+            pid = os.posix_spawnp(QUESTION[0], QUESTION, os.environ, file_actions=to_the_pipe)
+        except OSError:
+            os.close(reader)
+            return None
+        finally:
+            os.close(writer)
+        while not (ready := select.select([reader], [], [], 0)[0]) and clock() < until:
             tick(clock() + 0.02)
-        self.abandon()
+        said = os.read(reader, 65536).decode("utf-8", "replace") if ready else ""
+        os.close(reader)
+        if not ready:
+            send([pid], signal.SIGKILL)
+        pairs = (line.split(",") for line in said.splitlines() if line.count(",") == 1)
+        known = [int(used) << 20 for uuid, used in pairs if uuid in self.uuids and used.strip().isdigit()]
+        return sum(known) if len(known) == len(self.uuids) else None

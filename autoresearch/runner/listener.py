@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from .basics import NEVER, clock, parse_object, positive, whole
+from .basics import NEVER, clock, parse_object, positive, real, whole
 from .chronicle import Chronicle
 from .follow import LogFollower
 from .pace import Pace
@@ -23,10 +21,10 @@ class Listener:
         self.spec = spec
         self.chronicle = chronicle
         self.pace = Pace(spec)
-        self.follower = LogFollower(os.path.join(run_dir, "run.log"))
-        self.inbox = LogFollower(os.path.join(run_dir, "inbox.jsonl"))
+        self.follower = LogFollower(f"{run_dir}/run.log")
+        self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.scanner = Scanner(())
-        self.error: dict[str, str] = {}
+        self.error: dict[str, str] = {}  # the first one
         self.peek_at = NEVER
 
     def learn(self) -> None:
@@ -39,7 +37,6 @@ class Listener:
         """Scan what is new in the log for at most so many seconds; False if there is more."""
         until = clock() + budget
         for chunk in self.follower.poll():
-            self.scanner.restart(self.follower.generation)
             self._take_in(chunk, self.follower.offset - len(chunk))
             if clock() > until:
                 return False
@@ -54,71 +51,55 @@ class Listener:
     def read_the_rest(self) -> None:
         """Everything that is there now, unfinished or not; of what is too much only the last megabytes."""
         if not self.scan(FINAL_SCAN_S):
-            self.follower.skip(max(0, self.follower.behind() - 4 * LogFollower.LONGEST))
+            self.follower.offset += max(0, self.follower.behind() - 4 * LogFollower.LONGEST)
             self.scan(0.1 * FINAL_SCAN_S)
         self.peek()
-
-    def _take_in(self, chunk: bytes, start: int) -> None:
-        """Act on every signal in a chunk of the log."""
-        for pattern, match, line in self.scanner.scan(chunk, start):
-            text = group(match, "text") or line
-            if pattern.kind == "step":
-                self._saw_step(number(group(match, "step")), number(group(match, "kl")), line)
-            elif pattern.kind == "error":
-                self._saw_error(plain(group(match, "kind")), plain(text))
-            elif pattern.kind == "nan":
-                self._saw_nan(plain(text))
-            else:
-                self._saw_progress(pattern.kind, pattern.hold_s, plain(text, 120))
 
     def read_inbox(self) -> None:
         """Signals that the CLI saw elsewhere: an HTTP status, a Ray job."""
         for chunk in self.inbox.poll():
-            for raw in chunk.splitlines():
-                said = parse_object(raw)
-                kind, text = said.get("kind"), plain(str(said.get("text") or ""))
+            for said in map(parse_object, chunk.splitlines()):
+                kind, text = str(said.get("kind")), str(said.get("text") or "")
                 if kind == "step":
-                    kl = said.get("kl")
-                    self._saw_step(said.get("step"), float(kl) if isinstance(kl, (int, float)) else None, raw)
-                elif kind in ("validation", "progress"):
-                    self._saw_progress(kind, positive(said.get("hold_s")) or 0.0, text)
-                elif kind == "error":
-                    self._saw_error("", text)
-                elif kind == "nan":
-                    self._saw_nan(text)
+                    self._saw_step(whole(said.get("step")), real(said.get("kl")), text)
+                else:
+                    self._saw(kind, text, positive(said.get("hold_s")) or 0.0)
 
-    def _saw_step(self, step: object, kl: float | None, line: bytes) -> None:
+    def _take_in(self, chunk: bytes, start: int) -> None:
+        """Act on every signal in a chunk of the log."""
+        for pattern, match, line in self.scanner.scan(chunk, start, self.follower.generation):
+            text = group(match, "text") or line
+            if pattern.kind == "step":
+                self._saw_step(whole(number(group(match, "step"))), number(group(match, "kl")), text)
+            else:
+                self._saw(pattern.kind, text, pattern.hold_s, plain(group(match, "kind")))
+
+    def _saw_step(self, step: int | None, kl: float | None, text: bytes | str) -> None:
         """A training step's metrics were printed."""
         now, pace = clock(), self.pace
         self._resumed(now)
-        had_nan = pace.nan
-        if pace.step(now, whole(step), kl):
+        if pace.step(now, step, kl):
             shown = "" if pace.kl is None else f", KL {pace.kl:g}"
-            text = f"first step: step {pace.first_step}{shown}"
-            after = round(pace.first_s or 0.0, 3)
-            self.chronicle.emit("first_step", text, step=pace.first_step, kl=pace.kl, first_step_s=after)
-        if pace.nan and not had_nan:
-            self.chronicle.emit("nan", f"a metric is not a number: {plain(line, 120)}")
+            first = {"step": pace.first_step, "kl": pace.kl, "first_step_s": round(pace.first_s or 0.0, 3)}
+            self.chronicle.emit("first_step", f"first step: step {pace.first_step}{shown}", **first)
+        if kl is not None and kl != kl:
+            self._saw("nan", text)
 
-    def _saw_progress(self, kind: str, hold_s: float, text: str) -> None:
-        """Something moved that is not a step."""
-        now = clock()
-        self._resumed(now)
-        self.pace.moved(now, hold_s)
+    def _saw(self, kind: str, text: bytes | str, hold_s: float = 0.0, error_kind: str = "") -> None:
+        """Any other signal; unknown ones are ignored."""
+        now, pace = clock(), self.pace
+        if kind in ("progress", "validation"):
+            self._resumed(now)
+            pace.moved(now, hold_s)
         if kind == "validation":
-            self.pace.validations += 1
-            self.chronicle.emit("validation", f"validation: {text}")
-
-    def _saw_nan(self, text: str) -> None:
-        """A metric is not a number any more; told once."""
-        if not self.pace.nan:
-            self.pace.nan = True
-            self.chronicle.emit("nan", f"a metric is not a number: {text}")
-
-    def _saw_error(self, kind: str, text: str) -> None:
-        """A line that means trouble."""
-        self.error = self.error or {"error_kind": kind, "error": text}
-        self.chronicle.emit("error", text, kind=kind)
+            pace.validations += 1
+            self.chronicle.emit("validation", f"validation: {plain(text, 120)}")
+        elif kind == "error":
+            self.error = self.error or {"error_kind": error_kind, "error": plain(text)}
+            self.chronicle.emit("error", plain(text), kind=error_kind)
+        elif kind == "nan" and not pace.nan:
+            pace.nan = True
+            self.chronicle.emit("nan", f"a metric is not a number: {plain(text, 120)}")
 
     def _resumed(self, now: float) -> None:
         """A signal after a stall."""

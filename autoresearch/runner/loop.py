@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable, Mapping
 
 from .basics import NEVER, clock, wall
-from .gpus import Gpus
 from .listener import Listener
 from .mirror import Mirror, terminal_is_gone, tmux_server_lives
 from .processes import Tree
-from .spawn import exit_code, how_it_ended, spawn, term_signal
+from .spawn import how_it_ended, spawn
 from .spec import Spec
 from .stopping import Stopping
 from .wakeups import Wakeups
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 PULSE_S = 15.0  # heartbeat and, at the latest, the next look at everything
 PACE_S = 0.1  # log scans are at least this far apart
@@ -32,19 +28,16 @@ class Loop:
         self.lock = lock
         self.listener = listener
         self.stopping = stopping
-        self.chronicle = listener.chronicle
-        log = os.path.join(run_dir, "run.log")
-        self.wakeups = Wakeups(run_dir, log)
-        self.mirror = Mirror(log)
+        self.wakeups = Wakeups(run_dir, f"{run_dir}/run.log")
+        self.mirror = Mirror(f"{run_dir}/run.log")
         self.tree = Tree(spec.run)
-        self.gpus = Gpus(spec.gpus)
         self.statuses: dict[int, int | None] = {}  # of the commands that we started
         self.trainer = 0
         self.started_wall = wall()
         self.ended_at = 0.0
         self.ended_wall = 0.0
         self.peak_memory = 0
-        self.hurry = False
+        self.hurry = False  # asked a second time to stop: no grace
         now = clock()
         self._pulse_at = now + PULSE_S
         self._sample_at = NEVER
@@ -52,21 +45,18 @@ class Loop:
         self._scan_after = now
         self._hangup_at = NEVER
         self._dirty = True
-        self._missed_before = False
         self._watched = -1  # generation of the log that we watch
 
-    def start(self, command: str, cwd: str, env: Mapping[str, str], log: int) -> int:
+    def start(self, command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterable[int] = ()) -> int:
         """Start a command; its pid, or LaunchError."""
-        pid = spawn(command, cwd, env, log)
+        pid = spawn(command, cwd, env, log, keep)
         self.statuses[pid] = None
         return pid
 
-    def start_trainer(self, command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterable[int]) -> None:
-        """Start the one command that this is all about; or LaunchError."""
-        self.trainer = spawn(command, cwd, env, log, keep)
-        self.statuses[self.trainer] = None
+    def started_trainer(self, pid: int) -> None:
+        """This command is the one that it is all about."""
+        self.trainer, self.started_wall = pid, wall()
         now = clock()
-        self.started_wall = wall()
         self.listener.pace.start(now)
         self._sample_at = now + self._sample_gap
 
@@ -78,14 +68,10 @@ class Loop:
         """Sleep until something happens, at the latest `until`, and take in what happened."""
         now = clock()
         pacing = now < self._scan_after
-        timers = [until, self._pulse_at, self._sample_at, self._hangup_at, self.mirror.next_at, self.listener.peek_at]
-        if pacing:
-            timers.append(self._scan_after)
-        elif self._dirty:
-            timers.append(now)
-        if not self.wakeups.trusted:
-            timers.append(now + 1.0)
-        came, moved = self.wakeups.wait(min(timers) - now, only_signals=pacing)
+        look_at = self._scan_after if pacing else now if self._dirty else NEVER
+        poll_at = NEVER if self.wakeups.trusted else now + 1.0
+        timers = (self._pulse_at, self._sample_at, self._hangup_at, self.mirror.next_at, self.listener.peek_at)
+        came, moved = self.wakeups.wait(min(until, look_at, poll_at, *timers) - now, only_signals=pacing)
         self._dirty = self._dirty or moved or not self.wakeups.trusted
         for number in came:
             self._take_signal(number)
@@ -124,38 +110,23 @@ class Loop:
     def _do_what_is_due(self, now: float) -> None:
         """Timers that are not limits."""
         self.mirror.pump(now)
+        if now >= self.listener.peek_at:
+            self.listener.peek()
         if now >= self._hangup_at:
             self._hangup_at = NEVER
             if terminal_is_gone() and tmux_server_lives():
                 self.stopping.request("now", "session_killed", "the tmux session was killed")
-        if now >= self.listener.peek_at:
-            self.listener.peek()
-        if now >= self._sample_at:
+        if now >= self._sample_at:  # more often at first, so that short runs have a number too
             self._sample_gap = min(PULSE_S, 2.0 * self._sample_gap)
             self._sample_at = now + self._sample_gap
-            self._sample(now)
+            self.peak_memory = max(self.peak_memory, self.tree.resident_bytes())
         if now >= self._pulse_at:
             self._pulse_at = now + PULSE_S
-            self._pulse()
-
-    def _sample(self, now: float) -> None:
-        """Memory of the run now; more often at first, so that short runs have a number too."""
-        self.peak_memory = max(self.peak_memory, self.tree.resident_bytes())
-        if now >= self.gpus.next_at:
-            self.gpus.ask()
-
-    def _pulse(self) -> None:
-        """The heartbeat; also finds out whether the file system tells us about changes at all."""
-        try:
-            os.utime(self.lock)
-        except OSError:
-            pass  # a full or vanished file system: the flock still says that we live
-        follower = self.listener.follower
-        missed = not self._dirty and follower.behind() > len(follower.partial())
-        if missed and self._missed_before:
-            self.wakeups.trusted = False
-        self._missed_before = missed
-        self._dirty = True
+            self._dirty = True
+            try:
+                os.utime(self.lock)
+            except OSError:
+                pass  # a full or vanished file system: the flock still says that we live
 
     def _reap(self) -> None:
         """The one place that waits for children: a second one would steal exit codes."""
@@ -177,6 +148,5 @@ class Loop:
         """The moment of its death, told at once; what follows may take a while."""
         self.ended_at, self.ended_wall = clock(), wall()
         self.listener.scan(0.0)  # one chunk: a first step that was just printed is told before the end
-        code, number = exit_code(status), term_signal(status)
-        text = f"the trainer {how_it_ended(code, number)}"
-        self.chronicle.emit("ended", text, returncode=code, signal=number)
+        code, number, words = how_it_ended(status)
+        self.listener.chronicle.emit("ended", f"the trainer {words}", returncode=code, signal=number)

@@ -11,6 +11,9 @@ import time
 from .basics import NEVER, clock, read_file
 
 PACE_S = 0.1  # writes are at least this far apart
+STUCK_S = 1.0  # ... and so far where the terminal takes nothing
+BURST = 1 << 16
+FAR = 1 << 18  # of a log that is so far ahead only the end is shown
 _KEPT = "@autoresearch_exit_empty"
 RELEASE = (
     *("if-shell", "-F", f"#{{?#{{m:*1*,#{{S:#{{m:ajet_*,#{{session_name}}}}}}}},,#{{{_KEPT}}}}}"),
@@ -24,35 +27,29 @@ class Mirror:
     The terminal is opened again, so that O_NONBLOCK is ours alone; after Ctrl-S its writes fail at once.
     """
 
-    BURST = 1 << 16
-    FAR = 1 << 18
-
     def __init__(self, log: str) -> None:
         self.log = log
         self.next_at = NEVER
         self._at = 0
-        self._pause = PACE_S
-        self._source = -1
-        self._tty = -1
+        self._source = self._tty = -1
         if os.isatty(1):
             try:
-                flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
-                self._tty = os.open(os.ttyname(1), flags)
+                self._tty = os.open(os.ttyname(1), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError:
                 pass  # no terminal to show anything on
 
-    def say(self, text: str) -> None:
-        """A line of our own."""
-        self._write(text.encode("utf-8", "replace") + b"\n")
+    def say(self, text: str) -> int:
+        """A line of our own; how much of it the terminal took."""
+        return self._write(text.encode("utf-8", "replace") + b"\n")
 
     def wake(self, now: float) -> None:
         """There may be more to show."""
         if self._tty >= 0:
-            self.next_at = min(self.next_at, now + self._pause)
+            self.next_at = min(self.next_at, now + PACE_S)
 
     def pump(self, now: float) -> None:
         """Show what is new, as much as the terminal takes."""
-        if self._tty < 0 or now < self.next_at:
+        if now < self.next_at:
             return
         self.next_at = NEVER
         if self._source < 0:
@@ -60,43 +57,34 @@ class Mirror:
                 self._source = os.open(self.log, os.O_RDONLY | os.O_CLOEXEC)
             except OSError:
                 return
-        behind = os.fstat(self._source).st_size - self._at
-        if behind < 0:
-            self._at, behind = 0, behind + self._at
-        if behind > self.FAR:
-            self._leave_out(behind - self.BURST // 2)
-        data = os.pread(self._source, self.BURST, self._at)
+        size = os.fstat(self._source).st_size
+        self._at = self._at if size >= self._at else 0  # truncated
+        missed = size - self._at - BURST // 2
+        if missed > FAR and self.say(f"\n[... {missed} bytes skipped; full log: {self.log} ...]"):
+            self._at += missed
+        data = os.pread(self._source, BURST, self._at)
         written = self._write(data)
         self._at += written
-        self._pause = PACE_S if written or not data else min(1.0, 2 * self._pause)
-        if written < len(data) or len(data) == self.BURST:
-            self.next_at = now + self._pause
+        if self._tty >= 0 and (written < len(data) or len(data) == BURST):
+            self.next_at = now + (PACE_S if written else STUCK_S)
 
     def finish(self, text: str) -> None:
         """The rest of the log, as far as the terminal takes it within half a second, and a last line."""
         until = clock() + 0.5
         self.wake(0.0)
         while self.next_at < until and clock() < until:
-            time.sleep(max(0.0, min(0.1, self.next_at - clock())))
+            time.sleep(max(0.0, self.next_at - clock()))
             self.pump(clock())
         self.say(text)
 
-    def _leave_out(self, count: int) -> None:
-        mark = f"\n[... {count} bytes skipped; full log: {self.log} ...]\n"
-        if self._write(mark.encode("utf-8", "replace")):
-            self._at += count
-
     def _write(self, data: bytes) -> int:
-        if self._tty < 0 or not data:
-            return 0
         try:
-            return os.write(self._tty, data)
+            return os.write(self._tty, data) if self._tty >= 0 and data else 0
         except BlockingIOError:
             return 0
         except OSError:  # the terminal is gone
             os.close(self._tty)
-            self._tty = -1
-            self.next_at = NEVER
+            self._tty, self.next_at = -1, NEVER
             return 0
 
 
@@ -113,10 +101,8 @@ def terminal_is_gone() -> bool:
 
 def tmux_server_lives() -> bool:
     """Whether the tmux server of our pane is alive. A zombie takes signals too, so its state is read."""
-    fields = os.environ.get("TMUX", "").split(",")
-    if len(fields) < 2 or not fields[1].isdigit():
-        return False
-    raw = read_file(f"/proc/{fields[1]}/stat")
+    _, _, rest = os.environ.get("TMUX", "").partition(",")  # socket,server pid,session
+    raw = read_file(f"/proc/{rest.partition(',')[0]}/stat")
     return b"(tmux" in raw and raw.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
 
 

@@ -35,12 +35,9 @@ class Pace:
 
     def step(self, now: float, step: int | None, kl: float | None) -> bool:
         """A training-metric event; True if it is the first step."""
-        if kl is not None and kl != kl:
-            self.nan, kl = True, None
-        if kl is not None and abs(kl) == NEVER:
+        if kl is not None and not abs(kl) < NEVER:  # infinite, or NaN
             kl = None
-        if self.kl is None:
-            self.kl = kl
+        self.kl = kl if self.kl is None else self.kl
         self.last_at = now
         if step is None or step != self.last_step:  # `ray job submit` prints the log's tail twice
             if self.steps:

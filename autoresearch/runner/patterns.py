@@ -6,16 +6,14 @@ bytes.find passes over a log up to a hundred times faster than a regex does.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from .basics import NEVER, clock
 from .text import without_escapes
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 # So many seconds a signal of a kind is not looked for again: that something moves, or fails, is news for a while.
 RESTS = {"validation": 0.0, "progress": 1.0, "step": 0.0, "error": 60.0, "nan": NEVER}
+_LINE = re.compile(rb"[^\n]+")
 
 
 class Pattern:
@@ -27,15 +25,15 @@ class Pattern:
 
     def __init__(self, kind: str, text: str, hold_s: float = 0.0, needles: Iterable[str] = ()) -> None:
         self.kind = kind
-        self.needles = tuple(_bytes(needle) for needle in needles)
         self.hold_s = hold_s
+        self.needles = tuple(_bytes(needle) for needle in needles)
         raw = _bytes(text)
         try:
             self.regex = re.compile(raw, re.MULTILINE)
         except re.error:  # Python before 3.11 knows no possessive repeats; they only save time
             self.regex = re.compile(re.sub(rb"(?<!\\)([*+?}])\+", rb"\1", raw), re.MULTILINE)
         self.quiet_until = 0.0
-        self.seen = (-1, -1)  # (offset of the line, offset in it) of the last match
+        self.seen = (0, -1, -1)  # (generation of the log, offset of the line, offset in it) of the last match
 
 
 def _bytes(text: str) -> bytes:
@@ -50,12 +48,11 @@ class Scanner:
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self.patterns = [p for p in patterns if p.kind in RESTS]
-        self.generation = 0
         self._groups: dict[tuple[bytes, ...], list[Pattern]] = {}
         for pattern in self.patterns:  # a line is prepared once for all who look for the same
             self._groups.setdefault(pattern.needles, []).append(pattern)
 
-    def scan(self, chunk: bytes, start: int) -> Iterator[tuple[Pattern, re.Match[bytes], bytes]]:
+    def scan(self, chunk: bytes, start: int, generation: int = 0) -> Iterator[tuple[Pattern, re.Match[bytes], bytes]]:
         """Every new match, with its line, in a chunk that begins at a line's start.
 
         `start`: the chunk's offset in the log; what was seen there before is not told again.
@@ -69,7 +66,7 @@ class Scanner:
                 line = without_escapes(flat[low:high].lstrip(b"\0"))
                 for pattern in patterns:
                     for match in pattern.regex.finditer(line) if pattern.quiet_until <= now else ():
-                        place = (start + low, match.start())
+                        place = (generation, start + low, match.start())
                         if place <= pattern.seen:
                             continue
                         pattern.seen = place
@@ -84,30 +81,24 @@ class Scanner:
             if pattern is seen or (pattern.kind == seen.kind == "progress" and pattern.hold_s <= seen.hold_s):
                 pattern.quiet_until = now + RESTS[seen.kind]
 
-    def restart(self, generation: int) -> None:
-        """The log began again: offsets start from 0."""
-        if generation != self.generation:
-            self.generation = generation
-            for pattern in self.patterns:
-                pattern.seen = (-1, -1)
-
 
 def lines_with(text: bytes, needles: tuple[bytes, ...]) -> Iterable[tuple[int, int]]:
     """(start, end) of every line that holds a needle, in order; of every line where there are none."""
-    if len(needles) < 2:
-        return _lines_with(text, *needles)
+    if not needles:
+        return (line.span() for line in _LINE.finditer(text))
+    if len(needles) == 1:
+        return _lines_with(text, needles[0])
     return sorted({span for needle in needles for span in _lines_with(text, needle)})
 
 
-def _lines_with(text: bytes, needle: bytes = b"") -> Iterator[tuple[int, int]]:
+def _lines_with(text: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
     at = 0
     while (hit := text.find(needle, at)) >= 0:
         low = text.rfind(b"\n", at, hit) + 1 or at
         high = text.find(b"\n", hit)
         if high < 0:
             high = len(text)
-        if high > low:
-            yield low, high
+        yield low, high
         at = high + 1
 
 

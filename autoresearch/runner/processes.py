@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterable, Iterator
 
 from .basics import LIBC, RUN_ID, clock, read_file
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 STUCK_S = 10.0  # alive so long after SIGKILL: uninterruptible, reported and left
 KILL_CAP_S = 60.0
 
 
-def process_table() -> dict[int, tuple[bytes, str, int]]:
-    """(name, state, parent) of every process."""
+Table = dict[int, tuple[bytes, str, int]]
+
+
+def process_table() -> Table:
+    """pid -> (name, state, parent) of every process."""
     table = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (raw := read_file(f"/proc/{entry}/stat")):
             name, _, rest = raw.partition(b"(")[2].rpartition(b")")
-            fields = rest.split()
-            table[int(entry)] = (name, fields[0].decode(), int(fields[1]))
+            state, parent = rest.split()[:2]
+            table[int(entry)] = (name, state.decode(), int(parent))
     return table
 
 
@@ -78,41 +78,36 @@ class Tree:
         self.term_sent = 0
         self.kill_sent = 0
 
-    def alive(self) -> dict[int, str]:
-        """pid -> state of the living below us; without any, of those that live elsewhere and carry our run id."""
+    def alive(self) -> list[int]:
+        """The living below us; without any, those that carry our run id elsewhere (a daemon started them)."""
         table = process_table()
-        return self._below(table) or self._strays(table)
+        return self._below(table) or [
+            pid
+            for pid, (_, state, _) in table.items()
+            if pid != self.me and pid not in self.kept and run_id_of(pid) == self.run
+            if not is_dead(pid, state) and not self._below_tmux(pid, table)
+        ]
 
-    def _below(self, table: dict[int, tuple[bytes, str, int]]) -> dict[int, str]:
+    def _below(self, table: Table) -> list[int]:
         children: dict[int, list[int]] = {}
         for pid, (_, _, parent) in table.items():
             children.setdefault(parent, []).append(pid)
-        found, todo = {}, [self.me]
+        found, todo = [], [self.me]
         while todo:
             for pid in children.get(todo.pop(), ()):
                 name, state, _ = table[pid]
                 if name != self.TMUX and pid not in self.kept and run_id_of(pid) in ("", self.run):
                     todo.append(pid)
                     if not is_dead(pid, state):
-                        found[pid] = state
+                        found.append(pid)
         return found
 
-    def _strays(self, table: dict[int, tuple[bytes, str, int]]) -> dict[int, str]:
-        """Processes that carry our run id and are not below us: started through somebody else's daemon."""
-
-        def below_tmux(pid: int) -> bool:
-            while pid in table and pid != self.me:
-                if table[pid][0] == self.TMUX:
-                    return True
-                pid = table[pid][2]
-            return False
-
-        return {
-            pid: state
-            for pid, (_, state, _) in table.items()
-            if pid != self.me and pid not in self.kept and run_id_of(pid) == self.run
-            if not is_dead(pid, state) and not below_tmux(pid)
-        }
+    def _below_tmux(self, pid: int, table: Table) -> bool:
+        while pid in table and pid != self.me:
+            name, _, pid = table[pid]
+            if name == self.TMUX:
+                return True
+        return False
 
     def terminate(self, grace_s: float, tick: Callable[[float], None], hurry: Callable[[], bool]) -> None:
         """TERM, so many seconds of grace (unless `hurry`), KILL. `tick`: sleep until a time, and reap."""
@@ -149,9 +144,6 @@ class Tree:
         return sum(int(size[1]) for size in sizes if size) * os.sysconf("SC_PAGESIZE")
 
     def _children(self) -> Iterator[int]:
-        if not os.path.exists(f"/proc/{self.me}/task/{self.me}/children"):  # a kernel without CONFIG_PROC_CHILDREN
-            yield from self._below(process_table())
-            return
         todo = [self.me]
         while todo:
             pid = todo.pop()

@@ -6,7 +6,7 @@ import signal
 
 from .basics import SCHEMA, clock, wall
 from .loop import Loop
-from .spawn import exit_code, how_it_ended, term_signal
+from .spawn import how_it_ended
 from .stopping import Decision
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def why_it_ended(decision: Decision | None, failure: str, code: int | None, number: int | None) -> Decision:
+def why_it_ended(decision: Decision | None, failure: str, status: int | None) -> Decision:
     """Ending, cause and reason from intent first and exit code second. `failure`: a fault of our own."""
     if decision and decision.ending != "launch_failed":
         return decision
@@ -22,20 +22,19 @@ def why_it_ended(decision: Decision | None, failure: str, code: int | None, numb
         return Decision("crashed", "runner_error", failure)
     if decision:
         return decision
-    text = f"the trainer {how_it_ended(code, number)}"
+    code, number, words = how_it_ended(status)
     if code == 0:
-        return Decision("finished", "", text)
+        return Decision("finished", "", f"the trainer {words}")
     if number == signal.SIGKILL:
-        text += ", not by the Runner: often the out-of-memory killer"
-    return Decision("crashed", "exit_code" if number is None else "signal", text)
+        words += ", not by the Runner: often the out-of-memory killer"
+    return Decision("crashed", "exit_code" if number is None else "signal", f"the trainer {words}")
 
 
-def exit_record(run: str, loop: Loop, failure: str, **more: Any) -> dict[str, Any]:
+def exit_record(run: str, loop: Loop, failure: str, **more: object) -> dict[str, Any]:
     """Everything that is known about the end."""
     status = loop.statuses.get(loop.trainer)
-    code = None if status is None else exit_code(status)
-    number = None if status is None else term_signal(status)
-    why, pace = why_it_ended(loop.stopping.decision, failure, code, number), loop.listener.pace
+    code, number, _ = how_it_ended(status)
+    why, pace, tree = why_it_ended(loop.stopping.decision, failure, status), loop.listener.pace, loop.tree
     lived = (loop.ended_at or clock()) - pace.started if pace.started else 0.0
     return {
         "schema": SCHEMA,
@@ -57,15 +56,8 @@ def exit_record(run: str, loop: Loop, failure: str, **more: Any) -> dict[str, An
         "started": loop.started_wall,
         "ended": loop.ended_wall or wall(),
         "peak_memory_bytes": loop.peak_memory,
-        "gpu_memory_bytes": loop.gpus.peak,
-        "gpu_memory_returned": loop.gpus.returned,
-        "term_sent": loop.tree.term_sent,
-        "kill_sent": loop.tree.kill_sent,
-        "left": loop.tree.left,
+        "term_sent": tree.term_sent,
+        "kill_sent": tree.kill_sent,
+        "left": tree.left,
         **more,
     }
-
-
-def exit_status(record: dict[str, Any]) -> int:
-    """The Runner's own exit status."""
-    return 0 if record["ending"] == "finished" else int(record["returncode"] or 1)

@@ -7,17 +7,27 @@ import os
 import re
 import signal
 import sys
-import time
 
-from .basics import RUN_ID, SCHEMA, clock, failpoint, open_append, parse_object, read_file, wall, write_all
+from .basics import (
+    RUN_ID,
+    SCHEMA,
+    clock,
+    failpoint,
+    open_append,
+    parse_object,
+    read_file,
+    take_lock,
+    wall,
+    write_all,
+)
 from .chronicle import Chronicle
-from .gpus import Leases
+from .gpus import Gpus, Leases
 from .listener import Listener
 from .loop import Loop
 from .mirror import release_tmux_server
 from .processes import start_ticks
-from .record import exit_record, exit_status
-from .spawn import LaunchError, exit_code, trainer_environment
+from .record import exit_record
+from .spawn import LaunchError, how_it_ended, trainer_environment
 from .spec import Spec
 from .stopping import Decision, Stopping
 from .text import plain
@@ -27,29 +37,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 LAUNCH_POLL_S = 0.004
-LOOKED_AT_S = 0.5
+LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
-
-
-def _shared(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _taken(lock: int) -> bool:
-    """Take the Runner's lock; whoever only looks whether it is held holds it for microseconds himself."""
-    until = clock() + LOOKED_AT_S
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if clock() > until:
-                return False
-            time.sleep(0.01)
 
 
 class Runner:
@@ -64,6 +53,7 @@ class Runner:
         self.stopping = Stopping(run_dir, spec, self.chronicle, self.listener)
         self.loop = Loop(run_dir, spec, lock, self.listener, self.stopping)
         self.leases = Leases()
+        self.gpus = Gpus(spec.gpus)
         self.log = -1
         self.env: dict[str, str] = {}
         self.failure = ""  # a fault of the Runner itself
@@ -82,8 +72,13 @@ class Runner:
                 self.chronicle.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
             except Exception as error:  # noqa: BLE001 - the one record of this run must tell what happened
                 self.note_failure(part.__name__, error)
-        log_bytes = os.fstat(self.log).st_size if self.log >= 0 else 0
-        record = exit_record(self.spec.run, self.loop, self.failure, cleanup=self.cleanup, log_bytes=log_bytes)
+        record = exit_record(
+            *(self.spec.run, self.loop, self.failure),
+            gpu_memory_bytes=self.gpus.peak,
+            gpu_memory_returned=self.gpus.returned,
+            cleanup=self.cleanup,
+            log_bytes=os.fstat(self.log).st_size if self.log >= 0 else 0,
+        )
         failpoint("runner.before_exit_record")
         try:
             self.chronicle.record_exit(record)
@@ -95,7 +90,7 @@ class Runner:
         self.loop.mirror.finish(f"== {self.spec.run}: {record['ending']}{shown}; records: {self.dir} ==")
         self.leases.release()
         self.hand_over(record["cause"])
-        return exit_status(record)
+        return 0 if record["ending"] == "finished" else int(record["returncode"] or 1)
 
     def await_launch(self) -> None:
         """Let the command that launches us finish; we were started early, to be ready when it is.
@@ -104,23 +99,22 @@ class Runner:
         """
         if not self.spec.await_launch:
             return
-        fd = os.open(os.path.join(self.dir, "launching"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(f"{self.dir}/launching", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            while not self.stopping.decision and not _shared(fd):
+            while not self.stopping.decision and not take_lock(fd, fcntl.LOCK_SH, 0.0):
                 self.loop.tick(clock() + LAUNCH_POLL_S)
         finally:
             os.close(fd)
-        if not self.stopping.decision and not os.path.exists(os.path.join(self.dir, "environment")):
+        if not self.stopping.decision and not os.path.exists(f"{self.dir}/environment"):
             raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
 
     def open(self) -> None:
         """Everything that must be there before anything is started."""
         try:
             self.chronicle.reserve()
-            self.log = open_append(os.path.join(self.dir, "run.log"))
+            self.log = open_append(f"{self.dir}/run.log")
         except OSError as error:
-            why = f"the run directory cannot be written: {error.strerror}"
-            raise LaunchError("unwritable", why) from None
+            raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
         self.env = trainer_environment(self.dir, self.spec)
         self.write_identity()
         self.loop.watch_log()
@@ -140,11 +134,11 @@ class Runner:
         if stopping.decision:
             return
         self.leases.take(spec.leases, spec.run)
-        loop.gpus.measure_before(loop.tick)
+        self.gpus.measure_before(loop.tick)
         self.prepare()
         if stopping.decision:
             return
-        loop.start_trainer(spec.command, spec.cwd, self.env, self.log, self.leases.fds)
+        loop.started_trainer(loop.start(spec.command, spec.cwd, self.env, self.log, self.leases.fds))
         self.write_identity()
         text = f"the trainer started (pid {loop.trainer})"
         self.chronicle.emit("started", text, pid=loop.trainer, runner=os.getpid())
@@ -154,8 +148,10 @@ class Runner:
     def watch(self, pid: int) -> None:
         """Until a command has ended or the run must."""
         while self.loop.runs(pid) and not self.stopping.decision:
-            self.loop.tick(self.stopping.next_limit())
-            self.loop.gpus.note_peak()  # the end of the asking child woke us
+            limit = self.stopping.next_limit()
+            self.loop.tick(min(limit, self.gpus.next_at))
+            if clock() >= self.gpus.next_at:
+                self.gpus.note_peak(self.loop.tick, limit)
             if self.loop.runs(pid):
                 self.stopping.check_limits()
 
@@ -167,8 +163,9 @@ class Runner:
             self.stopping.check_limits()
             if self.stopping.decision:
                 return
-            if (code := exit_code(self.loop.statuses[pid] or 0)) != 0:
-                raise LaunchError("prepare_failed", f"the prepare command `{plain(command)}` exited with {code}")
+            code, _, words = how_it_ended(self.loop.statuses[pid])
+            if code != 0:
+                raise LaunchError("prepare_failed", f"the prepare command `{plain(command)}` {words}")
         if self.spec.prepare:
             took = round(clock() - self.chronicle.origin, 3)
             self.chronicle.emit("prepared", f"prepared in {took:.1f} s", seconds=took)
@@ -181,7 +178,6 @@ class Runner:
     def end_tree(self) -> None:
         """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""
         loop, tree = self.loop, self.loop.tree
-        loop.gpus.abandon()
         by_itself = self.stopping.decision is None and not self.failure
         members = tree.alive()
         if by_itself and self.spec.keep_children:
@@ -191,14 +187,12 @@ class Runner:
             tree.terminate(grace_s, loop.tick, lambda: loop.hurry)
             whose = "what the trainer left behind" if by_itself else "the trainer and what it started"
             text = f"ended {whose}: TERM to {tree.term_sent}, KILL to {tree.kill_sent}"
-            sent = {"term_sent": tree.term_sent, "kill_sent": tree.kill_sent}
-            self.chronicle.emit("killed", text, left=tree.left, **sent)
+            self.chronicle.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
 
     def read_the_rest(self) -> None:
         """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""
-        status = self.loop.statuses.get(self.loop.trainer)
-        asked_to_end = {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}
-        if status is not None and exit_code(status) in asked_to_end:
+        code, _, _ = how_it_ended(self.loop.statuses.get(self.loop.trainer))
+        if code in {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}:
             until = clock() + 0.2  # a scheduler signals the trainer and us together: ours may come later
             while clock() < until and not self.stopping.decision:
                 self.loop.tick(until)
@@ -209,26 +203,25 @@ class Runner:
         until = clock() + self.spec.cleanup_s
         cwd = self.spec.cwd if os.path.isdir(self.spec.cwd) else self.dir  # it may have been the trouble
         for command in self.spec.cleanup:
-            status = None
+            code = None
             try:
                 if clock() < until:
                     pid = self.start(command, cwd)
                     while self.loop.runs(pid) and clock() < until:
                         self.loop.tick(until)
-                    status = self.loop.statuses[pid]
+                    code, _, _ = how_it_ended(self.loop.statuses[pid])
             except (LaunchError, OSError) as error:
                 self.chronicle.emit("warning", f"a cleanup command could not start: {error}")
-            self.cleanup.append({"command": command, "returncode": None if status is None else exit_code(status)})
+            self.cleanup.append({"command": command, "returncode": code})
             self.loop.tree.kill(self.loop.tick)
         if self.cleanup:
             failed = sum(1 for done in self.cleanup if done["returncode"] != 0)
-            text = f"cleaned up: {len(self.cleanup)} commands, {failed} failed"
-            self.chronicle.emit("cleaned", text, failed=failed)
+            self.chronicle.emit("cleaned", f"cleaned up: {len(self.cleanup)} commands, {failed} failed", failed=failed)
 
     def wait_for_gpus(self) -> None:
         """The next run needs the memory."""
         if self.loop.trainer:
-            self.loop.gpus.wait_for_return(self.loop.tick)
+            self.gpus.wait_for_return(self.loop.tick)
 
     def hand_over(self, cause: str) -> None:
         """Become the collector, if one is named; the lock is closed by that."""
@@ -240,7 +233,7 @@ class Runner:
             return
         env = {key: value for key, value in os.environ.items() if key != RUN_ID}
         try:
-            out = open_append(os.path.join(self.dir, "collect.log"))
+            out = open_append(f"{self.dir}/collect.log")
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(out, 1)
             os.dup2(out, 2)
@@ -270,8 +263,7 @@ class Runner:
         """A fault of our own: the run is ended and its record says so."""
         import traceback  # costs memory, and is needed only now
 
-        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        self.failure = self.failure or f"the Runner failed in {part}: {trace[-2500:]}"
+        self.failure = self.failure or f"the Runner failed in {part}: {traceback.format_exc()[-2500:]}"
         self.chronicle.emit("error", f"the Runner failed in {part}: {error!r}", kind="runner_error")
 
 
@@ -286,7 +278,7 @@ def main(argv: list[str]) -> int:
     if len(argv) != 1:
         return refuse(2, "usage: python -S -E -s RUNNER_DIRECTORY RUN_DIR")
     run_dir = os.path.abspath(argv[0])
-    given = parse_object(read_file(os.path.join(run_dir, "spec.json")))
+    given = parse_object(read_file(f"{run_dir}/spec.json"))
     if not given.get("run") or not given.get("command"):
         return refuse(4, f"{run_dir} holds no readable spec.json.")
     spec = Spec(given)
@@ -297,11 +289,11 @@ def main(argv: list[str]) -> int:
     while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
         pass  # descriptors 0 to 2 must not become files of ours
     os.close(fd)
-    lock = os.open(os.path.join(run_dir, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    if not _taken(lock):
+    lock = os.open(f"{run_dir}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    if not take_lock(lock, fcntl.LOCK_EX, LOOKED_AT_S):
         return refuse(5, f"Another Runner holds {run_dir}.")
-    if os.path.exists(os.path.join(run_dir, "exit.json")):
+    if os.path.exists(f"{run_dir}/exit.json"):
         return refuse(5, f"The run in {run_dir} is over: it has an exit record.")
-    if parse_object(read_file(os.path.join(run_dir, "runner.json"))).get("trainer_pid"):
+    if parse_object(read_file(f"{run_dir}/runner.json")).get("trainer_pid"):
         return refuse(5, f"The run in {run_dir} was started before, by a Runner that died: it is lost.")
     return Runner(run_dir, spec, lock).run()

@@ -1,16 +1,13 @@
-"""Starting a command, and reading how it ended."""
+"""Starting a command in the trainer's environment, and reading how it ended."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable, Mapping
 
 from .basics import RUN_ID, read_file
 from .spec import Spec
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class LaunchError(Exception):
@@ -27,7 +24,7 @@ def spawn(command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterab
     signal.pthread_sigmask(signal.SIG_BLOCK, every)  # a signal before exec would wake the parent's loop
     pid = os.fork()
     if pid == 0:
-        cause = "exec_failed"
+        cause, what = "exec_failed", "bash could not start it"
         try:
             signal.set_wakeup_fd(-1)
             for number in every - {signal.SIGKILL, signal.SIGSTOP}:
@@ -39,43 +36,31 @@ def spawn(command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterab
             os.dup2(log, 2)
             for fd in keep:
                 os.set_inheritable(fd, True)
-            cause = "bad_cwd"
+            cause, what = "bad_cwd", "its working directory cannot be entered"
             os.chdir(cwd or "/")
-            cause = "exec_failed"
+            cause, what = "exec_failed", "bash could not start it"
             os.execvpe("bash", ["bash", "-c", command], dict(env))
         except (OSError, ValueError) as error:
-            os.write(writer, f"{cause}\n{error}".encode("utf-8", "replace")[:4000])
+            os.write(writer, f"{cause}\n{what}: {error}".encode("utf-8", "replace")[:4000])
         finally:
             os._exit(127)
     os.close(writer)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    said = read_all(reader)
-    if said:
-        cause, _, message = said.decode("utf-8", "replace").partition("\n")
-        what = "its working directory cannot be entered" if cause == "bad_cwd" else "bash could not start it"
-        raise LaunchError(cause, f"{what}: {message}")
+    with open(reader, "rb") as pipe:  # closed by a successful exec
+        cause, _, sentence = pipe.read().decode("utf-8", "replace").partition("\n")
+    if cause:
+        raise LaunchError(cause, sentence)
     return pid
-
-
-def read_all(fd: int) -> bytes:
-    """Everything until the other side closes; closes the descriptor."""
-    parts = []
-    while part := os.read(fd, 4096):
-        parts.append(part)
-    os.close(fd)
-    return b"".join(parts)
 
 
 def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
     """The environment that the CLI left for the trainer (read once, then removed), with ours added to it."""
-    path = os.path.join(run_dir, "environment")
+    path = f"{run_dir}/environment"
+    env = dict(os.environ)
     if os.path.exists(path):
-        raw = read_file(path)
-        os.unlink(path)
-        pairs = (os.fsdecode(item).partition("=") for item in raw.split(b"\0") if b"=" in item[1:])
+        pairs = (os.fsdecode(item).partition("=") for item in read_file(path).split(b"\0") if b"=" in item[1:])
         env = {key: value for key, _, value in pairs}
-    else:
-        env = dict(os.environ)
+        os.unlink(path)
     for name in ("TMUX", "TMUX_PANE"):
         env.pop(name, None)
     env["PYTHONUNBUFFERED"] = "1"  # block buffering hides the first step, and a crash's last words
@@ -86,27 +71,19 @@ def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
         bin_dir = os.path.dirname(spec.interpreter)
         env["PATH"] = bin_dir + os.pathsep + env.get("PATH", os.defpath)
         env.pop("VIRTUAL_ENV", None)
-        if os.path.exists(os.path.join(os.path.dirname(bin_dir), "pyvenv.cfg")):
+        if os.path.exists(f"{os.path.dirname(bin_dir)}/pyvenv.cfg"):
             env["VIRTUAL_ENV"] = os.path.dirname(bin_dir)
             env.pop("PYTHONHOME", None)
     return env
 
 
-def exit_code(status: int) -> int:
-    """The shell's reading of a wait status: 128+n for signal n."""
-    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-
-
-def term_signal(status: int) -> int | None:
-    """The signal that ended a process, None if it exited."""
-    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-
-
-def how_it_ended(code: int | None, number: int | None) -> str:
-    """The end of a process in words."""
-    if code is None:
-        return "did not end"
-    if number is not None:
-        return f"was ended by {signal.Signals(number).name}"
+def how_it_ended(status: int | None) -> tuple[int | None, int | None, str]:
+    """Exit code as the shell has it (128+n for signal n), signal and words for a wait status; None: it lives."""
+    if status is None:
+        return None, None, "did not end"
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return 128 + number, number, f"was ended by {signal.Signals(number).name}"
+    code = os.WEXITSTATUS(status)
     known = {126: ": a file is not executable", 127: ": a command was not found"}
-    return f"exited with {code}{known.get(code, '')}"
+    return code, None, f"exited with {code}{known.get(code, '')}"

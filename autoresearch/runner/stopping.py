@@ -30,7 +30,7 @@ class Stopping:
         self.pace = listener.pace
         self.decision: Decision | None = None
         self.max_deadline = NEVER if spec.max_s is None else chronicle.origin + spec.max_s
-        self._file = os.path.join(run_dir, "stop")
+        self._file = f"{run_dir}/stop"
         self._file_seen = (0, 0)
         self._drain: tuple[float, int, Decision] | None = None  # until when, steps seen then, what follows
 

@@ -76,7 +76,7 @@ VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
     rf"step:{_HERE}(?P<step>\d{{1,10}})(?= - (?:val[-/]|[^@]{{0,8192}}@))"
     rf"(?={_word_that(_VALIDATION_PAIR)}){_unquoted(_CHARS)}",
-    needles=("@", " val"),
+    needles=("@", " - val"),
 )
 """A line with validation results, alone or at the end of a training line.
 

@@ -3,7 +3,8 @@
 One gigabyte of verl's and TRL's output with all of verl's patterns; `LC_ALL=C grep -acE` gets the alternation of
 the same patterns as extended regular expressions (see `ere.py`). Then 100 KB more at the end of a file of
 5 GB, against the same at 1 MB. The 5 GB are a hole, but for the last megabyte: what lies before the offset
-is never read again, whatever it holds.
+is never read again, whatever it holds. As in a run, what was seen may rest for a moment (that a bar moves is
+news once a second); grep never rests.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
-import autoresearch.runner.runner as runner_module
+import autoresearch
 from autoresearch.trainers.verl import Verl
 from tests.bench import logs
 from tests.bench.ere import translated
@@ -24,17 +26,17 @@ from tests.bench.result import Result
 
 GB = 1_000_000_000
 NEW = 100_000
-PROGRAM = Path(runner_module.__file__).parent
+PACKAGE = Path(autoresearch.__file__).parent
 FOLLOW = """
 import sys, os, time, json, resource
-sys.path.insert(0, sys.argv[1])
-import runner
+sys.path.append(sys.argv[1])
+from runner import chronicle, listener, spec
 place, warm = sys.argv[2], sys.argv[3]
 def follower(run_dir):
-    spec = json.loads(open(os.path.join(place, "spec.json")).read())
+    given = json.loads(open(os.path.join(place, "spec.json")).read())
     os.makedirs(run_dir, exist_ok=True)
-    made = runner.Runner(run_dir, spec, os.open(os.path.join(run_dir, "lock"), os.O_CREAT | os.O_RDWR))
-    made.scanner = runner.Scanner(runner.Pattern(s["kind"], s["pattern"], s["hold_s"]) for s in spec["signals"])
+    made = listener.Listener(run_dir, spec.Spec(given), chronicle.Chronicle(run_dir, ""))
+    made.learn()
     return made
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -59,7 +61,7 @@ def run(repeats: int = 5) -> list[Result]:
     """Speed in MB/s, memory in MB, latency in milliseconds."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        signals = [{"kind": s.kind.value, "pattern": s.pattern, "hold_s": s.hold_s} for s in Verl().signals()]
+        signals = [asdict(signal) for signal in Verl().signals()]
         (place / "spec.json").write_text(json.dumps({"run": "bench", "command": "true", "signals": signals}))
         piece = logs.block()
         expression = "|".join(translated(s.pattern) for s in Verl().signals())
@@ -117,7 +119,7 @@ def _follow(place: Path, run_dir: Path) -> dict[str, float]:
 
 def _follower(place: Path, polls: int) -> subprocess.Popen[str]:
     """A process that scans the log of each run directory it is told, then `polls` times what is new."""
-    argv = [sys.executable, "-S", "-E", "-s", "-c", FOLLOW, str(PROGRAM), str(place), str(polls)]
+    argv = [sys.executable, "-S", "-E", "-s", "-c", FOLLOW, str(PACKAGE), str(place), str(polls)]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

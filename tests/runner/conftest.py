@@ -28,6 +28,7 @@ STEP = {
     "pattern": r"(?:^|(?<=[\s\]]))step:(?P<step>\d+) - (?=.*actor/)"
     r"(?:.*?actor/kl_loss:(?:np\.\w+\()?(?P<kl>[-+.\w]+))?",
     "hold_s": 0.0,
+    "needles": ["step:"],
 }
 
 

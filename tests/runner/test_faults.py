@@ -41,7 +41,7 @@ def test_a_fault_of_the_runner_is_recorded_and_the_tree_ended(yard: Any) -> None
 
 
 def test_even_a_fault_while_ending_the_tree_is_recorded(yard: Any) -> None:
-    _, record = yard.ended("exit 3", patch="processes.Tree._strays = lambda self, table: 1 / 0")
+    _, record = yard.ended("exit 3", patch="processes.Tree.alive = lambda self: 1 / 0")
     assert (record["ending"], record["cause"], record["returncode"]) == ("crashed", "runner_error", 3)
 
 
@@ -84,9 +84,9 @@ def test_a_limit_on_file_size_ends_the_trainer_only(yard: Any) -> None:
 @pytest.mark.parametrize("kind", ["lines", "binary", "no-newline", "cr", "nul"])
 def test_a_hundred_megabytes_of_anything(yard: Any, nasty: Path, kind: str) -> None:
     program = f"{sys.executable} -S {nasty}/noisy.py {kind} 100"
-    bar = {"kind": "progress", "pattern": r"\d+%\|", "hold_s": 60.0}
-    signals = [bar, {"kind": "error", "pattern": "Traceback", "hold_s": 0.0}]
-    step = {"kind": "step", "pattern": r"^step:(?P<step>\d+) - actor/kl_loss:(?P<kl>[\d.]+)", "hold_s": 0.0}
+    bar = {"kind": "progress", "pattern": r"\d+%\|", "hold_s": 60.0, "needles": ["%|"]}
+    signals = [bar, {"kind": "error", "pattern": "Traceback", "hold_s": 0.0, "needles": ["Traceback"]}]
+    step = {"kind": "step", "pattern": r"^step:(?P<step>\d+) - actor/kl_loss:(?P<kl>[\d.]+)", "needles": ["step:"]}
     live, record = yard.ended(program, signals=[*signals, step])
     assert (record["ending"], record["first_step"], record["kl"]) == ("finished", 7, 0.25)
     assert record["log_bytes"] >= 99_000_000

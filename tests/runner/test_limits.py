@@ -145,7 +145,7 @@ def test_a_kl_of_nan_is_a_nan(yard: Any) -> None:
 
 
 def test_without_inotify_the_log_is_polled(yard: Any) -> None:
-    patch = "wakeups.Wakeups._watch = lambda self, run_dir: -1"
+    patch = "wakeups.Wakeups._watch = lambda self, path, events: False"
     live = yard.start("sleep 0.3; " + STEP + "; sleep 20", patch=patch)
     live.event("first_step")
     live.ask_to_stop(how="now", reason="seen")

@@ -88,7 +88,7 @@ def test_a_scan_finds_what_the_regexes_find() -> None:
             kind = "step"  # of the other kinds not every match is told
             scanner = Scanner([Pattern(kind, signal.pattern, 0.0, signal.needles)])
             found, at = [], 0
-            for cut in sorted(dice.sample(range(30), 2)) + [30]:
+            for cut in [*sorted(dice.sample(range(30), 2)), 30]:
                 chunk = b"".join(line + end for line, end in zip(lines[:cut], ends, strict=False))[at:]
                 found += [match[0] for _, match, _ in scanner.scan(chunk, at)]
                 at += len(chunk)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from autoresearch.launchers.tmux import TmuxLauncher
+from autoresearch.launchers.tmux_session import release_server
+from autoresearch.runner.basics import RUN_ID
+from autoresearch.runner.mirror import RELEASE
 
 
 def in_tmux(yard: Any, tmux: Any, command: str, **changes: Any) -> Any:
@@ -35,6 +41,32 @@ def test_killing_the_session_stops_the_run(yard: Any, tmux: Any) -> None:
     assert (record["ending"], record["cause"]) == ("stopped", "session_killed")
     assert record["reason"] == "the tmux session was killed"
     assert live.marked() == []
+
+
+@pytest.mark.parametrize("others", [[], ["mine"], ["ajet_other"]])
+def test_killing_the_last_session_lets_our_server_go(
+    yard: Any, tmux: Any, tmp_path: Path, until: Any, others: list[str]
+) -> None:
+    """The launcher keeps a server for its runs; with the last of them killed by hand, it is not kept any more."""
+    live = yard.make("sleep 30")
+    yard.live.append(live)
+    info = TmuxLauncher(tmux.socket).start("ajet_test", yard.argv(live), cwd=tmp_path, environment={RUN_ID: live.run})
+    for name in others:
+        tmux("new-session", "-d", "-s", name, "sleep 30")
+    live.event("started")
+    tmux("kill-session", "-t", "=ajet_test")
+    assert live.record()["ending"] == "stopped"
+    if not others:
+        until(lambda: not os.path.exists(f"/proc/{info.server_pid}"))
+    else:
+        until(lambda: not os.path.exists(f"/proc/{info.pane_pid}"))
+        assert tmux("list-sessions", "-F", "#{session_name}").split() == others
+        kept = tmux("show-options", "-s", "exit-empty") == "exit-empty off"
+        assert kept == (others == ["ajet_other"])
+
+
+def test_the_server_is_released_in_the_launchers_words() -> None:
+    assert list(RELEASE) == release_server()
 
 
 @pytest.mark.parametrize("how", ["kill-server", "SIGKILL"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -134,36 +135,53 @@ def test_gpu_leases(yard: Any, living: Any) -> None:
     assert yard.ended("true", leases=[lease])[1]["ending"] == "finished"
 
 
-@pytest.mark.parametrize(
-    ("used", "after", "returned"), [("1 << 30", "1 << 30", True), ("1 << 30", "9 << 30", False)]
-)
-def test_gpu_memory(yard: Any, used: str, after: str, returned: bool) -> None:
-    """The question to NVML is replaced; how it is asked and compared is not."""
-    patch = (
-        "import os\n"
-        "def used(uuids):\n"
-        "    if os.path.exists(over): return " + after + "\n"
-        "    return (5 << 30) if os.path.exists(on) else " + used + "\n"
-        "gpus.gpu_bytes_used = used; gpus.RETURN_S = 0.6; "
-        f"on, over = {str(yard.root / 'on')!r}, {str(yard.root / 'over')!r}"
-    )
-    _, record = yard.ended("touch on; sleep 0.9; touch over", gpus=["GPU-1"], patch=patch)
+NVIDIA_SMI = """#!/bin/sh
+{before}
+used=1024
+[ ! -e {root}/on ] || used=5120
+[ ! -e {root}/over ] || used={after}
+echo "GPU-2, 77"
+echo "GPU-1, $used"
+"""
+
+
+def fake_gpus(yard: Any, after: int = 1024, before: str = "") -> dict[str, str]:
+    """An nvidia-smi first on PATH; GPU-1 is used while the file `on` is there."""
+    (yard.root / "bin").mkdir()
+    program = yard.root / "bin" / "nvidia-smi"
+    program.write_text(NVIDIA_SMI.format(root=yard.root, after=after, before=before))
+    program.chmod(0o755)
+    return {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(("after", "returned"), [(1024, True), (9216, False)])
+def test_gpu_memory(yard: Any, after: int, returned: bool) -> None:
+    command, patch = "touch on; sleep 0.9; touch over", "gpus.RETURN_S = 0.6"
+    _, record = yard.ended(command, gpus=["GPU-1"], patch=patch, env=fake_gpus(yard, after))
     assert record["gpu_memory_bytes"] == 4 << 30
     assert record["gpu_memory_returned"] is returned
 
 
-def test_without_a_driver_gpu_memory_is_unknown(yard: Any) -> None:
-    _, record = yard.ended("true", gpus=["GPU-no-such-device"])
-    assert (record["gpu_memory_bytes"], record["gpu_memory_returned"]) == (None, None)
+@pytest.mark.parametrize("uuid", ["GPU-none", "GPU-1"])
+def test_gpu_memory_that_nobody_tells_is_unknown(yard: Any, uuid: str) -> None:
+    env = fake_gpus(yard) if uuid == "GPU-none" else {"PATH": "/nowhere"}
+    live = yard.make("true", gpus=["GPU-1", uuid])
+    (live.dir / "environment").write_text(f"PATH={os.environ['PATH']}")
+    record = yard.launch(live, env=env).record()
+    assert (record["ending"], record["gpu_memory_bytes"], record["gpu_memory_returned"]) == ("finished", None, None)
 
 
 def test_a_driver_that_hangs_holds_neither_the_run_nor_its_lock(yard: Any) -> None:
-    patch = "import time; gpus.ASK_S = 0.2; gpus.gpu_bytes_used = lambda uuids: time.sleep(60)"
-    live = yard.start("sleep 30", gpus=["GPU-1"], patch=patch)
+    env = fake_gpus(yard, before=f"echo $$ >> {yard.root}/asked; exec sleep 60")
+    live = yard.start("sleep 30", gpus=["GPU-1"], patch="gpus.ASK_S = 0.2", env=env)
     live.event("started")
     time.sleep(0.3)  # the next question hangs as well
     live.process.kill()
     live.process.wait()
     with open(live.dir / "lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert len(live.marked()) >= 1
+    asked = [int(pid) for pid in (yard.root / "asked").read_text().split()]
+    assert asked
+    for pid in asked:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
