@@ -76,6 +76,8 @@ def _launch(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> Launched
         write_atomically(rundir.environment, _environment_bytes(plan), mode=0o600, durable=False)
         failpoint("launch.ready")
     _await_report(rundir, spec)
+    if rundir.exit_record.exists():  # stopped meanwhile: nobody comes to read it, and it may hold secrets
+        rundir.environment.unlink(missing_ok=True)
     return Launched(spec, attach)
 
 

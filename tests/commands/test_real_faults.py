@@ -199,7 +199,7 @@ def test_a_file_system_that_gives_up(bench: Any, tmp_path: Path) -> None:
             (place / "new").touch()
         go(bench)
         bench.until(lambda: not bench.carriers())
-        subprocess.run(["umount", place], check=True)
+        bench.until(lambda: subprocess.run(["umount", place], capture_output=True).returncode == 0)
         subprocess.run(["fsck.ext4", "-p", image], check=False, capture_output=True)
         subprocess.run(mount, check=True)
         bench.ask("adopt")
@@ -366,16 +366,13 @@ def _collect_traced(bench: Any, payload: dict[str, Any], inject: str, places: li
     return done.returncode
 
 
-@pytest.mark.parametrize("point", ["early", "late"])
-def test_limits_fire_while_the_command_is_stopped(bench: Any, point: str) -> None:
+@pytest.mark.parametrize("event", ["started", "first_step"])
+def test_limits_fire_while_the_command_is_stopped(bench: Any, event: str) -> None:
     blueprint = bench.script(TICKING.format(go="/nowhere"))
     process = bench.spawn("run", blueprint, "--max-time", "3s", "--grace", "1s")
     bench.until(lambda: bench.ask("status")["count"])
     run = bench.ask("status")["runs"][0]["run"]
-    if point == "late":
-        bench.until(lambda: bench.ask("status", run).get("step"))
-    else:
-        bench.until(lambda: bench.ask("status", run)["state"] == "running")
+    bench.until(lambda: event in [e["event"] for e in bench.ask("events", run)["events"]])
     payload = bench.ask("status", run)
     os.kill(process.pid, signal.SIGSTOP)
     try:
@@ -383,10 +380,43 @@ def test_limits_fire_while_the_command_is_stopped(bench: Any, point: str) -> Non
         record = json.loads((Path(payload["run_dir"]) / "exit.json").read_text())
         assert record["ending"] == "max_time" and record["duration_s"] < 60
         assert bench.ask("wait", run, "--exit-code", check=1)["ending"] == "max_time"
+    except BaseException:
+        process.kill()
+        raise
     finally:
         os.kill(process.pid, signal.SIGCONT)
-    assert process.wait(timeout=60) == 12
+        code = process.wait(timeout=60)
+    assert code == 12
     bench.settled(payload, "max_time")
+
+
+def test_a_launch_that_hangs_can_be_stopped(bench: Any) -> None:
+    """git does not come back; somebody stops the run; then git does. No trainer, no secrets, one set of records."""
+    tools, gate = bench.root / "tools", bench.root / "gate"
+    tools.mkdir()
+    wait = f'case "$*" in *commit-tree*) touch {gate}.reached; while [ ! -e {gate} ]; do sleep 0.02; done;; esac'
+    (tools / "git").write_text(f'#!/bin/sh\n{wait}\nexec {shutil.which("git")} "$@"\n')
+    (tools / "git").chmod(0o755)
+    process = bench.spawn("run", bench.blueprint("long"), "--grace", "1s", PATH=f"{tools}:{bench.env['PATH']}")
+    try:
+        bench.until(gate.with_name("gate.reached").exists)
+        run = bench.ask("status")["runs"][0]["run"]
+        bench.until(lambda: bench.ask("status", run)["state"] != "ended")
+        os.kill(process.pid, signal.SIGSTOP)
+        payload = bench.ask("stop", run, "--reason", "it hangs")
+        assert payload["ending"] in ("stopped", "launch_failed")
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        gate.touch()
+        os.kill(process.pid, signal.SIGCONT)
+        code = process.wait(timeout=60)
+    assert code in (6, 10)
+    bench.settled(payload, payload["ending"])
+    assert not (Path(payload["run_dir"]) / "environment").exists()
+    log = Path(payload["run_dir"]) / "run.log"
+    assert not log.exists() or b"hello from the trainer" not in log.read_bytes()
 
 
 def test_two_commands_in_a_race_ten_times(bench: Any) -> None:
