@@ -9,6 +9,7 @@ Only the command that was asked for is imported: `status` and `wait` are typed h
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -144,9 +145,11 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
         return _fail(argv, UsageError(str(wording()), fix=" ".join(["autoresearch", *_known(argv), "--help"])))
     if type(error).__name__ == "Abort":
         return 130
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and (error.filename is not None or error.errno == errno.ENOSPC):
         from autoresearch.errors import EnvironmentUnusable
 
-        return _fail(argv, EnvironmentUnusable(f"{error.filename}: {error.strerror}", code="os_error"))
+        code = "disk_full" if error.errno == errno.ENOSPC else "os_error"
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _fail(argv, EnvironmentUnusable(f"{where}{error.strerror}", code=code))
     saved = save_traceback(error)
     return _fail(argv, AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))

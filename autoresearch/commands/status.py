@@ -61,12 +61,14 @@ def _all(parts: Parts, *, as_json: bool) -> int:
                 "run": entry.run,
                 "state": found.state.value,
                 "ending": ending,
+                "trouble": found.trouble or None,
                 "session": entry.session,
                 "result_dir": entry.result_dir,
                 "run_dir": entry.run_dir,
             }
         )
-        lines.append(f"{entry.run}  {found.state.value}{' ' + ending if ending else ''}  {entry.result_dir}")
+        word = f"{found.state.value} {ending or ''}".rstrip()
+        lines.append(f"{entry.run}  {word}  {found.trouble or entry.result_dir}")
     shown = living[: output.MAX_LINES]
     recent = (
         []

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from autoresearch.core.blueprint_command import command_in
 from autoresearch.core.blueprint_items import Item, Role, items
+from autoresearch.core.blueprint_note_entries import misplaced_keys
 from autoresearch.core.blueprint_notes import Notes, read_notes
 from autoresearch.core.blueprint_paths import path_in
 from autoresearch.core.blueprint_placeholders import unreplaced
@@ -108,6 +109,7 @@ class _Reading:
         self.sections: dict[str, Section] = {}
         for section in document.sections:
             self.sections.setdefault(section.key, section)
+        self.all = document.sections
         self.prose = [s for s in document.sections if s.key in (NOTES, OTHER)]
         self.items = {key: items(s) for key, s in self.sections.items() if key in SECTIONS}
         self.found: dict[str, Value] = {}
@@ -117,7 +119,7 @@ class _Reading:
     def read(self) -> None:
         notes = [s for s in self.prose if s.key == NOTES]
         self.notes, remarks = read_notes(notes, _prose(self.prose), self.name)
-        self.findings += remarks
+        self.findings += remarks + misplaced_keys(self.all, self.name)
         self._purpose()
         for key in _PATHS:
             self._path(key)

@@ -12,20 +12,11 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.blueprint_text import Line, Section, warning
+from autoresearch.core.blueprint_note_keys import ITEM, LISTS, TEXTS, declared_key, key_of
+from autoresearch.core.blueprint_text import NOTES, Line, Section, warning
 from autoresearch.core.finding import Finding
 
-TEXTS = ("trainer", "metric", "direction", "slug", "first_step", "keep_children")
-LISTS = ("prepare", "cleanup", "env", "requires_env", "include", "source")
-_ALIASES = {
-    "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
-    "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
-    "framework": "trainer", "includes": "include",
-}  # fmt: skip
-_ITEM = re.compile(
-    r"^(?P<indent>\s*)(?:[-*+•]\s+)?(?:\*\*|`)?(?P<key>[A-Za-z][A-Za-z_ -]{1,20}?)(?:\*\*|`)?\s?"
-    r"(?:：|:(?:\*\*)?(?=\s|$))\s*(?P<rest>.*)$"
-)
+_TOLD = (*TEXTS, "prepare", "cleanup", "env", "requires_env")  # other keys are words of prose too
 
 
 def note_values(sections: Sequence[Section], name: str, findings: list[Finding]) -> dict[str, list[tuple[int, str]]]:
@@ -34,6 +25,18 @@ def note_values(sections: Sequence[Section], name: str, findings: list[Finding])
     for entry in [e for s in sections for e in _entries(s, name, findings)]:
         values.setdefault(entry.key, []).extend(_values(entry))
     return values
+
+
+def misplaced_keys(sections: Sequence[Section], name: str) -> list[Finding]:
+    """A warning for each key of the notes that stands in a section which does not take it."""
+    found: list[Finding] = []
+    for section in sections:
+        for line in section.body:
+            key = "" if line.block or section.key == NOTES else declared_key(line.text)
+            if key in _TOLD and (section.key, key) != ("exp_max_time", "first_step"):  # there it is a label
+                message = f"`{key}:` is a key of the notes; in {section.title[:60]!r} it is not read"
+                found.append(warning(name, line.no, "misplaced_note", message, "move it to `## Notes`"))
+    return found
 
 
 @dataclass(slots=True)
@@ -71,8 +74,8 @@ def _prose_line(
         return current
     if not line.text.strip():
         return current
-    if match := _ITEM.match(line.text):
-        key = _key(match["key"])
+    if match := ITEM.match(line.text):
+        key = key_of(match["key"])
         if key:
             found.append(_Entry(key, line.no, (match["rest"] or "").strip()))
             return found[-1], line.indent
@@ -100,7 +103,7 @@ def _yaml_entries(block: Sequence[Line], name: str, findings: list[Finding]) -> 
             if current is not None:
                 current.more.append(Line(line.no, line.text, len(line.text) - len(line.text.lstrip())))
             continue
-        current = _Entry(_key(match["key"]), line.no, (match["rest"] or "").strip())
+        current = _Entry(key_of(match["key"]), line.no, (match["rest"] or "").strip())
         if current.key:
             found.append(current)
         else:
@@ -112,12 +115,6 @@ def _yaml_entries(block: Sequence[Line], name: str, findings: list[Finding]) -> 
         message = f"{key!r} is not a key that the notes know; it is ignored"
         findings.append(warning(name, no, "unknown_note", message, f"known: {', '.join((*TEXTS, *LISTS))}"))
     return found
-
-
-def _key(word: str) -> str:
-    key = re.sub(r"[ -]+", "_", word.strip().lower())
-    key = _ALIASES.get(key, key)
-    return key if key in TEXTS or key in LISTS else ""
 
 
 def _suspect(word: str, line: int, name: str, findings: list[Finding]) -> None:

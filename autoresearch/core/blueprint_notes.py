@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.blueprint_note_entries import LISTS, TEXTS, note_values, scalar
+from autoresearch.core.blueprint_note_entries import note_values, scalar
+from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
 from autoresearch.core.blueprint_text import Section, error
 from autoresearch.core.finding import Finding
 from autoresearch.core.trainer import Source, SourceFormat

@@ -17,6 +17,13 @@ _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_/.:~-])"
     r"((?:~|\.{1,2})?/(?!/)[A-Za-z0-9_.+@%=,:/~${}-]*[A-Za-z0-9_/}]|[\w.-]+(?:/[\w.-]+)*\.ya?ml)"
 )
+_BARE = re.compile(r"[\"'*]{0,2}(?:~[\w.-]*|\.{1,2})?/(?!/)")
+_SENTENCE = re.compile(  # words and signs of a sentence behind a path; a name with spaces has none of them
+    r"[,;:!?，。；：！？.](?:\s|$)|\s[-–—]{1,2}\s|\s/|[(（](?!\d+[)）])|\s(?:是|为|在|用于|存放|其中)"
+    r"|\s(?:is|are|was|were|will|has|have|holds?|contains?|lies|which|that|where|with|on|in|at|for|from|and|or"
+    r"|the|an?|as|to|by|of|its?|this|see|not|but|if|then)(?=\s|$)",
+    re.IGNORECASE,
+)
 
 
 def looks_like_path(text: str) -> bool:
@@ -90,6 +97,21 @@ def _cleaned(raw: str, no: int) -> Value | None:
     return Value(text, (no,), tuple(remarks), bool(remarks)) if text else None
 
 
+def _bare(text: str, no: int) -> Value | None:
+    """The path that a line begins with: all of the line, unless a sentence follows; None for other lines."""
+    value = _cleaned(text, no) if _BARE.match(text) else None
+    if value is None or not re.search(r"\s", value.text):
+        return value
+    if text[0] in "\"'*" or not _SENTENCE.search(value.text):
+        return value
+    path = value.text.split()[0].rstrip(".,:;，。；：")
+    return Value(path, (no,), (*value.remarks, _cut(path, no)), True)
+
+
+def _cut(path: str, no: int) -> tuple[int, str, str]:
+    return no, "path_cut", f"words follow, so the path ends at the space: {path}"
+
+
 def _said_in(text: str, no: int) -> Value | None:
     """The path that a line of prose names."""
     if not text:
@@ -101,6 +123,8 @@ def _said_in(text: str, no: int) -> Value | None:
         found = _cleaned(rest, no)
         if found and not re.search(r"\s", found.text):
             return Value(found.text, found.lines, found.remarks, True)
+    if bare := _bare(text, no):
+        return bare
     said = without_examples(text)
     for span in CODE_SPAN.finditer(said):
         if looks_like_path(span[2].strip()):
@@ -108,5 +132,7 @@ def _said_in(text: str, no: int) -> Value | None:
     if looks_like_path(said) and not re.search(r"\s", said):
         return Value(said.rstrip("。；，;"), (no,))
     if token := _TOKEN.search(said):
-        return Value(token[1].rstrip(".,:"), (no,), (), True)
+        path = token[1].rstrip(".,:")
+        cut = re.match(r" [^\s/:]+/", said[token.end() :])  # `in /data/my code/x`
+        return Value(path, (no,), (_cut(path, no),) if cut else (), True)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoresearch.core.blueprint import RESULT_ROOT
-from autoresearch.core.blueprint_note_entries import LISTS, TEXTS
+from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
 from autoresearch.core.durations import spoken
 from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from autoresearch.core.blueprint_note_keys import declared_key
 from autoresearch.core.finding import Finding, Severity, errors
 from autoresearch.errors import BlueprintError
 
@@ -137,9 +138,9 @@ def split(text: str, name: str) -> Document:
     lines = _fenced(_without_comments(_unwrapped(text.split("\n"))), name, findings)
     hashed = any(not n.block and _HEADING.match(n.text) and _tag(n.text, hashed=True) for n in lines)
     title, sections = "", list[Section]()
-    for line in lines:
+    for n, line in enumerate(lines):
         current = sections[-1] if sections else None
-        opened = None if line.block else _opens(line, current, hashed, name, findings)
+        opened = None if line.block else _opens(line, current, hashed, name, findings) or _bare_notes(lines, n, current)
         if opened is not None:
             sections.append(opened)
         elif current is not None:
@@ -248,6 +249,18 @@ def _opens(
     return None
 
 
+def _bare_notes(lines: Sequence[Line], at: int, current: Section | None) -> Section | None:
+    """`Other notes:` on a line of its own, with a key of the notes below it."""
+    title = _plain(lines[at].text).rstrip("*_ ")
+    titled = _NOTES_TITLE.match(title) if title.endswith((":", "：")) and lines[at].indent < 4 else None
+    if titled is None or titled["rest"].rstrip(":：").strip("*_ ()（）").lower() not in ("", "optional", "可选"):
+        return None
+    below = next((n for n in lines[at + 1 :] if n.text.strip()), None)
+    if below is None or below.block or not declared_key(below.text):
+        return None
+    return Section(NOTES, lines[at].no, title, "", current.level if current else 2)
+
+
 def _ends(level: int, current: Section) -> bool:
     """Whether an unknown heading ends the section; in a command `# ...` is a shell comment."""
     if current.key == "exp_launch_command" and level < current.level <= 6:
@@ -269,7 +282,8 @@ def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:
     bold = (match["bold"] + match["bold2"]).strip("`")
     number, bracket = match["number"], match["inside"]
     marked = bool(bracket and (bold or number))
-    loose = not hashed and (marked or (colon or rest[:1] in "(（") if bracket else colon)
+    begins = bool(bracket and not match["bullet"] and "`" not in match["bold"])  # `[exp_max_time] 1 hour in all`
+    loose = not hashed and (marked or begins or (colon or rest[:1] in "(（") if bracket else colon)
     if not (heading or marked or loose):
         return None
     key = re.sub(r"[ _-]+", "_", (bracket or match["bare"]).lower())

@@ -21,6 +21,7 @@ MAX_TRACEBACK = 80  # lines of a traceback that are kept
 _MAX_SEEN = 2000  # characters of a line that are looked at
 
 _HEAD = "Traceback (most recent call last):"
+_BAR = re.compile(r".{0,1000}?\[\d\d+:[\d:]*[<,][^\[\]]{0,300}\]")  # tqdm's, to which the next line is glued
 _CHAIN = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
@@ -55,7 +56,7 @@ def classify(lines: Iterable[str]) -> Failure | None:
     """
     search = _Search()
     for raw in lines:
-        search.look(plain(raw[:_MAX_SEEN]).lstrip())
+        search.look(_stripped(raw[:_MAX_SEEN]).lstrip())
     return search.best[min(search.best)] if search.best else None
 
 
@@ -85,6 +86,14 @@ class _Search:
         self.best.setdefault(rank, failure)
 
 
+def _stripped(line: str) -> str:
+    """One line without colours and prefixes; of a bar with a traceback behind it only the traceback."""
+    text = plain(line)
+    bar = _BAR.match(text) if text.endswith(_HEAD) else None
+    behind = plain(text[bar.end() :]).strip() if bar else ""
+    return behind if behind == _HEAD else text
+
+
 _FINAL = re.compile(r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Died\w*)\b.{0,200}")
 
 
@@ -93,7 +102,7 @@ def traceback(lines: Sequence[str]) -> str:
 
     At most MAX_TRACEBACK lines: of a longer one the beginning and the end are kept.
     """
-    stripped = [plain(line[: 4 * _MAX_SEEN]) for line in lines]
+    stripped = [_stripped(line[: 4 * _MAX_SEEN]) for line in lines]
     heads = [i for i, line in enumerate(stripped) if line.strip() == _HEAD]
     heads = [i for i in heads if not any(_IGNORED in line for line in stripped[max(0, i - 1) : i])] or heads
     if not heads:

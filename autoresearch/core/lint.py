@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from autoresearch.core.blueprint import Blueprint
 from autoresearch.core.blueprint_command import looks_like_command
+from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.shell_words import SHELLS, Simple, simple_commands
 
@@ -35,7 +36,7 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
             hint = "write `- note:` in front of what is meant for readers"
             findings.append(_finding(Severity.WARNING, "not_a_command", message, hint, blueprint.name, notes))
         findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in _DEADLY]
-    return findings + list(_relative(blueprint))
+    return [*findings, *_limits(blueprint), *_relative(blueprint)]
 
 
 def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
@@ -164,6 +165,15 @@ def _out_of_sight(commands: list[Simple], where: str) -> Iterator[Finding]:
             message = f"{' '.join(argv[:2])} starts the trainer where this run cannot see how it ends"
             hint = "start it in the foreground"
             yield _finding(Severity.WARNING, "detached", message, hint, where, command.line)
+
+
+def _limits(blueprint: Blueprint) -> Iterator[Finding]:
+    """A first-step limit that can never end the run; two that the section itself gives, its parser compares."""
+    if blueprint.first_step_given and not blueprint.max_time_given and blueprint.first_step_s > blueprint.max_time_s:
+        both = f"{spoken(blueprint.first_step_s)}, longer than {spoken(blueprint.max_time_s)} in all, the default"
+        message, hint = f"the first step may take {both}", "give the time in all too"
+        line = blueprint.lines.get("exp_max_time", 0)
+        yield _finding(Severity.WARNING, "limits_crossed", message, hint, blueprint.name, line)
 
 
 def _relative(blueprint: Blueprint) -> Iterator[Finding]:

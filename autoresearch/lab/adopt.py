@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from autoresearch.core.ending import Ending
 from autoresearch.core.run import RunState
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.outcome import Outcome, load
 from autoresearch.lab.parts import Parts
 from autoresearch.records import events, exit_record
@@ -26,17 +28,22 @@ class Adopted:
     entry: Entry
     state: RunState
     outcome: Outcome | None
+    trouble: str = ""  # why it could not be recorded now
 
 
 def adopt_all(parts: Parts) -> Iterator[Adopted]:
-    """Every run that has no finished records yet."""
+    """Every run that has no finished records yet; one that cannot be recorded now keeps no other from it."""
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():  # never begun, or its directory was removed: there is nothing to record
             if parts.clock() - entry.created > STARTING_S:
                 parts.index.discard_live(entry.run)
             continue
-        yield Adopted(entry, *adopt(rundir, parts))
+        try:
+            found = Adopted(entry, *adopt(rundir, parts))
+        except (AutoresearchError, OSError) as error:  # a full disk, a foreign ledger: the next look tries again
+            found = Adopted(entry, rundir.state(), None, str(error))
+        yield found
 
 
 def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
@@ -72,6 +79,8 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
         killed = sweep(spec.run, grace_s=min(spec.limits.grace_s, SWEEP_S))
         rundir.environment.unlink(missing_ok=True)  # the Runner never came to read it: it may hold secrets
         failpoint("adopt.swept")
+        if exit_record.recover(rundir, spec.run):
+            return
         now = clock()
         if identity is None:
             ending = Ending.LAUNCH_FAILED
@@ -82,7 +91,6 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
             reason = f"{who} died without an exit record; {killed} processes of the run were ended"
         last = _last_sign(rundir, spec.created)
         seen = _first_step(rundir)
-        events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
         exit_record.write(
             rundir,
             ExitRecord(
@@ -98,6 +106,9 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
                 first_step=seen.get("step") if seen else None,
             ),
         )
+        # After the record, so that whoever this wakes finds it; if it cannot be told, the record still stands.
+        with contextlib.suppress(EnvironmentUnusable):
+            events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
 
 
 def _last_sign(rundir: RunDir, created: float) -> float:

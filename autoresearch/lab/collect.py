@@ -7,7 +7,9 @@ them is mended by running it again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from autoresearch.core.ending import Ending, lone_verdict
 from autoresearch.core.failure import Failure
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.run import RunSpec
-from autoresearch.errors import ConflictError
+from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.measure import Measurement, failure_of, measure
 from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
@@ -56,12 +58,13 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord) -> Outcome:
     outcome = _outcome(spec, end, measurement, failure, place / "results.md")
     failpoint("collect.measured")
     text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
-    _write_results(outcome.results, text, rundir)
+    outcome = replace(outcome, results=_write_results(outcome.results, text, rundir))
     failpoint("collect.results_written")
     fresh = Ledger(Path(spec.ledger)).append_once(_row(outcome, measurement, rundir))
     failpoint("collect.row_written")
     if fresh:
-        _tell_journal(place, outcome)
+        with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the story
+            _tell_journal(place, outcome)
     finish_flag.write(place, _flag(outcome, rundir))
     failpoint("collect.flag_written")
     write_json(rundir.collected, collected(outcome))
@@ -80,13 +83,16 @@ def _place(spec: RunSpec, rundir: RunDir) -> Path:
     return result_dir
 
 
-def _write_results(path: Path, text: str, rundir: RunDir) -> None:
-    data = text.encode()
+def _write_results(path: Path, text: str, rundir: RunDir) -> Path:
+    """Write results.md; where it is now: beside the log, where the result directory is full or read-only."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, data)
-    except OSError:  # a result directory that vanished or became read-only must not lose the results
-        write_atomically(rundir.path / path.name, data)
+        write_atomically(path, text.encode())
+        return path
+    except OSError:
+        other = rundir.path / path.name
+        write_atomically(other, text.replace(str(path), str(other)).encode())
+        return other
 
 
 def _outcome(

@@ -94,6 +94,8 @@ def _settle(result_dir: str, parts: Parts) -> None:
 def _running(plan: Plan, parts: Parts) -> Launched | None:
     for entry in parts.index.find_live_by_blueprint(plan.spec.blueprint, plan.spec.blueprint_sha):
         rundir = RunDir(Path(entry.run_dir))
+        if not rundir.spec.exists():
+            continue  # its launch ended before it had one, or its directory was removed
         if adopt(rundir, parts)[0] in (RunState.RUNNING, RunState.STOPPING, RunState.STARTING):
             info = sessions.session_info(rundir)
             return Launched(sessions.spec_of(rundir), info.attach if info else "", already=True)

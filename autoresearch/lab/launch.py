@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import time
@@ -105,8 +106,14 @@ def _claim(plan: Plan, parts: Parts) -> RunSpec:
         index = plan.spec.index if plan.spec.fix_of else _next_index(plan.spec, directory)
         spec = replace(plan.spec, experiment=experiment, run_dir=str(directory / experiment), index=index)
         parts.index.add(_entry(spec))  # first: from here on `adopt` finds whatever a kill leaves
-        (directory / experiment).mkdir()
-        spec_file.write(RunDir(directory / experiment), spec, {})
+        try:
+            (directory / experiment).mkdir()
+            spec_file.write(RunDir(directory / experiment), spec, {})
+        except (EnvironmentUnusable, OSError):  # no run without a spec: a full disk is left as it was found
+            with contextlib.suppress(OSError):
+                (directory / experiment).rmdir()
+            parts.index.discard_live(spec.run)
+            raise
     return spec
 
 

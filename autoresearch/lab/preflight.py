@@ -18,6 +18,7 @@ from autoresearch.core.finding import Finding, Severity, errors
 from autoresearch.core.lint import lint_blueprint, lint_recipe, lint_script, named_scripts
 from autoresearch.errors import BlueprintError, NotFoundError
 from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.records.secrets import mask_environment
 
 _SCRIPT_BYTES = 1 << 18  # a longer launch script is data; only its beginning is read
 _RECIPE_BYTES = 16 << 20
@@ -55,7 +56,7 @@ def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
     blueprint = parse_blueprint(data, path.name)
     base = base_of(path)
     codebase = _under(base, blueprint.codebase_dir, environ)
-    findings = [*blueprint.findings, *lint_blueprint(blueprint), *_required(blueprint, environ)]
+    findings = [*blueprint.findings, *lint_blueprint(blueprint), *_required(blueprint, environ), *_secrets(blueprint)]
     if _kind(codebase) != "directory":
         what = "is not a directory" if _kind(codebase) else "is not there"
         findings.append(_missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}"))
@@ -231,6 +232,23 @@ def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]
             line,
         )
         for name in unset
+    ]
+
+
+def _secrets(blueprint: Blueprint) -> list[Finding]:
+    """Variables that look secret: the blueprint is committed to the branch, values and all."""
+    env = blueprint.notes.env
+    return [
+        Finding(
+            Severity.WARNING,
+            "secret_in_blueprint",
+            f"{name} looks like a secret, and the blueprint is committed to the branch of its run",
+            f"write `- requires_env: {name}` instead, and export it before the run",
+            blueprint.name,
+            blueprint.lines.get("notes", 0),
+        )
+        for name, shown in mask_environment(env).items()
+        if shown != env[name]
     ]
 
 

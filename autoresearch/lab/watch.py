@@ -46,11 +46,13 @@ class Watcher:
         self._runners: dict[int, RunDir] = {}  # pidfd -> run
         self._unborn: set[Path] = set()  # runs whose Runner has not reported yet
         self._dead: list[RunDir] = []
-        self._seen = {r.path: self._look(r) for r in self.rundirs}
+        self._paths = {r.path: (str(r.events), str(r.exit_record)) for r in self.rundirs}
+        self._inotify: Inotify | None = None
         try:
-            self._inotify: Inotify | None = Inotify()
-        except OSError:
-            self._inotify = None
+            self._inotify = Inotify()
+        except OSError:  # an account has 128 of them by default, and each Runner takes one
+            pass
+        self._seen = {r.path: self._look(r) for r in self.rundirs}
         if self._inotify:
             self._poll.register(self._inotify.fd, select.POLLIN)
         for rundir in self.rundirs:
@@ -90,13 +92,15 @@ class Watcher:
         self._poll.register(fd, select.POLLIN)
         return True
 
-    @staticmethod
-    def _look(rundir: RunDir) -> tuple[int, bool]:
+    def _look(self, rundir: RunDir) -> tuple[int, bool]:
+        """What tells whether something happened: one or two system calls, as it is done for 200 runs at once."""
+        events, exit_record = self._paths[rundir.path]
         try:
-            size = rundir.events.stat().st_size
+            size = os.stat(events).st_size  # noqa: PTH116 - pathlib costs five times the call
         except OSError:
             size = 0
-        return size, rundir.exit_record.exists()
+        # Without inotify we look every second; then its event and its Runner's death tell of the exit record.
+        return size, self._inotify is not None and os.path.exists(exit_record)  # noqa: PTH110
 
     def wait(self, timeout: float) -> list[RunDir]:
         """Sleep until a run changes or `timeout` seconds are over; returns the runs that changed."""

@@ -55,6 +55,20 @@ def read(rundir: RunDir) -> ExitRecord | None:
     return ExitRecord(**known)
 
 
+def recover(rundir: RunDir, run: str) -> bool:
+    """Give the Runner's finished record its name; whether there was one. The caller holds the Runner's lock.
+
+    The Runner fills the reserved `exit.rec` and then renames it. A kill in between, or a disk that has become
+    read-only, keeps only the rename from being done: the record is whole, or no JSON at all.
+    """
+    reserved = rundir.path / "exit.rec"
+    data = read_json(reserved)
+    if data is None or data.get("run") != run or "ending" not in data:
+        return False
+    reserved.replace(rundir.exit_record)
+    return True
+
+
 def write(rundir: RunDir, record: ExitRecord) -> None:
     """Write a record for a Runner that can't; the caller holds the Runner's lock."""
     data = {name: getattr(record, name) for name in ExitRecord.__dataclass_fields__}

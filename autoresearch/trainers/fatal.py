@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from autoresearch.core.signal import SignalKind, SignalPattern
 
-# What may stand before the first word of a line: nothing, a Ray prefix `) `, a colour `m` or `m `, spaces.
+# What may stand before the first word of a line: nothing, a Ray prefix `) `, a colour `m` or `m `, a bar `]`.
+_WORDS = "Traceback (most recent call last):"
 _TRACEBACK = r"Traceback \(most recent call last\):"
-_AT_START = rf"(?:(?<=^{_TRACEBACK})|(?<=[\r\n]{_TRACEBACK})|(?<=[)m] {_TRACEBACK})|(?<=\dm{_TRACEBACK}))"
-
-TRACEBACK = SignalPattern(
-    SignalKind.ERROR, rf"{_TRACEBACK}{_AT_START}", needles=("Traceback (most recent call last):",)
+_AT_START = (
+    rf"(?:(?<=^{_TRACEBACK})|(?<=[\r\n]{_TRACEBACK})|(?<=[)m] {_TRACEBACK})|(?<=\dm{_TRACEBACK})"
+    rf"|(?<=\]{_TRACEBACK})|(?<=(?:it|/s)\] {_TRACEBACK}))"
 )
+
+TRACEBACK = SignalPattern(SignalKind.ERROR, rf"{_TRACEBACK}{_AT_START}", needles=(_WORDS,))
 """The start of a traceback at the start of a line; quoted ones, in a sampled answer, stand elsewhere."""
 
 OUT_OF_MEMORY = SignalPattern(

@@ -15,19 +15,33 @@ The patterns follow three rules, so that a log of gigabytes costs little and an 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from autoresearch.core.metric_keys import KL_KEYS
+from autoresearch.core.metric_keys import KL_KEYS, TRAINING_PREFIXES, is_validation
 from autoresearch.core.signal import SignalKind, SignalPattern
 from autoresearch.core.values import NUMBER, number
 
 _WORDS = 2000  # a pair is two words, "-" and "key:value"
 _CHARS = 16384
 
-# After a Ray prefix, a colour or a tqdm bar, but not in global_step:
-_HERE = r"(?:(?<=^step:)|(?<=[\s\]m]step:))"
-_VALUE = r"(?:np\.\w{1,12}\()?"
-_TRAINING_PAIR = r"(?:actor|critic|train)/[^\s:]{1,200}:[-+.\dint]"
-_VALIDATION_PAIR = r"(?:val[-/]|task_pass_rate@|TGC@)[^\s:]{1,300}:[-+.\dint]"
+# What may stand right before it: nothing, white space, a bar's or a prefix's bracket, each with a colour behind
+# it or not. It may not be global_step, and re looks back at fixed widths only: one for each length of a colour.
+_COLOUR = r"\x1b\[[0-9;]"
+_COLOURS = ("", *(rf"{reset}{_COLOUR}{{{n}}}m" for n in range(13) for reset in ("", r"\x1b\[0m")))
+_HERE = "(?:" + "|".join(rf"(?<=^{colour}step:)|(?<=[ \t\r\n\])]{colour}step:)" for colour in _COLOURS) + ")"
+_WRAPPER = r"(?:np\.\w{1,12}\()?"
+_END = rf"(?!(?:{_COLOUR}{{0,12}}m){{0,4}}[a-z0-9_.:])"  # what is glued to a number begins otherwise
+_VALUE = rf"{_WRAPPER}{NUMBER}{_END}"
+_TRAINING_PAIR = rf"- (?:actor|critic|train)/[^\s:]{{1,200}}:{_VALUE}"
+_VALIDATION_PAIR = rf"- (?:val[-/]|task_pass_rate@|TGC@)[^\s:]{{1,300}}:{_VALUE}"
+
+
+def _unquoted(reach: int) -> str:
+    """Refuses a line whose next quotation mark closes one: a sampled answer or a config dump quotes a line.
+
+    Apostrophes are none. It looks ahead, as what stands behind is lost when colours and prefixes are taken off.
+    """
+    return rf"(?!(?:[^'\"`\r\n]{{1,{reach}}}+|\b'\b){{0,16}}+(?<=[^\s(\[{{=:,])['\"`](?!\w))"
 
 
 def _word_that(pattern: str) -> str:
@@ -48,19 +62,20 @@ def _kl() -> str:
     """An optional part that finds the KL: the first of the names that the line holds, with its value."""
     names = [key for key in KL_KEYS if key.startswith("actor/")]
     found = "|".join(_somewhere(name[name.index("kl") :] + ":") + _word_that(name + ":") + name + ":" for name in names)
-    return rf"(?:(?:{found}){_VALUE}(?P<kl>{NUMBER}))?"
+    return rf"(?:(?:{found}){_WRAPPER}(?P<kl>{NUMBER}))?"
 
 
 STEP = SignalPattern(
     SignalKind.STEP,
-    rf"step:{_HERE}(?P<step>[1-9]\d{{0,9}}) -(?={_word_that(_TRAINING_PAIR)}){_kl()}",
+    rf"step:{_HERE}(?P<step>[1-9]\d{{0,9}})(?= - )(?={_word_that(_TRAINING_PAIR)}){_unquoted(_CHARS)} -{_kl()}",
     needles=("step:",),
 )
 """A training step: from 1 on (`step:0` only validates) and with at least one metric of the policy."""
 
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
-    rf"step:{_HERE}(?P<step>\d{{1,10}}) -(?:(?= val[-/])|(?=[^@]{{0,8192}}@))(?={_word_that(_VALIDATION_PAIR)})",
+    rf"step:{_HERE}(?P<step>\d{{1,10}})(?= - (?:val[-/]|[^@]{{0,8192}}@))"
+    rf"(?={_word_that(_VALIDATION_PAIR)}){_unquoted(_CHARS)}",
     needles=("@", " - val"),
 )
 """A line with validation results, alone or at the end of a training line.
@@ -81,30 +96,42 @@ Other keys may be NaN in a healthy run. It is anchored on the shape of the pair,
 `step:`: the word is in hardly any piece of a log, so that looking for it costs next to nothing.
 """
 
-_LINE = re.compile(r"(?P<before>.{0,400}?)(?<![^\s\]])step:(?P<step>\d{1,10}) - (?P<body>\S.*)")
-_QUOTED = re.compile(r"""["'{}<>|`]""")
+_HEADS = 8  # of a line that holds thousands, only the last are read
+_HEAD = re.compile(r"(?<![\w./\"'`-])step:(?P<step>\d{1,10})(?= - )", re.ASCII)
+_UNQUOTED = re.compile(_unquoted(_CHARS // 8), re.ASCII)
+_GLUED = re.compile(rf"(?P<key>[^\s:]{{1,300}}):{_WRAPPER}(?P<value>{NUMBER}){_END}", re.ASCII)
 
 
 def parse(line: str) -> tuple[int, dict[str, float]] | None:
     """Step and metrics of a stripped line; None if it is no such line.
 
-    A line that only quotes one (a sampled answer, a config dump) is refused: what stands before `step:` may
-    be a logger's prefix or the tail of a tqdm bar, but hold no quotes or braces. Pairs without a number are
-    left out; NaN and infinities are kept.
+    It reads whatever the patterns above accept: before `step:` may stand a logger's prefix or the bar to which
+    the line is glued, and other output may be glued to its end. Of several on one line, the last that has
+    metrics of the policy or a validation counts. Pairs without a number are left out; NaN and infinities are kept.
     """
-    found = _LINE.match(line)
-    if found is None or not _is_prefix(found["before"]):
-        return None
+    heads = [head for head in [*_HEAD.finditer(line)][-_HEADS:] if _UNQUOTED.match(line, head.end())]
+    ends = [*(head.start() for head in heads), len(line)][1:]
+    own = [(int(head["step"]), _metrics(line[head.end() : end])) for head, end in zip(heads, ends, strict=False)]
+    read = [found for found in own if _tells(*found)]
+    if not read:  # one that quotes another step before its first metric
+        read = [(int(head["step"]), _metrics(line[head.end() :])) for head in heads]
+        read = [found for found in read if _tells(*found)] or [found for found in own if found[1]]
+    return read[-1] if read else None
+
+
+def _tells(step: int, metrics: Mapping[str, float]) -> bool:
+    return any((step > 0 and key.startswith(TRAINING_PREFIXES)) or is_validation(key) for key in metrics)
+
+
+def _metrics(body: str) -> dict[str, float]:
     metrics: dict[str, float] = {}
-    for pair in found["body"].split(" - "):
+    pairs = body.split(" - ")[1:]
+    for n, pair in enumerate(pairs):
         key, _, text = pair.rpartition(":")
         value = number(text)
+        if value is None or (n == len(pairs) - 1 and ":" in key):
+            glued = _GLUED.match(pair)
+            key, value = (glued["key"], number(glued["value"])) if glued else (key, value)
         if key and value is not None:
             metrics[key.strip()] = value
-    return (int(found["step"]), metrics) if metrics else None
-
-
-def _is_prefix(before: str) -> bool:
-    if before.endswith("]") and "%|" in before:  # a bar to which the line is glued
-        return True
-    return _QUOTED.search(before) is None
+    return metrics

@@ -9,6 +9,7 @@ import argparse
 import importlib
 import os
 import platform
+import signal
 import sys
 import time
 from pathlib import Path
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5, help="pairs of each comparison (default 5)")
     parser.add_argument("--write", type=Path, help="write the table as markdown")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is ended and removed
     began, load = time.monotonic(), os.getloadavg()[0]
     results: list[Result] = []
     for name in given.names or names:

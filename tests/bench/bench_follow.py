@@ -3,7 +3,8 @@
 One gigabyte of verl's and TRL's output with all of verl's patterns; `LC_ALL=C grep -acE` gets the alternation of
 the same patterns as extended regular expressions (see `ere.py`). Then 100 KB more at the end of a file of
 5 GB, against the same at 1 MB. The 5 GB are a hole, but for the last megabyte: what lies before the offset
-is never read again, whatever it holds.
+is never read again, whatever it holds. As in a run, what was seen may rest for a moment (that a bar moves is
+news once a second); grep never rests.
 """
 
 from __future__ import annotations

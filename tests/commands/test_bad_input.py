@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -383,6 +384,57 @@ def test_waiting_returns_early_for_each_kind_of_news(bench: Any) -> None:
             assert (answer["state"], answer["event"]) == ("running", event)
             seq = answer["seq"]
     bench.settled(payload, "finished")
+
+
+# ------------------------------------------------------------------ records that were left half-way
+
+
+def uncollected(bench: Any, **values: str) -> dict[str, Any]:
+    """A run that is over, but whose records nobody has written."""
+    blueprint = bench.blueprint("ok", **values)
+    payload = bench.ask("run", blueprint, "--detach", AUTORESEARCH_FAILPOINT="collect.measured:kill")
+    bench.until(lambda: (Path(payload["run_dir"]) / "exit.json").exists() and not bench.carriers())
+    return dict(payload)
+
+
+def test_one_run_that_cannot_be_recorded_keeps_no_other_from_it(bench: Any) -> None:
+    stuck = uncollected(bench, name="a.md", title="A", result_dir=str(bench.root / "a"))
+    payload = uncollected(bench, name="b.md", title="B", result_dir=str(bench.root / "b"))
+    Path(stuck["ledger"]).write_text("somebody\telse's\ttable\n")
+    asked = bench.ask("adopt", check=6)
+    assert [(r["run"], bool(r["trouble"])) for r in asked["runs"]] == [(stuck["run"], True), (payload["run"], False)]
+    assert (asked["recorded"], asked["living"], asked["exit_code"]) == (1, 0, 6)
+    assert [r["run"] for r in bench.ask("status")["runs"] if r["trouble"]] == [stuck["run"]]
+    bench.settled(payload, "finished")
+    Path(stuck["ledger"]).unlink()
+    assert bench.ask("adopt")["recorded"] == 1
+    bench.settled(stuck, "finished")
+
+
+def test_an_exit_record_that_only_lacks_its_name_is_taken(bench: Any) -> None:
+    payload = uncollected(bench)
+    run_dir = Path(payload["run_dir"])
+    (run_dir / "exit.json").rename(run_dir / "exit.rec")
+    assert [r["ending"] for r in bench.ask("adopt")["runs"]] == ["finished"]
+    assert bench.settled(payload, "finished")["returncode"] == 0
+
+
+@pytest.mark.parametrize("record", [b"", b" " * 4096, b'{"run": "somebody", "ending": "finished"}', b'{"run": "'])
+def test_an_exit_record_that_was_not_finished_is_none(bench: Any, record: bytes) -> None:
+    payload = uncollected(bench)
+    run_dir = Path(payload["run_dir"])
+    (run_dir / "exit.json").unlink()
+    (run_dir / "exit.rec").write_bytes(record)
+    assert [r["ending"] for r in bench.ask("adopt")["runs"]] == ["lost"]
+    bench.settled(payload, "lost")
+
+
+def test_a_run_directory_that_was_removed(bench: Any) -> None:
+    payload = uncollected(bench)
+    shutil.rmtree(payload["run_dir"])
+    refused(bench, 4, "status", payload["run"], says="is gone")
+    again = bench.ask("run", bench.blueprint("ok"))
+    assert again["ending"] == "finished" and again["run"] != payload["run"]
 
 
 # ----------------------------------------------------------------------- project commands

@@ -194,6 +194,7 @@ def test_keys_in_an_indented_block_are_no_headings() -> None:
 @pytest.mark.parametrize(
     "one_line",
     [
+        "[exp_codebase_dir] /data/code",
         "## [exp_codebase_dir] /data/code",
         "2. [exp_codebase_dir]: /data/code",
         "2. [exp_codebase_dir] Main code path (absolute path): /data/code",
@@ -210,6 +211,15 @@ def test_values_in_the_heading(one_line: str) -> None:
     )
     b = parse(f"{one_line}\n{command}\n")
     assert (b.codebase_dir, b.launch_command) == ("/data/code", "python x.py")
+
+
+def test_a_blueprint_of_bare_lines() -> None:
+    b = parse(
+        "[exp_purpose] Does it run?\n[exp_max_time] 1 minute in all, 30 seconds to the first step\n"
+        "[exp_launch_command] python -m x --conf [a]\n- hint: see [exp_purpose] above\n"
+    )
+    assert (b.purpose, b.launch_command) == ("Does it run?", "python -m x --conf [a]")
+    assert (b.max_time_s, b.first_step_s) == (60.0, 30.0)
 
 
 @pytest.mark.parametrize(
@@ -250,6 +260,45 @@ def test_values_in_the_heading(one_line: str) -> None:
 )
 def test_paths(body: str, path: str) -> None:
     assert parse(f"## [exp_codebase_dir]\n{body}\n\n{COMMAND}").codebase_dir == path
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ("./out dir/結果", "./out dir/結果"),
+        ("/tmp/my results/one", "/tmp/my results/one"),
+        ("- /tmp/my results/first run", "/tmp/my results/first run"),
+        ("/data/my project\n\nAll code lies there.", "/data/my project"),
+        ("../a b/结果 目录/copy (1)", "../a b/结果 目录/copy (1)"),
+        ("~/my code", "~/my code"),
+        ("~bob/my code", "~bob/my code"),
+        ("\"/data/my code\"", "/data/my code"),
+    ],
+)
+def test_a_bare_path_with_spaces_is_whole(body: str, path: str) -> None:
+    b = parse(f"## [exp_codebase_dir]\n{body}\n\n{COMMAND}")
+    assert b.codebase_dir == path
+    assert not codes(b) & {"path_cut", "trailing_remark"}
+    assert path in parse(f"## [exp_codebase_dir] {body}\n\n{COMMAND}").codebase_dir or body.startswith("-")
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ("/data/x is the checkout", "/data/x"),
+        ("/tmp/my results/one is where it goes.", "/tmp/my"),
+        ("/data/x, branch main", "/data/x"),
+        ("/data/x and /data/y", "/data/x"),
+        ("/data/结果 是代码目录", "/data/结果"),
+        ("./code — the checkout", "./code"),
+        ("The code lies in /data/my code/x", "/data/my"),
+    ],
+)
+def test_a_path_is_never_cut_in_silence(body: str, path: str) -> None:
+    b = parse(f"## [exp_codebase_dir]\n- hint: x\n\n{body}\n\n{COMMAND}")
+    assert b.codebase_dir == path
+    assert [f.line for f in b.findings if f.code == "path_cut"] == [4]
+    assert "path_cut" not in codes(parse(f"## [exp_codebase_dir]\nIt is in {path}, on main.\n\n{COMMAND}"))
 
 
 @pytest.mark.parametrize(

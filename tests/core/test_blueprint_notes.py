@@ -199,3 +199,41 @@ def test_what_cannot_be_understood(body: str, message: str) -> None:
 
 def test_sources_are_plain_data() -> None:
     assert notes("- source: a.jsonl").source == (Source(SourceFormat.JSONL, "a.jsonl", -100),)
+
+
+@pytest.mark.parametrize(
+    "line", ["Other notes:", "Notes:", "**Other Notes:**", "其他说明：", "8. 其他说明：", "Notes (optional):"]
+)
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_a_bare_line_above_declared_keys_opens_the_notes(line: str, blank: str) -> None:
+    found, findings = read(f"- metric: a/b\n- trainer: verl\n{blank}- hint: x\n", f"\n{line}\n{blank}")
+    assert (found.metric, found.trainer) == ("a/b", "verl")
+    assert findings == []
+
+
+@pytest.mark.parametrize(
+    "line", ["Notes:\n- see the wiki", "Notes: x\n- metric: a", "- notes:\n  - metric: a", "Noted:\n- metric: a"]
+)
+def test_a_bare_line_above_prose_opens_nothing(line: str) -> None:
+    assert read("", f"\n{line}")[0].metric == ""
+
+
+@pytest.mark.parametrize("key", ["trainer", "metric", "direction", "prepare", "cleanup", "env", "requires_env"])
+@pytest.mark.parametrize("heading", ["## [exp_result_dir]\n- path: /x", "## Settings"])
+def test_a_key_in_a_section_that_does_not_take_it_is_told(heading: str, key: str) -> None:
+    found, findings = read(f"- {key}: x", heading)
+    assert found.trainer == ""
+    line = 5 + heading.count("\n")
+    assert [f.line for f in findings if f.code == "misplaced_note"] == [line]
+
+
+@pytest.mark.parametrize(
+    "line", ["- metrics: x", "- the metric: x", "    trainer: x", "```\ntrainer: x\n```", "- metric x", "trainer:8080"]
+)
+def test_what_is_no_misplaced_key(line: str) -> None:
+    assert "misplaced_note" not in {f.code for f in read(line, "## [exp_result_dir]\n- path: /x")[1]}
+
+
+def test_the_first_step_belongs_to_the_times_too() -> None:
+    _, findings = read("- first_step: 20 minutes\n- time: 1 hour", "## [exp_max_time]")
+    assert findings == []

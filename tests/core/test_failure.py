@@ -223,3 +223,20 @@ def test_a_torn_traceback() -> None:
     assert traceback([HEAD]) == HEAD
     assert traceback(["x", HEAD, FRAME]).splitlines() == [HEAD, FRAME]
     assert traceback([]) == ""
+
+
+BAR = " 30%|███       | 3/10 [00:03<00:07,  1.03s/it]"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [BAR, f"{BAR} ", f"{BAR}(T pid=7) ", f"{BAR}\x1b[36m(Worker[rank=0] pid=7)\x1b[0m ", "3it [00:03, 1.2s/it]"],
+)
+def test_a_traceback_glued_to_a_bar(before: str) -> None:
+    lines = [f"{before}{HEAD}", FRAME, "    go()", "ValueError: bad", "bye"]
+    assert traceback(lines) == "\n".join([HEAD, FRAME, "    go()", "ValueError: bad"])
+    caught = [*chain("ImportError: flash_attn is not there"), "going on", *lines]
+    found = classify(caught)
+    assert found is not None
+    assert found.line == "ValueError: bad"
+    assert traceback([f"Sample: [0:1, 'x'] {HEAD}", *lines[1:3]]) == ""

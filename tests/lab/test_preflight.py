@@ -271,3 +271,12 @@ def test_the_shipped_blueprints_hold_no_fault_of_their_own(path: Path) -> None:
         assert r.codebase == path.parents[1]
         assert r.recipe_data["task"] == "sort"
         assert str(r.result_dir).endswith("/auto_agent/exp_results/quickstart")
+
+
+def test_a_secret_in_the_blueprint_is_told(project: Path) -> None:
+    text = "## Notes\n- env: WANDB_API_KEY=abc\n- env: NUM_TOKENS=512\n- env: HF_TOKEN=\n"
+    text += "- env: X=hf_abcdefghijklmnopqrstuv\n"
+    found = [f for f in checked(project, text).findings if f.code == "secret_in_blueprint"]
+    assert [f.message.split(" ")[0] for f in found] == ["WANDB_API_KEY", "X"]
+    assert all("requires_env" in f.hint and f.severity == "warning" and f.line == 1 for f in found)
+    assert not any("abc" in f.message for f in found)

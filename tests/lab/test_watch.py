@@ -27,6 +27,11 @@ def emit(rundir: RunDir, event: str) -> None:
         file.write(json.dumps({"t": 1.0, "s": 2.0, "event": event}).encode() + b"\n")
 
 
+def record_exit(rundir: RunDir) -> None:
+    write_json(rundir.exit_record, {"ending": "finished"})
+    emit(rundir, "recorded")  # as the Runner does, and `lab.adopt` for a dead one
+
+
 @pytest.fixture(params=["inotify", "poll"])
 def sight(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "poll":
@@ -58,7 +63,7 @@ def test_what_happened_between_construction_and_waiting_is_not_lost(tmp_path: Pa
 def test_the_exit_record_wakes(tmp_path: Path, sight: str) -> None:
     run = run_dir(tmp_path / "a")
     with Watcher([run]) as watcher:
-        threading.Timer(0.05, write_json, (run.exit_record, {"ending": "finished"})).start()
+        threading.Timer(0.05, record_exit, (run,)).start()
         assert watcher.wait(20) == [run]
 
 

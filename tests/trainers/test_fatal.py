@@ -23,7 +23,15 @@ def test_a_traceback_begins(before: bytes) -> None:
     assert hits(fatal.TRACEBACK, before + HEAD + b"\n") == 1
 
 
-@pytest.mark.parametrize("before", [b"it printed ", b"'", b'say "', b"# ", b">>> "])
+BAR = "\r 30%|███       | 3/10 [00:03<00:07,  1.03s/it]".encode()
+
+
+@pytest.mark.parametrize("between", [b"", b" ", b"(TaskRunner pid=5) ", b"\x1b[36m(A pid=5)\x1b[0m "])
+def test_a_traceback_glued_to_a_bar(between: bytes) -> None:
+    assert hits(fatal.TRACEBACK, BAR + between + HEAD + b"\n") == 1
+
+
+@pytest.mark.parametrize("before", [b"it printed ", b"['", b"[response] ", b"'", b'say "', b"# ", b">>> "])
 def test_a_quoted_traceback(before: bytes) -> None:
     assert hits(fatal.TRACEBACK, before + HEAD + b"\n") == 0
 

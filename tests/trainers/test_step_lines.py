@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
+import re
 
 import pytest
 
+from autoresearch.core.lines import logical_lines, plain
 from autoresearch.core.signal import SignalKind
 from autoresearch.trainers import step_line
 from autoresearch.trainers.verl import read_step_line
@@ -72,3 +75,95 @@ def test_no_step_line(line: str) -> None:
 def test_kind(line: str, kind: SignalKind | None) -> None:
     reading = read_step_line(line)
     assert (reading.kind if reading else None) == kind
+
+
+BAR = "Training Progress:   6%|██        | 2/30 [00:01<00:02,  1.03s/it]"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        f"{BAR}(TaskRunner pid=7) ",
+        f"{BAR} ",
+        f"{BAR}\x1b[36m(TaskRunner pid=7)\x1b[0m ",
+        f"{BAR}(TaskRunner pid=7) (Worker[rank=0] pid=8, ip=10.0.0.9) ",
+        "2026-01-02 03:04:05.678 | INFO     | verl.trainer:fit:12 - ",
+        "WARNING: 'lr' is deprecated ",
+    ],
+)
+def test_what_a_line_is_glued_to(before: str) -> None:
+    line = plain(f"{before}step:3 - actor/kl_loss:0.1 - critic/rewards/mean:0.5")
+    assert step_line.parse(line) == (3, {"actor/kl_loss": 0.1, "critic/rewards/mean": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (
+            "step:3 - actor/lr:1 - actor/kl_loss:0.1Training Progress:  10%|█ | 3/30 [00:01<00:02]",
+            {"actor/kl_loss": 0.1},
+        ),
+        ("step:2 - timing_s/gen:1 step:3 - actor/lr:1 - actor/kl_loss:0.1", {"actor/kl_loss": 0.1}),
+        (
+            "step:3 - val-core/a:b/acc:0.5 - actor/kl_loss:np.float64(0.1)(TaskRunner pid=7) x: 5",
+            {"actor/kl_loss": 0.1},
+        ),
+        ("step:3 - actor/lr:1 - actor/kl_loss:0.1 {'a': 1}", {"actor/kl_loss": 0.1}),
+    ],
+)
+def test_what_is_glued_to_a_line(line: str, wanted: dict[str, float]) -> None:
+    step, metrics = step_line.parse(line) or (0, {})
+    assert (step, metrics["actor/lr" if "lr" in line else "val-core/a:b/acc"] > 0) == (3, True)
+    assert metrics.items() >= wanted.items()
+    assert len(metrics) == 2
+
+
+PATTERNS = [re.compile(s.pattern.encode("latin-1"), re.MULTILINE) for s in (step_line.STEP, step_line.VALIDATION)]
+BEFORE = (
+    "", " ", "  ", "\t", "\x1b[0m", "\x1b[1;36m", "\x1b[m", "\x1b[36m(TaskRunner pid=7)\x1b[0m ", "(pid=7) ", f"{BAR}",
+    "(Worker[rank=0] pid=17, ip=10.0.0.9) ", " 50%|█████     | 5/10 [00:05<00:05]", "\r", "\n", "[prompt]", "x", "`",
+    "2026-01-02 03:04:05,678 - INFO - ", "[2026-01-02 03:04:05] ", "INFO:root:", "\x1b[32mINFO \x1b[0m | m:f:1 - ",
+    "global_", "solve", "Sample: ['", "don't ", "{'a': 1} ", "it's ", '"', "step:1 - ", "0: ", "é", ")", "]",
+    "training/",
+)  # fmt: skip
+PAIRS = (
+    "actor/kl_loss:0.1", "actor/pg_loss:np.float64(-0.5)", "val-core/openai/gsm8k/acc/mean@1:0.25",
+    "task_pass_rate@1:1",
+    "actor/lr:none", "actor/lr:info", "actor/lr:nan", "train/loss:1e-06", "foo actor/lr:1", "timing_s/gen:1", "text",
+    "val/test_score/x:.5", "critic/x:1abc", "actor/a b:1", "val-core/a:b@1:2", "actor/kl_loss:0.1\x1b[0mtail",
+)  # fmt: skip
+AFTER = (
+    "", "", "", "\x1b[0m", "']", "',", '"}', " and don't", BAR, " [repeated 2x across cluster]", "(pid=7) x",
+    " {'a': 1}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_the_runner_sees_is_read(seed: int) -> None:
+    """Whatever the byte patterns accept, the parser reads: else a run has a step in one place and not in another."""
+    rng = random.Random(seed)
+    seen = 0
+    for _ in range(5000):
+        pairs = " - ".join(rng.choices(PAIRS, k=rng.randint(1, 4)))
+        before = "".join(rng.choices(BEFORE, k=rng.randint(0, 4)))
+        text = f"{before}step:{rng.choice((0, 3, 20))} - {pairs}{rng.choice(AFTER)}"
+        for raw in re.split(rb"[\r\n]", text.encode()):
+            if any(pattern.search(raw) for pattern in PATTERNS):
+                seen += 1
+                assert [read_step_line(line) for line in logical_lines(raw)] != [None], raw
+    assert seen > 500
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Sample: ['solve step:3 - x']",
+        "Sample: ['solve step:3 - actor/kl_loss:0.1']",
+        "Sample: ['it doesn\\'t say step:3 - actor/kl_loss:0.1 - but what?', 'no']",
+        '{"text": "INFO step:3 - actor/kl_loss:0.1 - val-core/a/acc@1:0.5"}',
+        "`echo step:3 - actor/kl_loss:0.1` prints one",
+    ],
+)
+def test_what_is_quoted_is_no_step(line: str) -> None:
+    assert read_step_line(line) is None
+    assert not any(pattern.search(line.encode()) for pattern in PATTERNS)
