@@ -42,13 +42,14 @@ def wait_for(question: Callable[[], Any], timeout: float = 20.0) -> Any:
     raise AssertionError("it did not happen in time")
 
 
-def processes_with(token: str, where: str) -> list[int]:
-    """Living processes with these bytes in their /proc file `where` (cmdline or environ)."""
+def processes_with(tokens: list[str], *where: str) -> list[int]:
+    """Processes with one of these texts in one of their /proc files `where` (cmdline, environ)."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid():
             with contextlib.suppress(OSError):
-                if token.encode() in Path(f"/proc/{entry}/{where}").read_bytes():
+                told = b"".join(Path(f"/proc/{entry}/{name}").read_bytes() for name in where)
+                if any(token.encode() in told for token in tokens):
                     found.append(int(entry))
     return found
 
@@ -93,7 +94,7 @@ class Live:
 
     def marked(self) -> list[int]:
         """Living processes that carry this run's id."""
-        return [pid for pid in processes_with(f"{RUN_ID}={self.run}\0", "environ") if not zombie(pid)]
+        return [pid for pid in processes_with([f"{RUN_ID}={self.run}\0"], "environ") if not zombie(pid)]
 
     def ask_to_stop(self, **request: str) -> None:
         """Put a stop request there, as the CLI does."""
@@ -168,10 +169,9 @@ class Yard:
                 live.process.kill()
             if live.process:
                 live.process.wait()
-        for run in self.runs:
-            for pid in processes_with(run, "environ") + processes_with(run, "cmdline"):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        for pid in processes_with(self.runs, "environ", "cmdline"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def living() -> Callable[[str], list[int]]:
     """Living processes with a word in their arguments, for test files."""
 
     def find(token: str) -> list[int]:
-        return [pid for pid in processes_with(token, "cmdline") if not zombie(pid)]
+        return [pid for pid in processes_with([token], "cmdline") if not zombie(pid)]
 
     return find
 
@@ -243,6 +243,12 @@ def zombie(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     return True
+
+
+@pytest.fixture
+def dead() -> Callable[[int], bool]:
+    """Whether a process is a zombie or gone, for test files."""
+    return zombie
 
 
 @pytest.fixture

@@ -14,11 +14,13 @@ from autoresearch.launchers.tmux_session import release_server
 from autoresearch.runner.basics import RUN_ID
 from autoresearch.runner.mirror import RELEASE
 
+SOON = "loop.HANGUP_S = 0.15"  # what a hangup means is decided soon
 
-def in_tmux(yard: Any, tmux: Any, command: str, **changes: Any) -> Any:
+
+def in_tmux(yard: Any, tmux: Any, command: str, *, patch: str = "", **changes: Any) -> Any:
     live = yard.make(command, **changes)
     yard.live.append(live)
-    tmux.session("ajet_test", yard.argv(live))
+    tmux.session("ajet_test", yard.argv(live, patch))
     return live
 
 
@@ -45,7 +47,7 @@ def test_killing_the_session_stops_the_run(yard: Any, tmux: Any) -> None:
 
 @pytest.mark.parametrize("others", [[], ["mine"], ["ajet_other"]])
 def test_killing_the_last_session_lets_our_server_go(
-    yard: Any, tmux: Any, tmp_path: Path, until: Any, others: list[str]
+    yard: Any, tmux: Any, tmp_path: Path, until: Any, dead: Any, others: list[str]
 ) -> None:
     """The launcher keeps a server for its runs; with the last of them killed by hand, it is not kept any more."""
     live = yard.make("sleep 30")
@@ -57,9 +59,9 @@ def test_killing_the_last_session_lets_our_server_go(
     tmux("kill-session", "-t", "=ajet_test")
     assert live.record()["ending"] == "stopped"
     if not others:
-        until(lambda: not os.path.exists(f"/proc/{info.server_pid}"))
+        until(lambda: dead(info.server_pid))
     else:
-        until(lambda: not os.path.exists(f"/proc/{info.pane_pid}"))
+        until(lambda: dead(info.pane_pid))
         assert tmux("list-sessions", "-F", "#{session_name}").split() == others
         kept = tmux("show-options", "-s", "exit-empty") == "exit-empty off"
         assert kept == (others == ["ajet_other"])
@@ -71,35 +73,35 @@ def test_the_server_is_released_in_the_launchers_words() -> None:
 
 @pytest.mark.parametrize("how", ["kill-server", "SIGKILL"])
 def test_a_dead_server_leaves_the_run_headless(yard: Any, tmux: Any, how: str, until: Any) -> None:
-    live = in_tmux(yard, tmux, "until [ -e go ]; do sleep 0.05; done; echo 'step:1 - actor/x:1'; exit 5")
+    live = in_tmux(yard, tmux, "until [ -e go ]; do sleep 0.05; done; echo 'step:1 - actor/x:1'; exit 5", patch=SOON)
     live.event("started")
     if how == "SIGKILL":
         os.kill(tmux.pid(), signal.SIGKILL)
     else:
         tmux("kill-server")
     with pytest.raises(AssertionError):
-        until(lambda: "stopping" in live.names(), 0.9)
+        until(lambda: "stopping" in live.names(), 0.4)
     (yard.root / "go").touch()
     record = live.record()
     assert (record["ending"], record["returncode"], record["first_step"]) == ("crashed", 5, 1)
 
 
 def test_sighup_alone_means_nothing(yard: Any, tmux: Any, until: Any) -> None:
-    live = in_tmux(yard, tmux, "until [ -e go ]; do sleep 0.05; done")
+    live = in_tmux(yard, tmux, "until [ -e go ]; do sleep 0.05; done", patch=SOON)
     runner_pid = live.event("started")["runner"]
     os.kill(runner_pid, signal.SIGHUP)
     with pytest.raises(AssertionError):
-        until(lambda: "stopping" in live.names(), 0.9)
+        until(lambda: "stopping" in live.names(), 0.4)
     (yard.root / "go").touch()
     assert live.record()["ending"] == "finished"
 
 
 def test_sighup_without_a_terminal_means_nothing(yard: Any, until: Any) -> None:
-    live = yard.start("until [ -e go ]; do sleep 0.05; done", env={"TMUX": f"/tmp/x,{os.getpid()},0"})
+    live = yard.start("until [ -e go ]; do sleep 0.05; done", patch=SOON, env={"TMUX": f"/tmp/x,{os.getpid()},0"})
     live.event("started")
     live.process.send_signal(signal.SIGHUP)
     with pytest.raises(AssertionError):
-        until(lambda: "stopping" in live.names(), 0.8)
+        until(lambda: "stopping" in live.names(), 0.4)
     (yard.root / "go").touch()
     assert live.record()["ending"] == "finished"
 

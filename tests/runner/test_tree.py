@@ -36,7 +36,7 @@ def test_ten_kinds_of_children_are_ended(yard: Any, nasty: Path, living: Any, un
 
 
 def test_the_time_limit_ends_them_too(yard: Any, nasty: Path, living: Any) -> None:
-    live, token = start_tree(yard, nasty, limits={"max_s": 1.0})
+    live, token = start_tree(yard, nasty, limits={"max_s": 0.7})
     assert live.record()["ending"] == "max_time"
     assert living(token) == []
 
@@ -156,7 +156,7 @@ def fake_gpus(yard: Any, after: int = 1024, before: str = "") -> dict[str, str]:
 
 @pytest.mark.parametrize(("after", "returned"), [(1024, True), (9216, False)])
 def test_gpu_memory(yard: Any, after: int, returned: bool) -> None:
-    command, patch = "touch on; sleep 0.9; touch over", "gpus.RETURN_S = 0.6"
+    command, patch = "touch on; sleep 0.6; touch over", "gpus.RETURN_S = 0.2"
     _, record = yard.ended(command, gpus=["GPU-1"], patch=patch, env=fake_gpus(yard, after))
     assert record["gpu_memory_bytes"] == 4 << 30
     assert record["gpu_memory_returned"] is returned
