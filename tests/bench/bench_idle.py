@@ -138,7 +138,8 @@ def _runners(place: Path, model: RunDir) -> Iterator[list[RunDir]]:
         for number in range(RUNS):
             rundir = RunDir(place / f"run{number}")
             rundir.path.mkdir(parents=True)
-            own = {"run": f"{spec['run'][:40]}-{number}", "run_dir": str(rundir.path), "collector": [], "journal": ""}
+            own: dict[str, object] = {"run": f"{spec['run'][:40]}-{number}", "run_dir": str(rundir.path)}
+            own |= {"collector": [], "journal": "", "await_launch": False}
             rundir.spec.write_text(json.dumps({**spec, **own}))
             environment = {k: v for k, v in os.environ.items() if not k.startswith("AUTORESEARCH_RUN")}
             process = subprocess.Popen(
@@ -159,7 +160,7 @@ def _runners(place: Path, model: RunDir) -> Iterator[list[RunDir]]:
         finally:
             for rundir in runs:
                 ask_to_stop(rundir)
-            until(lambda: all(rundir.exit_record.exists() for rundir in runs))
+            until(lambda: all(rundir.exit_record.exists() for rundir in runs), 180)
 
 
 def _watcher(stack: ExitStack, names: Path, runs: list[RunDir]) -> int:
