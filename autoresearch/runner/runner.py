@@ -237,6 +237,7 @@ class Runner:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(out, 1)
             os.dup2(out, 2)
+            os.nice(10)  # a command that watches collects sooner, and may be starting the next run already
             os.execve(self.spec.collector[0], self.spec.collector, env)
         except OSError as error:
             self.chronicle.emit("warning", f"the collector could not be started: {error}")
