@@ -28,9 +28,9 @@ def needs(*tools: str, root: bool = False) -> None:
     """Skip, with the reason, where something is missing."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
-        pytest.skip(f"{missing[0]} is missing")
+        pytest.skip(f"{missing[0]} is missing: this fault is injected with that tool, which `make test-real` does not install")
     if root and os.geteuid() != 0:
-        pytest.skip("mounting needs root")
+        pytest.skip("mounting needs root: a full or read-only disk of its own cannot be made by a plain user")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def disk(bench: Any) -> Iterator[Disk]:
         place.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True)
         if done.returncode:
-            pytest.skip(f"tmpfs cannot be mounted here: {done.stderr.decode().strip()}")
+            pytest.skip(f"tmpfs cannot be mounted here, so no disk can be filled without harm: {done.stderr.decode().strip()}")
         mounted.append(place)
         return place
 
@@ -190,7 +190,7 @@ def test_a_file_system_that_gives_up(bench: Any, tmp_path: Path) -> None:
     place.mkdir()
     mount = ["mount", "-o", "loop", image, place]
     if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("no loop device here")
+        pytest.skip("no loop device here: a disk that turns read-only needs one, and a container may have none")
     try:
         payload = gated(bench)
         os.sync()
@@ -469,7 +469,7 @@ def test_two_blueprints_in_a_race_for_one_result_directory(bench: Any) -> None:
 @pytest.mark.parametrize("kind", ["lines", "no-newline"])
 def test_a_gigabyte_of_output(bench: Any, kind: str) -> None:
     if shutil.disk_usage(bench.root).free < 4 << 30:
-        pytest.skip("there is no room for a gigabyte")
+        pytest.skip("there is no room for a gigabyte: the flood would fill the disk of this machine")
     command = f"{sys.executable} -S {NOISY} {kind} 1000"
     payload = bench.json("run", bench.script("", command=command), check=None)
     log = Path(payload["log_path"])
