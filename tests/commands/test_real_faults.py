@@ -28,7 +28,7 @@ def needs(*tools: str, root: bool = False) -> None:
     """Skip, with the reason, where something is missing."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
-        pytest.skip(f"{missing[0]} is missing: this fault is injected with that tool, which `make test-real` does not install")
+        pytest.skip(f"{missing[0]} is missing, and this fault is injected with it")
     if root and os.geteuid() != 0:
         pytest.skip("mounting needs root: a full or read-only disk of its own cannot be made by a plain user")
 
@@ -43,7 +43,7 @@ def disk(bench: Any) -> Iterator[Disk]:
         place.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True)
         if done.returncode:
-            pytest.skip(f"tmpfs cannot be mounted here, so no disk can be filled without harm: {done.stderr.decode().strip()}")
+            pytest.skip(f"tmpfs cannot be mounted here, so no disk can be filled: {done.stderr.decode().strip()}")
         mounted.append(place)
         return place
 
