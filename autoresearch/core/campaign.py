@@ -73,7 +73,7 @@ class CampaignSpec:
     created: float
     timeout_s: float | None = None  # of each run; exceeding it is a failure
     replicates: int = 3  # of the baseline
-    retests: int = 2  # further runs of an idea that looks better
+    retests: int = 5  # further runs, at most, of an idea that looks better
     confirm: bool = True
     confirm_runs: int = 8  # at most, of both sides, at the end
     parallel: int = 1

@@ -14,7 +14,7 @@ from autoresearch.core.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.proposal import Attempt
 
-RETRIED = frozenset({"lost", "launch_failed"})  # endings that say nothing about the idea
+EXCUSED = frozenset({"runner_died", "launch_interrupted", "lease_busy"})  # failures that say nothing of the idea
 
 
 @dataclass(slots=True)
@@ -44,6 +44,7 @@ class Idea:
     simpler: bool = False  # declared, and shown by the diff
     runs: list[IdeaRun] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
+    smoke: set[str] = field(default_factory=set)  # runs that validated plumbing only
     confirmed: str = ""  # confirmed, demoted, undecided; "" as long as nobody asked
     marked: str = ""  # the demoted ancestor that a keep was built on
 
@@ -63,9 +64,9 @@ class Idea:
 
     @property
     def judged(self) -> list[LedgerRow]:
-        """The rows that say something about the idea: confirmation runs are a matter of their own."""
-        apart = {run.run for run in self.runs if run.why == "confirm"}
-        return [row for row in self.rows if row.run_id not in apart]
+        """The rows that say something about the idea: a confirmation, a smoke run, a lost run do not."""
+        apart = {run.run for run in self.runs if run.why == "confirm"} | self.smoke
+        return [row for row in self.rows if row.run_id not in apart and row.failure not in EXCUSED]
 
     @property
     def values(self) -> list[float]:
@@ -79,8 +80,8 @@ class Idea:
 
     @property
     def status(self) -> str:
-        """keep, discard or crash: what its last judged row says; "" before there is one."""
-        rows = self.judged
+        """keep, discard or crash: what its last judged row says, else its last row; "" before there is one."""
+        rows = self.judged or self.rows
         return rows[-1].status if rows else ""
 
     @property
@@ -232,6 +233,8 @@ def _settle_run(by_index: Mapping[int, Idea], line: Mapping[str, Any], *, gone: 
 def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:
     if verdict.get("do") in ("confirmed", "demoted", "undecided"):
         idea.confirmed = str(verdict["do"])
+    elif verdict.get("do") == "smoke":
+        idea.smoke.add(str(verdict.get("run", "")))
     elif verdict.get("do") == "marked":
         idea.marked = str(verdict.get("of", ""))
 

@@ -62,7 +62,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         info = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
         failpoint("launch.session_started")
-        spec = keep_code(plan, spec)
+        spec = spec if plan.member else keep_code(plan, spec)
         failpoint("launch.branch_made")
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         finish_flag.reserve(Path(spec.result_dir))
@@ -153,7 +153,7 @@ def _claim(plan: Plan, parts: Parts) -> RunSpec:
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory / ".claims"):
         experiment = free_name(directory, plan.spec.experiment)
-        index = plan.spec.index if plan.spec.fix_of else _next_index(plan.spec, directory)
+        index = plan.spec.index if plan.spec.fix_of or plan.member else _next_index(plan.spec, directory)
         spec = replace(plan.spec, experiment=experiment, run_dir=str(directory / experiment), index=index)
         parts.index.add(_entry(spec))  # first: from here on `adopt` finds whatever a kill leaves
         try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.recipe_edits import apply_overrides
 from autoresearch.errors import BlueprintError, NotFoundError
 
 
@@ -50,6 +52,23 @@ def dump(mapping: Mapping[str, object]) -> str:
     return str(yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True, default_flow_style=False))
 
 
+def edit(text: str, overrides: Mapping[str, object], *, name: str = "recipe", new_keys: bool = False) -> str:
+    """The text with these dotted keys changed and nothing else: comments, order and layout stay.
+
+    It is parsed again to be sure, and written anew where a value cannot be replaced where it stands.
+
+    Raises BlueprintError for a text that is no YAML mapping, and whatever `apply_overrides` says of the keys.
+    """
+    wanted = apply_overrides(parse_mapping(text.encode(), name), overrides, new_keys=new_keys)
+    if not overrides:
+        return text
+    edited = _in_place(text, overrides)
+    with contextlib.suppress(BlueprintError):
+        if edited is not None and parse_mapping(edited.encode(), name) == wanted:
+            return edited
+    return dump(wanted)
+
+
 def _broken(message: str) -> BlueprintError:
     return BlueprintError(message, code="bad_yaml", hint="compare the indentation and the quotes of that line")
 
@@ -84,3 +103,49 @@ def _loader() -> Any:
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     return Loader
+
+
+def _in_place(text: str, overrides: Mapping[str, object]) -> str | None:
+    """Every value replaced where it stands; None where one is no plain scalar, or not there."""
+    import yaml
+
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    spans = []
+    for key, value in overrides.items():
+        node = _node(root, key)
+        if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
+            return None
+        spans.append((node.start_mark.index, node.end_mark.index, _scalar(value)))
+    for start, end, new in sorted(spans, reverse=True):
+        before = " " if start and text[start - 1] == ":" else ""
+        text = text[:start] + before + new + text[end:]
+    return text
+
+
+def _node(root: Any, dotted: str) -> Any:
+    """The node of a dotted key: flat as it stands, else nested."""
+    import yaml
+
+    def child(node: Any, key: str) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return next((value for name, value in node.value if name.value == key), None)
+        if isinstance(node, yaml.SequenceNode) and key.isdecimal() and int(key) < len(node.value):
+            return node.value[int(key)]
+        return None
+
+    if (flat := child(root, dotted)) is not None:
+        return flat
+    here = root
+    for part in dotted.split("."):
+        here = child(here, part)
+    return here
+
+
+def _scalar(value: object) -> str:
+    """A value as YAML writes it inside a line."""
+    text = dump({"v": value}).removeprefix("v:").strip() if not isinstance(value, list | dict) else ""
+    if text and "\n" not in text:
+        return text
+    import yaml
+
+    return str(yaml.safe_dump(value, default_flow_style=True, width=1 << 20)).strip().removesuffix("\n...")
