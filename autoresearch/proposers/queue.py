@@ -42,16 +42,16 @@ class Queue:
         self._faults = []
         slugs = {a.hypothesis.slug for a in attempts}
         gone = self._asked.keys() | {a.hypothesis.token for a in attempts if a.hypothesis.proposer == self.name}
-        found: Hypothesis | None = None
         for where, token, making in self._waiting(gone):
             idea = self._made(where, making, slugs)
-            if idea is not None and found is None:
-                found = replace(idea, slug=unused(idea.slug, slugs | set(self._asked.values())))
-                self._asked[token] = found.slug
-        return found
+            if idea is not None:
+                idea = replace(idea, slug=unused(idea.slug, slugs | set(self._asked.values())))
+                self._asked[token] = idea.slug
+                return idea
+        return None
 
     def faults(self) -> list[str]:
-        """One sentence for each entry that the last `ask` had to leave out, with what is wrong and where."""
+        """One sentence for each entry that the last `ask` passed over, with where it stands and what is wrong."""
         return list(self._faults)
 
     def tell(self, attempt: Attempt) -> None:

@@ -34,7 +34,7 @@ _FLAGS = ("simpler", "smoke")
 _KEYS = (*_TEXTS, *_FLAGS, "overrides", "files", "patches")
 
 
-class Broken(ValueError):
+class Broken(ValueError):  # noqa: N818 - what the entry is
     """This entry cannot be proposed as it is; the message says why."""
 
 
