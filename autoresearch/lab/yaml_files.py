@@ -26,10 +26,20 @@ def load_mapping(path: Path) -> dict[str, object]:
 
 def parse_mapping(data: bytes, name: str) -> dict[str, object]:
     """The same for bytes that were read elsewhere; `name` is for messages."""
+    value = parse_any(data, name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _broken(f"{name}: holds a {_kind(value)}, not a mapping of keys to values")
+    return {str(key): item for key, item in value.items()}
+
+
+def parse_any(data: bytes, name: str) -> Any:
+    """Whatever a YAML document holds; BlueprintError with the line where it is none."""
     import yaml
 
     try:
-        value = yaml.load(data, Loader=_loader())
+        return yaml.load(data, Loader=_loader())
     except yaml.MarkedYAMLError as bad:
         mark = bad.problem_mark or bad.context_mark
         line = f":{mark.line + 1}" if mark else ""
@@ -38,11 +48,6 @@ def parse_mapping(data: bytes, name: str) -> dict[str, object]:
         raise _broken(f"{name}: {str(bad).splitlines()[0]}") from bad
     except RecursionError as bad:
         raise _broken(f"{name}: nested too deeply") from bad
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _broken(f"{name}: holds a {_kind(value)}, not a mapping of keys to values")
-    return {str(key): item for key, item in value.items()}
 
 
 def dump(mapping: Mapping[str, object]) -> str:

@@ -32,7 +32,7 @@ DEFAULTS: dict[str, Any] = {
     "baseline": 3,
     "retests": 5,
     "confirm": True,
-    "confirm_runs": 8,
+    "confirm_runs": 12,
     "parallel": 1,
     "gpus": "none",
     "gpus_per_run": None,
