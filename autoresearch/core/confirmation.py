@@ -157,8 +157,10 @@ def _p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float
         return 1.0
     delta = gain(objective, ours, theirs)
     a, b = variance(ours) / len(ours), variance(theirs) / len(theirs)
-    if not (a + b > 0 and math.isfinite(a + b)):  # identical values: the permutations have the only say
+    if a + b == 0:  # identical values: the permutations have the only say
         return _sharpest(len(ours), len(theirs)) if delta > 0 else 1.0
+    if math.isinf(a + b):
+        return 1.0
     share = a / (a + b)
     df = 1 / (share * share / (len(ours) - 1) + (1 - share) * (1 - share) / (len(theirs) - 1))
     return max(t_cdf(-delta / math.sqrt(a + b), df), _sharpest(len(ours), len(theirs)))
