@@ -35,7 +35,7 @@ def run(repeats: int = 5) -> list[Result]:
             note="every kept idea put to confirmation",
         ),
         Result(
-            "the same, the best single run of each campaign put to confirmation",
+            "the same, one idea of each campaign put to confirmation, kept or not",
             "",
             [found.forced for found in noise],
             [],

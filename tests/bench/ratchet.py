@@ -138,7 +138,7 @@ class Noisy:
 
     last: float  # ours: the last kept idea is put to confirmation
     every: float  # ours: every kept idea is
-    forced: float  # the best of all, kept or not, always is: the test alone
+    forced: float  # one idea always is, kept or not: the level of the test itself
     published: float  # the published confidence score calls the greedy ratchet's best "likely real"
 
 
