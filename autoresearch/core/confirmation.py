@@ -13,8 +13,10 @@ for is the number of claims:
   to alpha over any number of rounds (Bonferroni with unequal weights).
 
 Sizes are planned before the runs are started, and there is one test at the end of a round, no peeking. Pure
-noise, 3,000 simulated campaigns each of 24, 50 and 100 ideas (`tests/bench/ratchet.py`): some idea of a
-campaign is confirmed in under 2 % of them, and in under 4 % when each is made to confirm the best single run.
+noise, 4,000 simulated campaigns each of 24, 50 and 100 ideas (`python -m tests.bench.ratchet`), every kept idea
+put to confirmation: about 1 % of them claim anything, and 4 %, the level of a first round, where one idea is
+confirmed whether or not it was kept. Of the last keeps that are truly better, by 2 sd or more, five fresh runs
+against five confirm 98 %.
 """
 
 from __future__ import annotations
@@ -157,8 +159,10 @@ def _p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float
         return 1.0
     delta = gain(objective, ours, theirs)
     a, b = variance(ours) / len(ours), variance(theirs) / len(theirs)
-    if not (a + b > 0 and math.isfinite(a + b)):  # identical values: the permutations have the only say
+    if a + b == 0:  # identical values: the permutations have the only say
         return _sharpest(len(ours), len(theirs)) if delta > 0 else 1.0
+    if math.isinf(a + b):
+        return 1.0
     share = a / (a + b)
     df = 1 / (share * share / (len(ours) - 1) + (1 - share) * (1 - share) / (len(theirs) - 1))
     return max(t_cdf(-delta / math.sqrt(a + b), df), _sharpest(len(ours), len(theirs)))

@@ -5,13 +5,14 @@
 A run of an idea gives its true level plus Gaussian noise of sd 1. An idea is true with probability `share`,
 and is then better by `effect`; else it changes nothing. Better than what?
 
-- parent (the default, and the harder one to get right): than the incumbent that it was built on, as in a
-  ratchet; effects add up, every true idea can be found whatever was kept before, and a rule that rests after
-  its first find loses. A true find is a kept idea that is truly better than its parent. The published
-  figures of the greedy ratchet (3.15 true, 5.9 false, 51 runs) are of this reading.
-- baseline: than the baseline, whatever was kept; the level of an idea does not depend on its parent. A true
-  find is a kept idea that is truly better than the incumbent that it replaced, so one is all there is to find,
-  unless it is lost again.
+- parent (the default): than the incumbent that it was built on, as in a ratchet; effects add up, so every true
+  idea can be found whatever was kept before, and a rule that rests after its first find loses. A true find is
+  a kept idea that is truly better than its parent. The published figures of the greedy ratchet (3.15 true,
+  5.9 false, 51 runs) are of this reading, and real searches go on finding.
+- baseline: than the baseline, whatever was kept. A true find is a kept idea that is truly better than the
+  incumbent that it replaced, so there is one to find, unless a false keep loses it again; the greedy ratchet
+  loses and finds again, which counts for it (1.05 true, 2.6 false). Ours makes 0.86 of its true finds and 0.10
+  of its false ones in 1.20 of its runs, and ends at 1.81 sd, the greedy one at 1.69.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _try(
 
 def claims(world: World, seed: int, levels: Sequence[float]) -> list[bool]:
     """Whether each idea of these true levels is confirmed, in one round with fresh runs."""
-    rng = random.Random(f"fresh {seed}")
+    rng = random.Random(f"fresh {world.ideas} {seed}")
     baseline = [rng.gauss(0, 1) for _ in range(world.fresh)]
     runs = {index: [rng.gauss(level, 1) for _ in range(world.fresh)] for index, level in enumerate(levels)}
     return [result.claim is Claim.CONFIRMED for result in confirm(REWARD, baseline, runs).values()]
@@ -137,7 +138,7 @@ class Noisy:
 
     last: float  # ours: the last kept idea is put to confirmation
     every: float  # ours: every kept idea is
-    forced: float  # the best of all, kept or not, always is: the test alone
+    forced: float  # one idea always is, kept or not: the level of the test itself
     published: float  # the published confidence score calls the greedy ratchet's best "likely real"
 
 
