@@ -9,6 +9,7 @@ from typing import Any
 
 from autoresearch.core.recipe_edits import apply_overrides
 from autoresearch.errors import BlueprintError, NotFoundError
+from autoresearch.trainers.recipe_keys import look_up
 
 
 def load_mapping(path: Path) -> dict[str, object]:
@@ -61,13 +62,13 @@ def edit(text: str, overrides: Mapping[str, object], *, name: str = "recipe", ne
     """The text with these dotted keys changed and nothing else: comments, order and layout stay.
 
     It is parsed again to be sure, and written anew where a value cannot be replaced where it stands.
-
     Raises BlueprintError for a text that is no YAML mapping, and whatever `apply_overrides` says of the keys.
     """
-    wanted = apply_overrides(parse_mapping(text.encode(), name), overrides, new_keys=new_keys)
+    wanted = apply_overrides(parse_mapping(text.encode(), name), overrides, allow_new=new_keys)
     if not overrides:
         return text
-    edited = _in_place(text, overrides)
+    keys = [key.removeprefix("+") for key in overrides]
+    edited = _in_place(text, {key: look_up(wanted, key) for key in keys})
     with contextlib.suppress(BlueprintError):
         if edited is not None and parse_mapping(edited.encode(), name) == wanted:
             return edited
@@ -110,21 +111,27 @@ def _loader() -> Any:
     return Loader
 
 
-def _in_place(text: str, overrides: Mapping[str, object]) -> str | None:
-    """Every value replaced where it stands; None where one is no plain scalar, or not there."""
+def _in_place(text: str, values: Mapping[str, object]) -> str | None:
+    """Every value replaced where it stands, a new one at the end; None where that cannot be done."""
     import yaml
 
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     spans = []
-    for key, value in overrides.items():
+    added = ""
+    for key, value in values.items():
         node = _node(root, key)
-        if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
+        if node is None and "." not in key:
+            added += f"{key}: {_scalar(value)}\n"
+        elif not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
             return None
-        spans.append((node.start_mark.index, node.end_mark.index, _scalar(value)))
+        else:
+            spans.append((node.start_mark.index, node.end_mark.index, _scalar(value)))
     for start, end, new in sorted(spans, reverse=True):
         before = " " if start and text[start - 1] == ":" else ""
         text = text[:start] + before + new + text[end:]
-    return text
+    if added and text and not text.endswith("\n"):
+        text += "\n"
+    return text + added
 
 
 def _node(root: Any, dotted: str) -> Any:

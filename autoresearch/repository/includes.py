@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.finding import Finding, Severity
-from autoresearch.errors import ConflictError
+from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.exclude import exclude
 from autoresearch.repository.wiping import stays_inside
@@ -33,7 +33,8 @@ def check_includes(checkout: Checkout, includes: Iterable[str], commit: str) -> 
 def link_includes(
     root: Path, worktree: Path, includes: Iterable[str], submodules: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Make the links and return their paths. ConflictError where something of the commit is in the way.
+    """Make the links and return their paths. ConflictError where something of the commit is in the way,
+    NotFoundError where the checkout has no such path any more.
 
     A submodule's directory stays one, and gets a link to each entry: git then takes it for one that is not
     checked out, where a link in its place would be a change, and an error for `git status`.
@@ -47,9 +48,11 @@ def link_includes(
                 (worktree / parent).mkdir()
             if not stays_inside(worktree, worktree / parent):
                 raise _in_the_way(relative)
+        if not (root / relative).exists():
+            raise NotFoundError(f"include {relative!r} is gone from {root}", code="include_missing")
         names = [relative]
         if relative in submodules:
-            names = [f"{relative}/{name}" for name in sorted(os.listdir(root / relative)) if name != ".git"]
+            names = [f"{relative}/{entry.name}" for entry in (root / relative).iterdir() if entry.name != ".git"]
         for name in names:
             if os.path.lexists(worktree / name):
                 raise _in_the_way(relative)

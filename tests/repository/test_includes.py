@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.finding import Severity
-from autoresearch.errors import ConflictError
+from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.repository.checkout import Checkout, find
 from autoresearch.repository.includes import check_includes, hide_links
 from autoresearch.repository.worktrees import slot
@@ -111,6 +111,8 @@ def test_an_include_never_covers_what_the_commit_holds(data: Repo, tmp_path: Pat
         with pytest.raises(ConflictError):
             one.switch("HEAD", [include])
     assert not (tmp_path / "x").exists()
+    with pytest.raises(NotFoundError, match="is gone"):
+        one.switch("HEAD", ["missing"])
 
 
 def test_an_include_behind_a_tracked_link_is_not_written_through_it(data: Repo, tmp_path: Path) -> None:

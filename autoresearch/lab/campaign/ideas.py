@@ -12,8 +12,8 @@ from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea
 from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.naming import slugify
-from autoresearch.core.overrides import canonical
-from autoresearch.core.recipe_edits import diff_recipes, flat
+from autoresearch.core.overrides import canonical, flatten
+from autoresearch.core.recipe_edits import diff_recipes
 from autoresearch.core.trainer import Trainer
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab.render import render_blueprint
@@ -136,7 +136,9 @@ def _files(shop: Workshop, hypothesis: Hypothesis, base: str) -> dict[str, bytes
             raise Refused("it changes recipe keys, and the blueprint has no recipe")
         given = files.get(shop.recipe_path)
         text = given.decode("utf-8", "replace") if given else shop.recipe_text(base)
-        files[shop.recipe_path] = edit(text, hypothesis.overrides, name=shop.recipe_path).encode()
+        known = set(shop.trainer.space(shop.recipe(base)))  # keys with a default may be left out of a recipe
+        wanted = {f"+{key}" if key in known else key: value for key, value in hypothesis.overrides.items()}
+        files[shop.recipe_path] = edit(text, wanted, name=shop.recipe_path).encode()
     if hypothesis.is_baseline and shop.recipe_path == RECIPE:
         from pathlib import Path
 
@@ -154,7 +156,7 @@ def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mappin
     recipe = files.get(shop.recipe_path) if shop.recipe_path else None
     if recipe is not None:
         changes = diff_recipes(shop.recipe(base), parse_mapping(recipe, shop.recipe_path))
-        parts.append("recipe: " + ", ".join(f"{key} {old} -> {new}" for key, old, new in changes))
+        parts.append("recipe: " + ", ".join(str(change) for change in changes))
     if own := [path for path in hypothesis.files if path != shop.recipe_path]:
         parts.append(f"files: {', '.join(own)}")
     if hypothesis.patches:
@@ -203,9 +205,9 @@ def _fingerprint(shop: Workshop, commit: str, hypothesis: Hypothesis) -> str:
     code = code_fingerprint(shop.checkout, commit, ignoring=(OURS, *([shop.recipe_path] if shop.recipe_path else [])))
     recipe = shop.recipe(commit)
     apart = {output.key for output in shop.trainer.outputs(recipe)} | {shop.trainer.seed_key}
-    leaves = sorted(f"{key}={canonical(value)}" for key, value in flat(recipe).items() if key not in apart)
-    own = hypothesis.blueprint and shop.blueprint_of(hypothesis).launch_command
-    return hashlib.sha256("\n".join([code, own or "", *leaves]).encode()).hexdigest()[:16]
+    leaves = sorted(f"{key}={canonical(value)}" for key, value in flatten(recipe).items() if key not in apart)
+    own = shop.blueprint_of(hypothesis).launch_command if hypothesis.blueprint else ""
+    return hashlib.sha256("\n".join([code, own, *leaves]).encode()).hexdigest()[:16]
 
 
 def baseline_of(spec: CampaignSpec) -> Hypothesis:
