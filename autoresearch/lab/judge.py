@@ -1,4 +1,4 @@
-"""Judge a run: what its row says of the idea. A lone run is kept if it was measured; in a campaign the noise decides."""
+"""Judge a run: a lone one is kept if it was measured, in a campaign the noise decides."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
 
     `ahead`: it is prepared while another run still trains, and leaves no record if nobody says that word.
     """
-    _check_place(plan, parts)
+    check_place(plan.settings.text("tmux_socket"), parts)
     spec = _claim(plan, parts)
     rundir = RunDir(Path(spec.run_dir))
     held = contextlib.ExitStack()
@@ -73,7 +73,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
     except BaseException:
         held.close()
         raise
-    return Prepared(spec, info, rundir, plan.environment, parts, held)
+    return Prepared(spec, info, rundir, plan.environment, _extra(plan, spec, ahead=ahead), parts, held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,22 @@ class Prepared:
     session: SessionInfo
     rundir: RunDir
     environment: Mapping[str, str]
+    extra: Mapping[str, object]
     parts: Parts
     held: contextlib.ExitStack
 
-    def go(self) -> Launched:
-        """Let the trainer start; returns once the Runner has reported."""
-        spec, rundir = self.spec, self.rundir
+    def go(self, uuids: tuple[str, ...] = ()) -> Launched:
+        """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported."""
+        spec, rundir, environment = self.spec, self.rundir, dict(self.environment)
         try:
             with self.held:
+                if uuids:
+                    spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
+                    leases = [str(p) for p in gpus.make_leases(uuids, environment)]
+                    spec_file.write(rundir, spec, {**self.extra, "leases": leases})
+                    environment |= gpus.variables(uuids)
                 # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
-                write_atomically(rundir.environment, _environment_bytes(self.environment), mode=0o600, durable=False)
+                write_atomically(rundir.environment, _environment_bytes(environment), mode=0o600, durable=False)
                 failpoint("launch.ready")
             self._nudge()
             _await_report(rundir, spec)
@@ -129,9 +135,9 @@ def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
     adopt(rundir, parts)
 
 
-def _check_place(plan: Plan, parts: Parts) -> None:
+def check_place(tmux_socket: str, parts: Parts) -> None:
     """Refuse before anything is written, where nothing could be started."""
-    launcher = parts.launcher(plan.settings.text("tmux_socket"))
+    launcher = parts.launcher(tmux_socket)
     for finding in launcher.preflight():
         if finding.severity is Severity.ERROR:
             raise EnvironmentUnusable(

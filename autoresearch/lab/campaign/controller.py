@@ -190,7 +190,8 @@ class Controller:
         self._note("started", run=ready.run.run)
         self.live[ready.run.run] = ready.prepared.rundir
         self.pool.take(ready.slot, ready.run.run, gpus)
-        self.say(f"{ready.wanted.idea.slug}: {ready.wanted.why} run {ready.run.replicate} started on {ready.wanted.idea.branch}")
+        idea, why = ready.wanted.idea, ready.wanted.why
+        self.say(f"{idea.slug}: {why} run {ready.run.replicate} started on {idea.branch}")
         return True
 
     def _stale(self, view: CampaignView, ready: Ready) -> bool:

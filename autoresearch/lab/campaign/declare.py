@@ -169,7 +169,7 @@ def _converted(key: str, value: Any, now: float) -> Any:
     if key == "timeout":
         return _seconds(value)
     if key == "deadline":
-        return _deadline(value, now)
+        return as_deadline(value, now)
     if key == "confirm" and not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")
     if key == "include":
@@ -190,7 +190,7 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
-def _deadline(value: Any, now: float) -> float:
+def as_deadline(value: Any, now: float) -> float:
     """Wall clock seconds: from a duration that begins now, or from a date and time."""
     if isinstance(value, datetime.datetime):
         at = value.timestamp()

@@ -29,7 +29,7 @@ BLUEPRINT = f"{OURS}/blueprint.md"
 RECIPE = f"{OURS}/recipe.yaml"  # where the recipe lies outside of the repository
 
 
-class Refused(ConflictError):
+class Refused(ConflictError):  # noqa: N818 - it names what happened to the idea
     """This hypothesis cannot be tried; it is recorded and the campaign goes on."""
 
     code = "refused"

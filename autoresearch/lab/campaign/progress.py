@@ -13,7 +13,6 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.ideas import Workshop
 from autoresearch.lab.campaign.memory import update_memory
-from autoresearch.lab.campaign.report import write_report
 from autoresearch.lab.campaign.runs import Wanted
 from autoresearch.records import finish_flag
 from autoresearch.records.campaign_dir import CampaignDir
@@ -68,6 +67,8 @@ def write_documents(place: CampaignDir, view: CampaignView, stand: Stand) -> Non
 
 def write_end(place: CampaignDir, view: CampaignView, stand: Stand, why: str, say: Callable[[str], None]) -> None:
     """The documents of the end and the campaign's own finish.flag."""
+    from autoresearch.lab.campaign.report import write_report
+
     write_documents(place, view, stand)
     try:
         for path in write_report(place, view, stand):
