@@ -96,7 +96,8 @@ def prove_imports(
     wanted = top_levels(worktree, changed)
     if not wanted:
         return ()
-    answer = _ask(interpreter, worktree, import_environment(environment, worktree), [one.name for one in wanted], timeout_s)
+    trainers = import_environment(environment, worktree)
+    answer = _ask(interpreter, worktree, trainers, [one.name for one in wanted], timeout_s)
     if isinstance(answer, Finding):
         return (answer,)
     findings = (_judge(one, worktree, interpreter, answer) for one in wanted)
