@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import random
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -185,6 +186,28 @@ def test_what_was_lost_in_a_crash_is_told_fail(tpe: Any, campaign: Any, tmp_path
     assert lost is not None
     running.run(tpe(), 2)
     assert states(tmp_path) == [*["COMPLETE"] * 4, "FAIL", "COMPLETE", "COMPLETE"]
+
+
+def test_a_token_of_an_earlier_journal_is_not_mistaken(tpe: Any, campaign: Any, tmp_path: Path) -> None:
+    running, proposer = campaign(None, BASE), tpe(parallel=2)
+    idea = running.step(proposer)
+    other = replace(idea, slug="other", overrides={**idea.overrides, "lr": 0.0123})
+    proposer.tell(Attempt(9, other, "keep", 0.9, 1))
+    assert states(tmp_path) == ["RUNNING"]
+
+
+def test_ideas_that_run_push_the_next_ones_away(tpe: Any, campaign: Any, tmp_path: Path) -> None:
+    space = read_space({"lr": {"low": 1e-4, "high": 1e-1, "log": True}})
+
+    def spread(parallel: int) -> float:
+        running = campaign(lambda recipe: -abs(math.log10(recipe["lr"]) + 2), BASE)
+        running.run(tpe(space, parallel=parallel), 14)
+        running.score, proposer = None, tpe(space, parallel=parallel)
+        places = [math.log10(idea.overrides["lr"]) for idea in running.run(proposer, 8)[-8:]]
+        (tmp_path / JOURNAL).unlink()
+        return statistics.pstdev(places)
+
+    assert spread(8) > 1.2 * spread(1)
 
 
 def test_what_was_measured_but_never_told_is_told(tpe: Any, campaign: Any, tmp_path: Path) -> None:
