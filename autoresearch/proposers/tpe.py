@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from autoresearch.core.attempted import config_only, points, tried
 from autoresearch.core.hypothesis import BEST, Hypothesis
 from autoresearch.core.objective import Objective
-from autoresearch.core.overrides import canonical, fingerprint, flatten
+from autoresearch.core.overrides import canonical, changed, fingerprint, flatten
 from autoresearch.core.proposal import Attempt
 from autoresearch.core.space import Choices, Dimension, Point, Space, need_search
 from autoresearch.errors import EnvironmentUnusable
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, TrialState
 
 JOURNAL = "optuna.journal"
-REASKS = 20
+REASKS = 8
 """Duplicates in a row before a point is drawn at random instead."""
 
 _SLUG = "slug"  # user attribute of a trial that was not asked for here: the attempt that it stands for
@@ -169,7 +169,7 @@ class Tpe:
         return trial if same and _SLUG not in trial.user_attrs else None
 
     def _absorb(self, study: Study, attempt: Attempt, changes: Mapping[str, object] | None) -> None:
-        """Learn from an attempt that was not asked for here, where it is a point of the space."""
+        """Learn from an attempt that was not asked for here, where it is a point of the space and nothing more."""
         from optuna.trial import TrialState, create_trial
 
         idea = attempt.hypothesis
@@ -178,8 +178,9 @@ class Tpe:
         else:
             whole = {**flatten(self._baseline), **changes} if changes is not None else {}
         point = self._space.point_in(whole)
+        elsewhere = changed(whole, self._baseline).keys() - {d.key for d in self._space.dimensions}
         state, value = _outcome(attempt)
-        if point is None or state == TrialState.FAIL:
+        if point is None or elsewhere or state == TrialState.FAIL:
             return
         params, distributions = self._as_trial(point)
         attributes = {_SLUG: idea.slug}

@@ -104,6 +104,8 @@ def test_grid_values_are_those_a_person_would_write() -> None:
 RANGES: list[dict[str, Any]] = [
     LR,
     {"low": 1e-4, "high": 3e-4, "log": True},
+    {"low": 1.2345e-4, "high": 1.2399e-2, "log": True},
+    {"low": 0.12345, "high": 0.98765},
     {"low": -0.05, "high": 0.3},
     {"low": 0.95, "high": 0.999},
     {"low": 0.5, "high": 1.5, "step": 0.25},
@@ -138,6 +140,12 @@ def test_whole_numbers_are_drawn_evenly_to_their_ends() -> None:
     space, chance = read_space({"a": {"low": 1, "high": 4}}), random.Random(1)
     drawn = [space.at([chance.random()])["a"] for _ in range(4000)]
     assert all(900 < drawn.count(n) < 1100 for n in (1, 2, 3, 4))
+
+
+def test_whole_numbers_in_a_logarithm_have_their_share_at_the_ends() -> None:
+    space = read_space({"a": {"low": 1, "high": 4, "log": True}})
+    drawn = [space.at([n / 1000])["a"] for n in range(1000)]
+    assert [drawn.count(n) for n in (1, 2, 3, 4)] == [500, 233, 153, 114], "log 3 : log 5/3 : log 7/5 : log 9/7"
 
 
 def test_what_a_recipe_says_of_the_space() -> None:
