@@ -45,7 +45,7 @@ def write_png(path: Path, data: Progress, title: str) -> None:
     axes.set_title(_safe(title), loc="left", fontsize=11)
     axes.grid(axis="y", alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="best", fontsize=8, frameon=False)
+    figure.legend(loc="outside lower center", ncols=9, fontsize=8, frameon=False)
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     write_atomically(path, picture.getvalue(), durable=False)
@@ -58,7 +58,7 @@ def _lines(axes: Any, data: Progress) -> None:
         if data.band.sd:
             low, high = data.band.mean - data.band.sd, data.band.mean + data.band.sd
             axes.axhspan(low, high, color="#4a4f57", alpha=0.12, linewidth=0, label="baseline ± sd of one run")
-    if data.target is not None:
+    if data.target is not None and data.low <= data.target <= data.high:
         axes.axhline(data.target, color="#b35900", linewidth=0.9, linestyle=":", label=f"target {data.target:g}")
     if data.path:
         xs, ys = [*(x for x, _ in data.path), last], [*(y for _, y in data.path), data.path[-1][1]]
@@ -75,7 +75,8 @@ def _points(axes: Any, data: Progress) -> None:
         if found:
             word = "kept (not confirmed)" if standing is Standing.KEPT else str(standing)
             xs, ys = zip(*found, strict=True)
-            axes.scatter(xs, ys, s=size, marker=marker, facecolors=face, edgecolors=colour, label=word, zorder=3)
+            look = {"s": size, "marker": marker, "facecolors": face, "edgecolors": colour, "label": word}
+            axes.scatter(xs, ys, **look, clip_on=False, zorder=3)
     lost = [p.x for p in data.points if p.y is None]
     if lost:
         at_edge = [edge] * len(lost)

@@ -59,7 +59,11 @@ def _band(frame: Frame, data: Progress) -> list[str]:
         y = frame.y(data.band.mean)
         parts.append(f'<line class="mean" x1="{frame.left}" x2="{right}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text class="note" text-anchor="end" x="{right - 4}" y="{y - 5}">baseline</text>')
-    if data.target is not None and data.low <= data.target <= data.high:
+    if data.target is not None and not data.low <= data.target <= data.high:
+        y = frame.y(data.target) + (10 if data.target > data.high else -6)
+        where = "above" if data.target > data.high else "below"
+        parts.append(f'<text class="note" x="{frame.left + 6}" y="{y}">target {data.target:g}, {where}</text>')
+    elif data.target is not None:
         y = frame.y(data.target)
         parts.append(f'<line class="target" x1="{frame.left}" x2="{right}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text class="note" x="{frame.left + 6}" y="{y - 5}">target {data.target:g}</text>')
@@ -110,7 +114,7 @@ def _labels(frame: Frame, points: Sequence[Point]) -> list[str]:
         name = point.slug[:24]
         width = len(name) * LETTER
         x = min(max(frame.x(point.x), frame.left + width / 2), frame.width - frame.right - width / 2)
-        y = frame.y(point.y) - 14
+        y = round(frame.y(point.y) - 15, 1)
         if y < 12 or any(x - width / 2 < r and x + width / 2 > left and abs(y - at) < 15 for left, r, at in taken):
             continue
         taken.append((x - width / 2, x + width / 2, y))
@@ -196,7 +200,7 @@ def small_multiples(curves: Sequence[Curve], most: int = 60) -> list[tuple[str, 
     found = []
     for index in sorted({c.index for c in shown})[:most]:
         own = [c for c in shown if c.index == index]
-        ends = [(frame.y0, f"{frame.y0:.3g}"), (frame.y1, f"{frame.y1:.3g}")]
+        ends = [(frame.y0, f"{frame.y0:.2g}"), (frame.y1, f"{frame.y1:.2g}")]
         parts = frame.axes(label="", x_label="", x_ticks=[], y_ticks=ends)
         parts += base
         parts += [frame.line(c.points, f"curve {c.standing}", f"{c.run}: last {c.points[-1][1]:.4g}") for c in own]
