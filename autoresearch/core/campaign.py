@@ -73,9 +73,9 @@ class CampaignSpec:
     created: float
     timeout_s: float | None = None  # of each run; exceeding it is a failure
     replicates: int = 3  # of the baseline
-    retests: int = 2  # further runs of an idea that looks better
+    retests: int = 5  # further runs, at most, of an idea that looks better
     confirm: bool = True
-    confirm_runs: int = 8  # at most, of both sides, at the end
+    confirm_runs: int = 12  # at most, of both sides, at the end
     parallel: int = 1
     gpus_per_run: int = 0
     runs_per_gpu: int = 1

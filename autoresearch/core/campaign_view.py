@@ -12,9 +12,10 @@ from autoresearch.core.campaign import CampaignSpec, CampaignState
 from autoresearch.core.ending import Verdict
 from autoresearch.core.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.lineage import incumbent
 from autoresearch.core.proposal import Attempt
 
-RETRIED = frozenset({"lost", "launch_failed"})  # endings that say nothing about the idea
+EXCUSED = frozenset({"runner_died", "launch_interrupted", "lease_busy"})  # failures that say nothing of the idea
 
 
 @dataclass(slots=True)
@@ -27,6 +28,7 @@ class IdeaRun:
     why: str  # first, baseline, retest, retry, confirm
     commit: str = ""
     seed: int | None = None
+    round: int = 0  # of confirmation; 0 for a run of the search
     started: bool = False  # the word was given; before it, it is only prepared
 
 
@@ -44,6 +46,7 @@ class Idea:
     simpler: bool = False  # declared, and shown by the diff
     runs: list[IdeaRun] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
+    smoke: set[str] = field(default_factory=set)  # runs that validated plumbing only
     confirmed: str = ""  # confirmed, demoted, undecided; "" as long as nobody asked
     marked: str = ""  # the demoted ancestor that a keep was built on
 
@@ -63,9 +66,9 @@ class Idea:
 
     @property
     def judged(self) -> list[LedgerRow]:
-        """The rows that say something about the idea: confirmation runs are a matter of their own."""
-        apart = {run.run for run in self.runs if run.why == "confirm"}
-        return [row for row in self.rows if row.run_id not in apart]
+        """The rows that say something about the idea: a confirmation, a smoke run, a lost run do not."""
+        apart = {run.run for run in self.runs if run.why == "confirm"} | self.smoke
+        return [row for row in self.rows if row.run_id not in apart and row.failure not in EXCUSED]
 
     @property
     def values(self) -> list[float]:
@@ -79,9 +82,20 @@ class Idea:
 
     @property
     def status(self) -> str:
-        """keep, discard or crash: what its last judged row says; "" before there is one."""
-        rows = self.judged
+        """keep, discard or crash: what its last judged row says, else its last row; "" before there is one."""
+        rows = self.judged or self.rows
         return rows[-1].status if rows else ""
+
+    @property
+    def decided(self) -> float:
+        """When its last judged run ended."""
+        return max((row.ended or 0.0 for row in self.judged), default=0.0)
+
+    def fresh_values(self, round_number: int) -> list[float | None]:
+        """The objective of each confirmation run of a round that is over; None where one has none."""
+        runs = {run.run for run in self.runs if run.round == round_number}
+        rows = [row for row in self.rows if row.run_id in runs and row.failure not in EXCUSED]
+        return [measured(row) for row in rows]
 
     @property
     def kept(self) -> bool:
@@ -104,6 +118,16 @@ def measured(row: LedgerRow) -> float | None:
     return value if value is not None and math.isfinite(value) and row.status != Verdict.CRASH else None
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round of confirmation: what was planned before its first run."""
+
+    number: int  # from 1
+    candidates: tuple[int, ...]  # indices of ideas
+    each: int  # fresh runs of each candidate
+    baseline: int  # fresh runs of the baseline
+
+
 @dataclass(slots=True)
 class CampaignView:
     """A campaign as it is now."""
@@ -116,6 +140,15 @@ class CampaignView:
     requests: int = 0  # handled so far
     unwanted: set[str] = field(default_factory=set)  # slugs that somebody asked to skip
     timeline: list[Mapping[str, Any]] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    settled_rounds: set[int] = field(default_factory=set)
+    told_stop: str = ""  # drain or stop, once somebody asked
+
+    @property
+    def open_round(self) -> Round | None:
+        """The round of confirmation that is under way."""
+        last = self.rounds[-1] if self.rounds else None
+        return last if last and last.number not in self.settled_rounds else None
 
     @property
     def baseline(self) -> Idea | None:
@@ -124,14 +157,13 @@ class CampaignView:
 
     @property
     def best(self) -> Idea | None:
-        """The best idea that the search may build on: kept, else the baseline."""
-        best = self.baseline
-        for idea in self.ideas:
-            if not idea.kept or idea.value is None:
-                continue
-            if best is None or best.value is None or self.spec.objective.better(idea.value, best.value):
-                best = idea
-        return best
+        """The idea that the search builds on and has to beat: the last kept one that stands, else the baseline."""
+        kept = sorted((i for i in self.ideas if i.status == Verdict.KEEP and i.index > 1), key=lambda i: i.decided)
+        parents = {i.index: parent.index for i in self.ideas if (parent := self.by_slug(i.parent))}
+        demoted = {i.index for i in self.ideas if i.confirmed == "demoted"}
+        confirmed = {i.index for i in self.ideas if i.confirmed == "confirmed"}
+        index = incumbent([i.index for i in kept], parents, demoted, confirmed)
+        return next((idea for idea in self.ideas if idea.index == index), self.baseline)
 
     @property
     def attempted(self) -> int:
@@ -193,7 +225,7 @@ def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]
         case "skipped":
             view.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
         case "prepared" if known := by_index.get(line["index"]):
-            names = ("run", "run_dir", "replicate", "why", "commit", "seed")
+            names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
             known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}))
         case "started" | "withdrawn" as what:
             _settle_run(by_index, line, gone=what == "withdrawn")
@@ -201,6 +233,12 @@ def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]
             view.state, view.reason = CampaignState(line["state"]), str(line.get("reason", ""))
         case "request":
             view.requests = int(line["upto"])
+        case "confirming":
+            view.rounds.append(Round(line["round"], tuple(line["candidates"]), line["each"], line["baseline"]))
+        case "confirmed_round":
+            view.settled_rounds.add(int(line["round"]))
+        case "told":
+            view.told_stop = str(line["how"])
         case "unwanted":
             view.unwanted.add(str(line["slug"]))
     view.timeline.append(line)
@@ -232,6 +270,8 @@ def _settle_run(by_index: Mapping[int, Idea], line: Mapping[str, Any], *, gone: 
 def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:
     if verdict.get("do") in ("confirmed", "demoted", "undecided"):
         idea.confirmed = str(verdict["do"])
+    elif verdict.get("do") == "smoke":
+        idea.smoke.add(str(verdict.get("run", "")))
     elif verdict.get("do") == "marked":
         idea.marked = str(verdict.get("of", ""))
 

@@ -50,7 +50,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
 
     `ahead`: it is prepared while another run still trains, and leaves no record if nobody says that word.
     """
-    _check_place(plan, parts)
+    check_place(plan.settings.text("tmux_socket"), parts)
     spec = _claim(plan, parts)
     rundir = RunDir(Path(spec.run_dir))
     held = contextlib.ExitStack()
@@ -62,7 +62,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         info = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
         failpoint("launch.session_started")
-        spec = keep_code(plan, spec)
+        spec = spec if plan.member else keep_code(plan, spec)
         failpoint("launch.branch_made")
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         finish_flag.reserve(Path(spec.result_dir))
@@ -73,7 +73,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
     except BaseException:
         held.close()
         raise
-    return Prepared(spec, info, rundir, plan.environment, parts, held)
+    return Prepared(spec, info, rundir, plan.environment, _extra(plan, spec, ahead=ahead), parts, held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,22 @@ class Prepared:
     session: SessionInfo
     rundir: RunDir
     environment: Mapping[str, str]
+    extra: Mapping[str, object]
     parts: Parts
     held: contextlib.ExitStack
 
-    def go(self) -> Launched:
-        """Let the trainer start; returns once the Runner has reported."""
-        spec, rundir = self.spec, self.rundir
+    def go(self, uuids: tuple[str, ...] = ()) -> Launched:
+        """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported."""
+        spec, rundir, environment = self.spec, self.rundir, dict(self.environment)
         try:
             with self.held:
+                if uuids:
+                    spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
+                    leases = [str(p) for p in gpus.make_leases(uuids, environment)]
+                    spec_file.write(rundir, spec, {**self.extra, "leases": leases})
+                    environment |= gpus.variables(uuids)
                 # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
-                write_atomically(rundir.environment, _environment_bytes(self.environment), mode=0o600, durable=False)
+                write_atomically(rundir.environment, _environment_bytes(environment), mode=0o600, durable=False)
                 failpoint("launch.ready")
             self._nudge()
             _await_report(rundir, spec)
@@ -129,9 +135,9 @@ def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
     adopt(rundir, parts)
 
 
-def _check_place(plan: Plan, parts: Parts) -> None:
+def check_place(tmux_socket: str, parts: Parts) -> None:
     """Refuse before anything is written, where nothing could be started."""
-    launcher = parts.launcher(plan.settings.text("tmux_socket"))
+    launcher = parts.launcher(tmux_socket)
     for finding in launcher.preflight():
         if finding.severity is Severity.ERROR:
             raise EnvironmentUnusable(
@@ -153,7 +159,7 @@ def _claim(plan: Plan, parts: Parts) -> RunSpec:
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory / ".claims"):
         experiment = free_name(directory, plan.spec.experiment)
-        index = plan.spec.index if plan.spec.fix_of else _next_index(plan.spec, directory)
+        index = plan.spec.index if plan.spec.fix_of or plan.member else _next_index(plan.spec, directory)
         spec = replace(plan.spec, experiment=experiment, run_dir=str(directory / experiment), index=index)
         parts.index.add(_entry(spec))  # first: from here on `adopt` finds whatever a kill leaves
         try:

@@ -114,6 +114,8 @@ class Runner:
             os.close(fd)
         self.start_clocks()
         if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
+            given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
+            self.spec.leases, self.gpus = given.leases, Gpus(given.gpus)  # which GPUs, is said with the word
             return
         if self.spec.await_launch == "ahead":  # nothing was begun: a later command prepares it again
             try:
