@@ -53,7 +53,7 @@ def judge(
         return Judgement(lone_verdict(end.ending, measured=value is not None))
     if spec.why == "confirm":
         measured = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
-        verdict = Verdict.CRASH if measured is None else Verdict.DISCARD
+        verdict = Verdict.CRASH if measured is None else Verdict(idea.status or Verdict.DISCARD)
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
     counted = value if _counts(spec, end) else None
     smoke = "smoke" in spec.claims or (steps is not None and steps < view.spec.min_steps)

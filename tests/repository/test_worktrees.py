@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.errors import ConflictError
-from autoresearch.repository import registrations
+from autoresearch.repository import registrations, worktrees
 from autoresearch.repository.branches import advance_branch, branch_commit, claim_branch
 from autoresearch.repository.checkout import Checkout, find
 from autoresearch.repository.git import GitFailed
@@ -95,6 +95,8 @@ def test_a_file_that_was_changed_behind_gits_back_is_restored(repo: Repo) -> Non
     one, first = slot_of(repo), first_of(repo)
     one.switch(first)
     place = one.path / "train.py"
+    os.utime(place, (1, 1))  # older than the index: git looks closely at what is as young
+    Repo(one.path).git("update-index", "--really-refresh")
     before = place.stat()
     place.write_bytes(b"PRINT('one')\n")
     place.chmod(0o755)
@@ -279,6 +281,22 @@ def test_a_slot_inside_another_repository_never_touches_that(repo: Repo, second:
     one.remove()
     assert (tmp_path / "dotfile").read_text() == "mine"
     assert not (tmp_path / "train.py").exists()
+
+
+def test_a_git_file_that_vanishes_meanwhile_sends_git_nowhere_else(
+    repo: Repo, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outer = Repo(tmp_path / "state")
+    one = slot_of(repo)
+    one.switch(second)
+    outer.git("init", "-q")
+    outer.write("slot-0/lib/mine", "of the outer one")
+    outer.git("add", "-f", ".")
+    monkeypatch.setattr(worktrees, "break_lock", lambda lock: (one.path / ".git").unlink(missing_ok=True))
+    before = outer.private()
+    one.switch(first_of(repo))
+    assert outer.private() == before
+    assert is_exactly(one, repo, first_of(repo))
 
 
 def test_somebodys_directory_is_refused_and_kept(repo: Repo) -> None:

@@ -30,8 +30,6 @@ def owed(view: CampaignView) -> Wanted | None:
     for idea in view.ideas:
         if idea.hypothesis.is_baseline:
             continue
-        if not idea.runs and not idea.rows:
-            return Wanted(idea, 1, "first")
         if retry := _retry(idea):
             return retry
         if _waits(idea):
@@ -39,6 +37,14 @@ def owed(view: CampaignView) -> Wanted | None:
         decision = pending(view, idea)
         if decision is not None and decision.retest:
             return Wanted(idea, _next_replicate(idea), "retest")
+    return None
+
+
+def unbegun(view: CampaignView) -> Wanted | None:
+    """An idea that has its branch and never ran: its run was taken back, or a crash came between."""
+    for idea in view.ideas:
+        if not idea.runs and not idea.rows and idea.index > 1 and idea.slug not in view.unwanted:
+            return Wanted(idea, 1, "first")
     return None
 
 
@@ -84,14 +90,14 @@ def _retry(idea: Idea) -> Wanted | None:
     return Wanted(idea, last.replicate or 1, "retry")
 
 
-def facts(view: CampaignView, now: float, *, prepared: int = 0) -> Facts:
+def facts(view: CampaignView, now: float, *, conceived: int = 0) -> Facts:
     """What the stop rules look at."""
     best = view.best
     run_s = expected_run_s(view)
     return Facts(
-        attempted=view.attempted + prepared,
+        attempted=view.attempted + conceived,
         best=best.value if best and best.kept else None,
-        gpu_hours=view.gpu_hours + sum(0.0 for _ in view.live),
+        gpu_hours=view.gpu_hours,
         now=now,
         run_s=run_s,
         reserve_s=reserve_s(view, run_s),

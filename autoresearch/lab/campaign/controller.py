@@ -155,12 +155,12 @@ class Controller:
         deadline = view.spec.rules.deadline
         if deadline is not None and deadline - now < agenda.expected_run_s(view):
             return False
-        return wanted.why != "first" or not self.stand(view, but=wanted.idea).met
+        return wanted.why != "first" or not self.stand(view).met
 
-    def stand(self, view: CampaignView, *, but: Idea | None = None) -> Stand:
-        """The stop rules; `but`: an idea that is about to be begun does not count yet."""
-        waiting = sum(1 for idea in view.ideas if not idea.attempted and idea is not but and idea.index > 1)
-        return stand(view.spec.rules, agenda.facts(view, self.parts.clock(), prepared=waiting), view.spec.objective)
+    def stand(self, view: CampaignView, *, conceived: bool = False) -> Stand:
+        """The stop rules; `conceived`: with the ideas that wait to be begun, to see whether one more is wanted."""
+        waiting = sum(not idea.attempted for idea in view.ideas) if conceived else 0
+        return stand(view.spec.rules, agenda.facts(view, self.parts.clock(), conceived=waiting), view.spec.objective)
 
     def fill(self, view: CampaignView) -> None:
         """Start runs in every free slot."""
@@ -203,9 +203,12 @@ class Controller:
 
     def prepare_ahead(self) -> None:
         """Have the next run ready while the others train."""
-        if self.ready is not None:
-            return
         view = self.book.view()
+        if self.ready is not None:
+            if view.state is CampaignState.RUNNING and not self.may_begin(view, self.ready.wanted):
+                self._withdraw(self.ready)  # a rule was met meanwhile: it must not be in the way of what is owed
+                self.ready = None
+            return
         wanted = self.next_wanted(view)
         if wanted is None or not self.may_begin(view, wanted):
             return
@@ -244,7 +247,9 @@ class Controller:
             return found
         if view.open_round or not agenda.baseline_done(view) or agenda.baseline_failed(view):
             return None
-        return None if self.stand(view).met else self._new_idea(view)
+        if (waiting := agenda.unbegun(view)) is not None:
+            return waiting
+        return None if self.stand(view, conceived=True).met else self._new_idea(view)
 
     def _new_idea(self, view: CampaignView) -> Wanted | None:
         """Ask until something can be tried."""
