@@ -170,7 +170,7 @@ def _group(line: IdeaLine) -> str:
         case Standing.SMOKE:
             return "smoke runs, which judge nothing"
         case Standing.CRASHED:
-            return f"crashed, {line.why}"
+            return line.why if line.why.startswith("crashed") else f"crashed, {line.why}"
         case Standing.DISCARDED:
             return _lost(line.gain, line.noise)
     return ""

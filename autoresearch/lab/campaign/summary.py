@@ -244,7 +244,7 @@ def honest(lines: Sequence[IdeaLine]) -> list[str]:
         names = ", ".join(f"{k.slug}{' (undecided)' if k.claim == 'undecided' else ''}" for k in kept[:10])
         words.append(
             f"Kept, not confirmed: {names}{_more(kept, 10)}. The search built on them; they were picked because "
-            "their numbers were high, so a part of what they show is luck."
+            "their numbers were high, so a part of what they show may be luck."
         )
     if gone:
         names = ", ".join(line.slug for line in gone[:10])

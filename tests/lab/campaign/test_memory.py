@@ -107,7 +107,7 @@ def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
         "stand: stop condition not yet met: 10/12 attempted",
         "best: best = 0.7033 (3 runs, +0.113 to lr-up; confirmed)",
         "last: best-000004 of best",
-        "crashed, crashed: cuda_oom (1): oom",
+        "  crashed: cuda_oom (1): oom",
         "worse than its parent (1): lr-down −0.08",
         "no more than noise (1): flat",
         "key lr: 3 tried, 2 kept, best best",
