@@ -5,18 +5,16 @@ bytes.find passes over a log up to a hundred times faster than a regex does.
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Iterable, Iterator
 
-from .basics import LIBC, NEVER, clock
+from .basics import NEVER, clock
+from .native import find
 from .text import without_escapes
 
 # So many seconds a signal of a kind is not looked for again: that something moves, or fails, is news for a while.
 RESTS = {"validation": 0.0, "progress": 1.0, "step": 0.0, "error": 60.0, "nan": NEVER}
 _LINE = re.compile(rb"[^\n]+")
-_MEMMEM = LIBC.memmem  # twice as fast as bytes.find, and most needles are in no chunk at all
-_MEMMEM.restype, _MEMMEM.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_size_t) * 2
 
 
 class Pattern:
@@ -95,7 +93,7 @@ def lines_with(text: bytes, needles: tuple[bytes, ...]) -> Iterable[tuple[int, i
 
 
 def _lines_with(text: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
-    at = 0 if _MEMMEM(text, len(text), needle, len(needle)) else len(text)
+    at = 0 if find(text, len(text), needle, len(needle)) else len(text)  # most needles are in no chunk at all
     while (hit := text.find(needle, at)) >= 0:
         low = text.rfind(b"\n", at, hit) + 1 or at
         high = text.find(b"\n", hit)

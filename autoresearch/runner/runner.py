@@ -31,6 +31,7 @@ from .spawn import LaunchError, how_it_ended, trainer_environment
 from .spec import Spec
 from .stopping import Decision, Stopping
 from .text import plain
+from .wakeups import no_more_wakeups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +118,6 @@ class Runner:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
         self.env = trainer_environment(self.dir, self.spec)
         self.write_identity()
-        self.loop.watch_log()
         self.loop.mirror.say(f"== {self.spec.run}: {plain(self.spec.command)} ==")
         try:
             self.listener.learn()
@@ -223,8 +223,7 @@ class Runner:
 
     def hand_over(self, cause: str) -> None:
         """Become the collector, if one is named; the lock is closed by that."""
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.set_wakeup_fd(-1)
+        no_more_wakeups()
         if cause == "session_killed":
             release_tmux_server()
         if not self.spec.collector:
