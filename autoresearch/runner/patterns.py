@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from .basics import NEVER, clock
+from .basics import NEVER, clock, parse_object, read_file
 from .native import find
 from .text import without_escapes
 
@@ -28,13 +28,31 @@ class Pattern:
         self.kind = kind
         self.hold_s = hold_s
         self.needles = tuple(_bytes(needle) for needle in needles)
-        raw = _bytes(text)
-        try:
-            self.regex = re.compile(raw, re.MULTILINE)
-        except re.error:  # Python before 3.11 knows no possessive repeats; they only save time
-            self.regex = re.compile(re.sub(rb"(?<!\\)([*+?}])\+", rb"\1", raw), re.MULTILINE)
+        self.regex = _compiled(text)
         self.quiet_until = 0.0
         self.seen = (0, -1, -1)  # (generation of the log, offset of the line, offset in it) of the last match
+
+
+def _compiled(text: str) -> re.Pattern[bytes]:
+    raw = _bytes(text)
+    try:
+        return re.compile(raw, re.MULTILINE)
+    except re.error:  # Python before 3.11 knows no possessive repeats; they only save time
+        return re.compile(re.sub(rb"(?<!\\)([*+?}])\+", rb"\1", raw), re.MULTILINE)
+
+
+def compile_early(run_dirs: Iterable[str]) -> None:
+    """Have the patterns of these runs ready in the cache of `re`; what is wrong with one is told later."""
+    import gc
+
+    for run_dir in run_dirs:
+        signals = parse_object(read_file(f"{run_dir}/spec.json")).get("signals")
+        for signal in signals if isinstance(signals, list) else ():
+            try:
+                _compiled(signal["pattern"])
+            except (re.error, LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError):
+                continue
+    gc.collect()
 
 
 def _bytes(text: str) -> bytes:
