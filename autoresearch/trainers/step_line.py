@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 
 from autoresearch.core.metric_keys import KL_KEYS, TRAINING_PREFIXES, is_validation
+from autoresearch.core.regex import later
 from autoresearch.core.signal import SignalKind, SignalPattern
 from autoresearch.core.values import NUMBER, number
 
@@ -103,9 +104,9 @@ Other keys may be NaN in a healthy run. It is anchored on the shape of the pair,
 """
 
 _HEADS = 8  # of a line that holds thousands, only the last are read
-_HEAD = re.compile(r"(?<![\w./\"'`-])step:(?P<step>\d{1,10})(?= - )", re.ASCII)
-_UNQUOTED = re.compile(_unquoted(_CHARS // 8), re.ASCII)
-_GLUED = re.compile(rf"(?P<key>[^\s:]{{1,300}}):{_WRAPPER}(?P<value>{NUMBER}){_END}", re.ASCII)
+_HEAD = later(r"(?<![\w./\"'`-])step:(?P<step>\d{1,10})(?= - )", re.ASCII)
+_UNQUOTED = later(_unquoted(_CHARS // 8), re.ASCII)
+_GLUED = later(rf"(?P<key>[^\s:]{{1,300}}):{_WRAPPER}(?P<value>{NUMBER}){_END}", re.ASCII)
 
 
 def parse(line: str) -> tuple[int, dict[str, float]] | None:
