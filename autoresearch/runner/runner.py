@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 LAUNCH_POLL_S = 0.004
 LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it
+SCHEDULER_S = 0.2  # a scheduler signals the trainer and us together: ours may come so much later
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
 
 
@@ -193,7 +194,7 @@ class Runner:
         """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""
         code, _, _ = how_it_ended(self.loop.statuses.get(self.loop.trainer))
         if code in {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}:
-            until = clock() + 0.2  # a scheduler signals the trainer and us together: ours may come later
+            until = clock() + SCHEDULER_S
             while clock() < until and not self.stopping.decision:
                 self.loop.tick(until)
         self.listener.read_the_rest()
