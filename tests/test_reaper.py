@@ -23,6 +23,13 @@ PANE = (
 )
 
 
+def lives(pid: int) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize(
     ("body", "passes"),
     [
@@ -49,7 +56,7 @@ def test_what_a_test_leaves_is_ended(
     assert ("processes were left behind" in said.stdout) is not passes
     if pid_file.exists():
         pid = int(pid_file.read_text())
-        eventually(lambda: not Path(f"/proc/{pid}").exists() or ") Z" in Path(f"/proc/{pid}/stat").read_text())
+        eventually(lambda: not lives(pid))
 
 
 def test_nothing_of_the_person_is_in_reach(clean_environment: Path) -> None:
