@@ -14,7 +14,7 @@ from autoresearch.launchers.tmux_session import release_server
 from autoresearch.runner.basics import RUN_ID
 from autoresearch.runner.mirror import RELEASE
 
-SOON = "loop.HANGUP_S = 0.15"  # what a hangup means is decided soon
+SOON = "loop.HANGUP_S = 0.4"  # what a hangup means is decided soon
 
 
 def in_tmux(yard: Any, tmux: Any, command: str, *, patch: str = "", **changes: Any) -> Any:
@@ -80,7 +80,7 @@ def test_a_dead_server_leaves_the_run_headless(yard: Any, tmux: Any, how: str, u
     else:
         tmux("kill-server")
     with pytest.raises(AssertionError):
-        until(lambda: "stopping" in live.names(), 0.4)
+        until(lambda: "stopping" in live.names(), 1.0)
     (yard.root / "go").touch()
     record = live.record()
     assert (record["ending"], record["returncode"], record["first_step"]) == ("crashed", 5, 1)
@@ -91,7 +91,7 @@ def test_sighup_alone_means_nothing(yard: Any, tmux: Any, until: Any) -> None:
     runner_pid = live.event("started")["runner"]
     os.kill(runner_pid, signal.SIGHUP)
     with pytest.raises(AssertionError):
-        until(lambda: "stopping" in live.names(), 0.4)
+        until(lambda: "stopping" in live.names(), 1.0)
     (yard.root / "go").touch()
     assert live.record()["ending"] == "finished"
 
@@ -101,7 +101,7 @@ def test_sighup_without_a_terminal_means_nothing(yard: Any, until: Any) -> None:
     live.event("started")
     live.process.send_signal(signal.SIGHUP)
     with pytest.raises(AssertionError):
-        until(lambda: "stopping" in live.names(), 0.4)
+        until(lambda: "stopping" in live.names(), 1.0)
     (yard.root / "go").touch()
     assert live.record()["ending"] == "finished"
 
