@@ -180,12 +180,14 @@ class Runner:
         """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""
         loop, tree = self.loop, self.loop.tree
         by_itself = self.stopping.decision is None and not self.failure
-        members = tree.alive()
+        members = tree.alive() or list(tree.glance())
         if by_itself and self.spec.keep_children:
             tree.kept = set(members)
-        elif members:
+        elif members or tree.unsure:
             grace_s = min(self.spec.grace_s, LEFTOVER_GRACE_S) if by_itself else self.spec.grace_s
             tree.terminate(grace_s, loop.tick, lambda: loop.hurry)
+            if not (tree.term_sent or tree.kill_sent or tree.left):
+                return
             whose = "what the trainer left behind" if by_itself else "the trainer and what it started"
             text = f"ended {whose}: TERM to {tree.term_sent}, KILL to {tree.kill_sent}"
             self.chronicle.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)

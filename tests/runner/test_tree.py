@@ -36,6 +36,33 @@ def test_ten_kinds_of_children_are_ended(yard: Any, nasty: Path, living: Any, un
     assert record["kill_sent"] >= 2
 
 
+RABBIT = """
+import os, time
+until = time.monotonic() + 300
+while time.monotonic() < until:
+    time.sleep(0.02)
+    if os.fork():
+        os._exit(0)
+    os.utime("alive")
+"""
+
+
+def test_one_that_is_faster_than_any_look_is_ended(yard: Any, until: Any) -> None:
+    """As on a loaded machine: while /proc is read, the only process left forks and exits."""
+    (yard.root / "rabbit.py").write_text(RABBIT)
+    (alive := yard.root / "alive").touch()
+    born = alive.stat().st_mtime_ns
+    slow = "import time; read = processes.read_file; "
+    slow += "processes.read_file = lambda path: (time.sleep(0.0005), read(path))[1]"
+    live = yard.start(f"setsid {sys.executable} -S rabbit.py & sleep 1000", patch=slow, limits={"grace_s": 0.3})
+    until(lambda: alive.stat().st_mtime_ns != born)
+    live.ask_to_stop(how="now", reason="enough")
+    assert live.record()["left"] == []
+    last = alive.stat().st_mtime_ns
+    with pytest.raises(AssertionError):
+        until(lambda: alive.stat().st_mtime_ns != last, 0.5)
+
+
 def test_the_time_limit_ends_them_too(yard: Any, nasty: Path, living: Any) -> None:
     live, token = start_tree(yard, nasty, limits={"max_s": 0.7, "grace_s": 0.3})
     assert live.record()["ending"] == "max_time"
