@@ -36,10 +36,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LAUNCH_POLL_S = 0.004
+LAUNCH_LOOK_S = 0.25  # a nudge comes sooner; this is for one that was lost
 LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it
 SCHEDULER_S = 0.2  # a scheduler signals the trainer and us together: ours may come so much later
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
+
+
+class Withdrawn(Exception):  # noqa: N818 - it names what happened to the run
+    """The run was taken back before anything of it was begun: no record, no row."""
 
 
 class Runner:
@@ -67,6 +71,8 @@ class Runner:
         for part in start + finish:
             try:
                 part()
+            except Withdrawn:
+                return 0
             except LaunchError as error:
                 cause, reason = error.args
                 self.stopping.decision = self.stopping.decision or Decision("launch_failed", cause, reason)
@@ -96,18 +102,35 @@ class Runner:
     def await_launch(self) -> None:
         """Let the command that launches us finish; we were started early, to be ready when it is.
 
-        It holds the flock of `launching` and writes `environment` last, so its death shows at once.
+        It holds the flock of `launching` and writes `environment` last, so its death shows at once; it
+        wakes us by SIGCHLD. Raises Withdrawn where it took the run back.
         """
         if not self.spec.await_launch:
             return
         fd = os.open(f"{self.dir}/launching", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             while not self.stopping.decision and not take_lock(fd, fcntl.LOCK_SH, 0.0):
-                self.loop.tick(clock() + LAUNCH_POLL_S)
+                self.loop.tick(clock() + LAUNCH_LOOK_S)
         finally:
             os.close(fd)
-        if not self.stopping.decision and not os.path.exists(f"{self.dir}/environment"):
-            raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
+        self.start_clocks()
+        if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
+            given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
+            self.spec.leases, self.gpus = given.leases, Gpus(given.gpus)  # which GPUs, is said with the word
+            return
+        if self.spec.await_launch == "ahead":  # nothing was begun: a later command prepares it again
+            try:
+                os.unlink(f"{self.dir}/spec.json")
+            except OSError:
+                pass
+        if not os.path.exists(f"{self.dir}/spec.json"):
+            raise Withdrawn
+        raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
+
+    def start_clocks(self) -> None:
+        """The run begins now, however long its launch was prepared."""
+        self.born_wall = wall()
+        self.chronicle.origin = clock()
 
     def open(self) -> None:
         """Everything that must be there before anything is started."""
