@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 LAUNCH_LOOK_S = 0.25  # a nudge comes sooner; this is for one that was lost
 LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it
+SCHEDULER_S = 0.2  # a scheduler signals the trainer and us together: ours may come so much later
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
 
 
@@ -200,12 +201,14 @@ class Runner:
         """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""
         loop, tree = self.loop, self.loop.tree
         by_itself = self.stopping.decision is None and not self.failure
-        members = tree.alive()
+        members = tree.alive() or list(tree.glance())
         if by_itself and self.spec.keep_children:
             tree.kept = set(members)
-        elif members:
+        elif members or tree.unsure:
             grace_s = min(self.spec.grace_s, LEFTOVER_GRACE_S) if by_itself else self.spec.grace_s
             tree.terminate(grace_s, loop.tick, lambda: loop.hurry)
+            if not (tree.term_sent or tree.kill_sent or tree.left):
+                return
             whose = "what the trainer left behind" if by_itself else "the trainer and what it started"
             text = f"ended {whose}: TERM to {tree.term_sent}, KILL to {tree.kill_sent}"
             self.chronicle.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
@@ -214,7 +217,7 @@ class Runner:
         """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""
         code = how_it_ended(self.loop.statuses.get(self.loop.trainer))[0]
         if code in {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}:
-            until = clock() + 0.2  # a scheduler signals the trainer and us together: ours may come later
+            until = clock() + SCHEDULER_S
             while clock() < until and not self.stopping.decision:
                 self.loop.tick(until)
         self.listener.read_the_rest()
