@@ -31,6 +31,7 @@ from .spawn import LaunchError, how_it_ended, trainer_environment
 from .spec import Spec
 from .stopping import Decision, Stopping
 from .text import plain
+from .wakeups import no_more_wakeups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 LAUNCH_LOOK_S = 0.25  # a nudge comes sooner; this is for one that was lost
 LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it
+SCHEDULER_S = 0.2  # a scheduler signals the trainer and us together: ours may come so much later
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
 
 
@@ -140,7 +142,6 @@ class Runner:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
         self.env = trainer_environment(self.dir, self.spec)
         self.write_identity()
-        self.loop.watch_log()
         self.loop.mirror.say(f"== {self.spec.run}: {plain(self.spec.command)} ==")
         try:
             self.listener.learn()
@@ -151,22 +152,20 @@ class Runner:
     def live(self) -> None:
         """From the leases to the trainer's end or the decision to end it."""
         loop, spec, stopping = self.loop, self.spec, self.stopping
-        if stopping.decision or self.failure:
-            return
         stopping.check_file()
-        if stopping.decision:
+        if stopping.decision or self.failure:
             return
         self.leases.take(spec.leases, spec.run)
         self.gpus.measure_before(loop.tick)
         self.prepare()
         if stopping.decision:
             return
-        loop.started_trainer(loop.start(spec.command, spec.cwd, self.env, self.log, self.leases.fds))
+        pid = loop.start(spec.command, spec.cwd, self.env, self.log, self.leases.fds)
+        loop.started_trainer(pid)
         self.write_identity()
-        text = f"the trainer started (pid {loop.trainer})"
-        self.chronicle.emit("started", text, pid=loop.trainer, runner=os.getpid())
+        self.chronicle.emit("started", f"the trainer started (pid {pid})", pid=pid, runner=os.getpid())
         failpoint("runner.trainer_started")
-        self.watch(loop.trainer)
+        self.watch(pid)
 
     def watch(self, pid: int) -> None:
         """Until a command has ended or the run must."""
@@ -202,21 +201,23 @@ class Runner:
         """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""
         loop, tree = self.loop, self.loop.tree
         by_itself = self.stopping.decision is None and not self.failure
-        members = tree.alive()
+        members = tree.alive() or list(tree.glance())
         if by_itself and self.spec.keep_children:
             tree.kept = set(members)
-        elif members:
+        elif members or tree.unsure:
             grace_s = min(self.spec.grace_s, LEFTOVER_GRACE_S) if by_itself else self.spec.grace_s
             tree.terminate(grace_s, loop.tick, lambda: loop.hurry)
+            if not (tree.term_sent or tree.kill_sent or tree.left):
+                return
             whose = "what the trainer left behind" if by_itself else "the trainer and what it started"
             text = f"ended {whose}: TERM to {tree.term_sent}, KILL to {tree.kill_sent}"
             self.chronicle.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
 
     def read_the_rest(self) -> None:
         """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""
-        code, _, _ = how_it_ended(self.loop.statuses.get(self.loop.trainer))
+        code = how_it_ended(self.loop.statuses.get(self.loop.trainer))[0]
         if code in {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}:
-            until = clock() + 0.2  # a scheduler signals the trainer and us together: ours may come later
+            until = clock() + SCHEDULER_S
             while clock() < until and not self.stopping.decision:
                 self.loop.tick(until)
         self.listener.read_the_rest()
@@ -248,8 +249,7 @@ class Runner:
 
     def hand_over(self, cause: str) -> None:
         """Become the collector, if one is named; the lock is closed by that."""
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.set_wakeup_fd(-1)
+        no_more_wakeups()
         if cause == "session_killed":
             release_tmux_server()
         if not self.spec.collector:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
+from autoresearch.core.campaign_view import CampaignView, IdeaRun
 from autoresearch.core.proposal import Attempt
 from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import Stand, stand

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign_view import Idea, IdeaRun
+from autoresearch.core.finding import errors
 from autoresearch.core.naming import slugify
-from autoresearch.errors import BlueprintError
+from autoresearch.errors import BlueprintError, EnvironmentUnusable
 from autoresearch.lab import settings as project
 from autoresearch.lab.campaign.ideas import BLUEPRINT, Workshop, fields_of, follow_up
+from autoresearch.lab.campaign.places import at_home_in, environment_in, proof
 from autoresearch.lab.launch import Prepared, prepare
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Member, Wishes, make_plan
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import edit
+from autoresearch.records import journal
 from autoresearch.repository.worktrees import Slot
 
 FRESH_SEEDS = 1000  # confirmations use seeds that chose nothing
@@ -71,10 +72,15 @@ def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts) -> Ready
         why=wanted.why,
         claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
         timeout_s=spec.timeout_s,
-        environment=import_environment(slot.path, slot.path / spec.codebase, parts.environ),
+        environment=environment_in(spec, slot, parts.environ),
     )
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
+    plan, mapped = at_home_in(shop, slot, plan)
+    if bad := errors(proof(shop, slot, idea, plan.environment)):
+        raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     prepared = prepare(plan, parts, ahead=True)
+    for one in mapped:
+        journal.append(Path(prepared.spec.result_dir), f"mapped to the worktree: {one.where}: {one.old} -> {one.new}")
     run = IdeaRun(
         run=prepared.spec.run,
         run_dir=prepared.spec.run_dir,
@@ -113,13 +119,6 @@ def _commit(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: str) -
     if missing := [path for path in files if not path]:
         raise BlueprintError(f"{missing} cannot be written: the blueprint names no recipe")
     return follow_up(shop, idea, files, f"{idea.slug}: run {wanted.replicate}, {wanted.why}\n")
-
-
-def import_environment(worktree: Path, codebase: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """What puts the worktree first on the trainer's import path."""
-    first = [str(p) for p in (codebase, codebase / "src", worktree, worktree / "src") if p.is_dir()]
-    old = environ.get("PYTHONPATH", "")
-    return {"PYTHONPATH": os.pathsep.join([*dict.fromkeys(first), *([old] if old else [])])}
 
 
 def _flags(tmux_socket: str) -> dict[str, str]:
