@@ -27,6 +27,8 @@ COMMANDS: dict[str, Entry] = {
     "attach": ("attach:attach", "Attach this terminal to the tmux session of a run."),
     "close": ("close:close", "Close the tmux session of a run that is over."),
     "adopt": ("adopt:adopt", "Find every run again after a crash: report the living, record the dead."),
+    "compare": ("compare:compare", "Compare two runs: metrics, recipe by key, code, environment, limits."),
+    "repro": ("repro:repro", "Check a row's commit out again, ready to be run; --run launches it."),
     "note": ("note:note", "Add a line to the experiment log of a run."),
     "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
