@@ -218,8 +218,7 @@ def follow(place: CampaignDir, *, as_json: bool) -> int:
             controlled = place.controlled  # before the last look at what it said
             at = _print_new(place.log, at)
             view = _view(place)
-            over = view.state in (CampaignState.ENDED, CampaignState.PAUSED, CampaignState.WAITING)
-            if over or not controlled:
+            if view.state in (CampaignState.PAUSED, CampaignState.WAITING) or not controlled:
                 _print_new(place.log, at)
                 break
             time.sleep(0.3)

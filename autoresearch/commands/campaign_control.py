@@ -224,8 +224,11 @@ def report(campaign: Name = "", as_json: Json = False) -> int:
     place = begin.find(campaign, parts)
     view = _view(place)
     found = stand(view.spec.rules, facts(view, parts.clock()), view.spec.objective)
-    paths = [str(path) for path in write_report(place, view, found)]
-    payload = {"campaign": view.spec.name, "files": paths, "next": []}
+    written = write_report(place, view, found)
+    paths = [str(path) for path in (written.markdown, written.page, written.picture) if path]
+    payload = {"campaign": view.spec.name, "files": paths, "remarks": list(written.remarks), "next": []}
+    for remark in written.remarks:
+        output.remark(remark)
     output.emit("campaign report", payload, as_json=as_json, lines=[f"wrote {path}" for path in paths])
     return 0
 

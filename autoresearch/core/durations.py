@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from dataclasses import dataclass
 
+from autoresearch.core.regex import later
 from autoresearch.errors import UsageError
 
 LONGEST_S = 366 * 86400.0  # nobody means more than a year; a longer one is a slip of the pen
@@ -37,16 +37,16 @@ _CJK_UNIT = (
 )
 _LEAD = r"(?:(?<![a-z0-9_])|(?<=\d[wdhm]))(?<!\d[.,])"
 _NUMERALS = "零〇一二两三四五六七八九十百半"
-_ONE_RE = re.compile(
+_ONE_RE = later(
     rf"{_LEAD}(?P<sign>[-−]\s?)?(?:{_DIGITS}|{_WORDS})[\s-]?{_ENGLISH_UNIT}"
     rf"|{_LEAD}{_HALF} {_ENGLISH_UNIT.replace('<unit>', '<half_unit>').replace('<tail>', '<half_tail>')}"
     r"|(?<![a-z0-9_])an? (?P<a_unit>week|day|hour|minute)\b(?P<a_tail> and a half)?"
     rf"|(?:(?<![第{_NUMERALS}])(?P<cjk>[{_NUMERALS}]+)|{_LEAD}{_DIGITS.replace('<digits>', '<cjk_digits>')})"
     rf"\s?(?P<cjk_each>个半|個半|个|個)?\s?{_CJK_UNIT}",
 )
-_CLOCK = re.compile(r"(?<![\d:])(?:(?P<days>\d{1,3})-)?(?P<h>\d{1,4}):(?P<m>\d\d):(?P<s>\d\d)(?![\d:])")
-_GAP = re.compile(r"\s*(?:and\s+)?\Z")
-_FOLLOWED = re.compile(r"\s*(?:to|until|till|for|before)\b")
+_CLOCK = later(r"(?<![\d:])(?:(?P<days>\d{1,3})-)?(?P<h>\d{1,4}):(?P<m>\d\d):(?P<s>\d\d)(?![\d:])")
+_GAP = later(r"\s*(?:and\s+)?\Z")
+_FOLLOWED = later(r"\s*(?:to|until|till|for|before)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,8 @@ class Found:
 
 def normalise(text: str) -> str:
     """Full-width digits, letters and colons as plain ones, in lower case (NFKC)."""
+    import unicodedata
+
     return unicodedata.normalize("NFKC", text).lower()
 
 
@@ -86,6 +88,8 @@ def parse_duration(text: str) -> float:
 
     Raises DurationError for anything else, and for one that is negative or longer than a year.
     """
+    if (short := _short(text)) is not None:
+        return short
     normal = normalise(text).strip()
     found = find_durations(normal)
     if len(found) == 1 and not normal[: found[0].start].strip() and not normal[found[0].end :].strip():
@@ -98,6 +102,14 @@ def parse_duration(text: str) -> float:
     if seconds != 0 and (trouble := problem(seconds)):
         raise DurationError(f"{text[:60]!r} {trouble}", hint=_HOW)
     return seconds
+
+
+def _short(text: str) -> float | None:
+    """`100s`, `20m`: how nearly all are written, understood before the patterns are compiled."""
+    count, unit = text[:-1], text[-1:]
+    plain = count.isascii() and count.isdecimal() and len(count) < 6 and unit in ("s", "m", "h")
+    seconds = float(count) * _SECONDS[unit] if plain else LONGEST_S + 1
+    return seconds if seconds <= LONGEST_S else None
 
 
 def problem(seconds: float) -> str:

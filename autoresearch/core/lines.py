@@ -7,12 +7,13 @@ printed next is glued to the bar. Everything here is pure and looks at each byte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_PREFIX = re.compile(
+from autoresearch.core.regex import later
+
+_ESCAPE = later(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]")
+_CONTROL = later(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_PREFIX = later(
     r"[ \t]{0,8}\("
     r"(?:(?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}"  # (TaskRunner pid=512), (Worker[rank=0] pid=7), (pid=7)
     r"|raylet|gcs_server|autoscaler[^()\n]{0,40})"  # Ray's own daemons

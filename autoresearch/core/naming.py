@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from autoresearch.core.regex import later
 
 SLUG_MAX = 40
-SESSION = re.compile(r"ajet_[A-Za-z0-9_-]{1,60}\Z")
-RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,59}\Z")
+SESSION = later(r"ajet_[A-Za-z0-9_-]{1,60}\Z")
+RUN_ID = later(r"[a-z0-9][a-z0-9-]{0,59}\Z")
 
 
 def slugify(text: str, *, fallback: str = "experiment") -> str:
@@ -16,6 +17,8 @@ def slugify(text: str, *, fallback: str = "experiment") -> str:
     Accents are dropped, every other character becomes a hyphen, so that no shell, tmux, git or
     file system reads anything into a name.
     """
+    import unicodedata
+
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^a-z0-9]+", "-", ascii_text.lower()).strip("-")
     return slug[:SLUG_MAX].strip("-") or fallback

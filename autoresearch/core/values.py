@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 import warnings
 from collections.abc import Mapping
+
+from autoresearch.core.regex import later
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
 """A number in a trainer's output; `[\\d.]+` would read 1.5e-05 as 1.5."""
 
-_SCALAR = re.compile(rf"(?:(?:np|numpy|torch)\.\w{{1,12}}\(|tensor\()?({NUMBER})(?:, [^()]{{0,60}})?\)?")
+_SCALAR = later(rf"(?:(?:np|numpy|torch)\.\w{{1,12}}\(|tensor\()?({NUMBER})(?:, [^()]{{0,60}})?\)?")
 _MAX_CHARS = 1 << 20  # a longer line is no line of metrics
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 
 
@@ -14,6 +13,9 @@ class Inotify:
     CREATE = 0x100
 
     def __init__(self) -> None:
+        import ctypes  # a `wait` that does not sleep needs none
+
+        self._errno = ctypes.get_errno
         try:
             self._libc = ctypes.CDLL(None, use_errno=True)
             self.fd = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
@@ -35,9 +37,8 @@ class Inotify:
         """Free the descriptor and all its watches."""
         os.close(self.fd)
 
-    @staticmethod
-    def _checked(result: int) -> int:
+    def _checked(self, result: int) -> int:
         if result < 0:
-            number = ctypes.get_errno()
+            number = self._errno()
             raise OSError(number, os.strerror(number))
         return result

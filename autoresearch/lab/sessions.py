@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.parts import Parts
-from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import spec_file
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, read_json
+
+if TYPE_CHECKING:
+    from autoresearch.launchers.tmux_session import SessionInfo
 
 
 def find(name: str, parts: Parts) -> RunDir:
@@ -44,6 +47,8 @@ def spec_of(rundir: RunDir) -> RunSpec:
 
 def session_info(rundir: RunDir) -> SessionInfo | None:
     """Where the session of a run was started; None if it never was."""
+    from autoresearch.launchers.tmux_session import SessionInfo
+
     record = read_json(rundir.session)
     return SessionInfo.read(record) if record else None
 

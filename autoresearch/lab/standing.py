@@ -72,12 +72,16 @@ def boot_id() -> str:
 def last_readings(log: Path, spec: RunSpec) -> tuple[Reading | None, Reading | None]:
     """The last training step and the last validation in the tail of a log."""
     from autoresearch.core.lines import logical_lines
+
+    lines = list(logical_lines(tail(log, TAIL_BYTES)))
+    if not lines:
+        return None, None
     from autoresearch.trainers import registry
 
     trainer = registry.by_name(spec.trainer)
     step: Reading | None = None
     validation: Reading | None = None
-    for line in reversed(list(logical_lines(tail(log, TAIL_BYTES)))):
+    for line in reversed(lines):
         reading = trainer.read_line(line)
         if reading is None:
             continue
@@ -105,9 +109,12 @@ def tail(path: Path, limit: int) -> bytes:
 def tail_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log as they may be shown to anybody: no escapes, no secrets, bounded."""
     from autoresearch.core.lines import logical_lines
-    from autoresearch.records.secrets import mask_text
 
     lines = list(logical_lines(tail(path, TAIL_BYTES)))[-count:]
+    if not lines:
+        return []
+    from autoresearch.records.secrets import mask_text
+
     return [mask_text(line)[:500] for line in lines]
 
 

@@ -152,6 +152,9 @@ def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[E
     An end is news only when the exit record is there, so that whoever is woken finds the whole truth.
     """
     deadline = time.monotonic() + seconds
+    if seconds <= 0:
+        fresh, upto = read_events(rundir.events, since)
+        return [e for e in fresh if e.event in WAKING], upto
     with Watcher([rundir]) as watcher:
         while True:
             over = rundir.state() in (RunState.ENDED, RunState.DEAD)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.regex import later
+
 MARKER = "AUTORESEARCH_RUN_ID"
 KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", what exit-empty was before us
 FIELDS = "#{session_id} #{pane_id} #{pid} #{pane_pid} #{pane_dead} #{session_name}"
-_PANE = re.compile(r"(\$\d+) (%\d+) (\d+) (\d+) ([01]?) (.*)")
+_PANE = later(r"(\$\d+) (%\d+) (\d+) (\d+) ([01]?) (.*)")
 COLUMNS, LINES = "220", "50"  # a detached pane is 80x24 by default; one verl line is 3,000 characters
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from autoresearch.core.naming import RUN_ID
+from autoresearch.core.regex import later
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line
@@ -25,7 +25,7 @@ from autoresearch.records.rundir import locked, write_atomically
 
 NAME_MAX = 4096  # no path is longer
 FOUND_MAX = 20
-_LOCK_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_LOCK_KEY = later(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
 @dataclass(frozen=True, slots=True)

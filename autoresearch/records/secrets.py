@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from autoresearch.core.regex import later
+
 MASK = "***"
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of snake_case, kebab-case and camelCase
+_WORDS = later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of snake_case, kebab-case and camelCase
 _SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "credential", "credentials")
 _SECRET_WORDS = frozenset({*_SECRET_ENDINGS, "pwd", "secrets", "passwords"})
 
@@ -32,12 +34,12 @@ _HARMLESS = _set_of(
     "sep cls image audio video special new prompt response level id ids type loss logprob think stop start "
     "end first last next prev begin"
 )
-_NOTHING = re.compile(r"(?:true|false|none|null|)\Z", re.IGNORECASE)
-_NUMBER = re.compile(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)
-_RANDOM = re.compile(r"(?=\D*\d).{16}", re.DOTALL)
-_REFERENCE = re.compile(r"\$\{?[A-Za-z_]\w*\}?\Z|\$\(|`")
+_NOTHING = later(r"(?:true|false|none|null|)\Z", re.IGNORECASE)
+_NUMBER = later(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)
+_RANDOM = later(r"(?=\D*\d).{16}", re.DOTALL)
+_REFERENCE = later(r"\$\{?[A-Za-z_]\w*\}?\Z|\$\(|`")
 
-_SHAPES = re.compile(
+_SHAPES = later(
     r"""
     -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
   | (?<![A-Za-z0-9_])(?:
@@ -53,19 +55,19 @@ _SHAPES = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_URL = re.compile(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/@'\"]{1,200})(?=@)")
-_BEARER = re.compile(r"\b(Bearer|Basic)(\s+)([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
-_NAMED = re.compile(
+_URL = later(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/@'\"]{1,200})(?=@)")
+_BEARER = later(r"\b(Bearer|Basic)(\s+)([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_NAMED = later(
     r"""(?<![\w.-])(?P<flag>--?)?(?P<name>[A-Za-z_][\w.-]{0,79})(?P<quote>\\?["']|)
         (?P<sign>[ \t]?=[ \t]?|:[ \t]{0,3}|(?(flag)[ \t]+(?=[^-\s])|(?!)))""",
     re.VERBOSE,
 )
-_VALUE = re.compile(
+_VALUE = later(
     r"""(?P<escaped>\\")[^"\\\n]{0,16384}\\" | (?P<double>")(?:[^"\\\n]|\\.){0,16384}"
       | (?P<single>')[^'\n]{0,16384}' | [^\s"'&|;,)}\]]{1,512}""",
     re.VERBOSE,
 )
-_HINT = re.compile(
+_HINT = later(
     r"pass|pwd|token|secret|key|credential|auth|bearer|basic|sk-|hf_|gh[pousr]_|github_pat|glpat"
     r"|akia|asia|aiza|ya29|xox|gsk|nvapi|r8_|npm_|pypi|eyj|xai|tgp_|wandb_v1|://",
     re.IGNORECASE,

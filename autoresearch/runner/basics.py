@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import os
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 RUN_ID = "AUTORESEARCH_RUN_ID"
 NEVER = float("inf")
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def clock() -> float:

@@ -13,7 +13,7 @@ from .processes import Tree
 from .spawn import how_it_ended, spawn
 from .spec import Spec
 from .stopping import Stopping
-from .wakeups import Wakeups
+from .wakeups import CHANGED, Wakeups
 
 PULSE_S = 15.0  # heartbeat and, at the latest, the next look at everything
 PACE_S = 0.1  # log scans are at least this far apart
@@ -28,7 +28,7 @@ class Loop:
         self.lock = lock
         self.listener = listener
         self.stopping = stopping
-        self.wakeups = Wakeups(run_dir, f"{run_dir}/run.log")
+        self.wakeups = Wakeups(run_dir)
         self.mirror = Mirror(f"{run_dir}/run.log")
         self.tree = Tree(spec.run)
         self.statuses: dict[int, int | None] = {}  # of the commands that we started
@@ -45,7 +45,6 @@ class Loop:
         self._scan_after = now
         self._hangup_at = NEVER
         self._dirty = True
-        self._watched = -1  # generation of the log that we watch
 
     def start(self, command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterable[int] = ()) -> int:
         """Start a command; its pid, or LaunchError."""
@@ -67,12 +66,11 @@ class Loop:
     def tick(self, until: float) -> None:
         """Sleep until something happens, at the latest `until`, and take in what happened."""
         now = clock()
-        pacing = now < self._scan_after
-        look_at = self._scan_after if pacing else now if self._dirty else NEVER
+        look_at = max(now, self._scan_after) if self._dirty else NEVER
         poll_at = NEVER if self.wakeups.trusted else now + 1.0
         timers = (self._pulse_at, self._sample_at, self._hangup_at, self.mirror.next_at, self.listener.peek_at)
-        came, moved = self.wakeups.wait(min(until, look_at, poll_at, *timers) - now, only_signals=pacing)
-        self._dirty = self._dirty or moved or not self.wakeups.trusted
+        came = self.wakeups.wait(min(until, look_at, poll_at, *timers) - now)
+        self._dirty = self._dirty or CHANGED in came or not self.wakeups.trusted
         for number in came:
             self._take_signal(number)
         if self._dirty and clock() >= self._scan_after:
@@ -81,7 +79,7 @@ class Loop:
         self._do_what_is_due(clock())
 
     def _take_signal(self, number: int) -> None:
-        """What a signal to the Runner means; SIGCHLD only woke us."""
+        """What a signal to the Runner means; SIGCHLD and CHANGED only woke us."""
         if number == signal.SIGHUP:
             self._hangup_at = clock() + HANGUP_S
         elif number == signal.SIGUSR1:
@@ -93,19 +91,13 @@ class Loop:
 
     def _look(self) -> None:
         """Read what is new: stop request, inbox, log."""
+        self.wakeups.watch()
         self.stopping.check_file()
         self.listener.read_inbox()
         self._dirty = not self.listener.scan(SCAN_BUDGET_S)
-        self.watch_log()
         now = clock()
         self._scan_after = now + PACE_S
         self.mirror.wake(now)
-
-    def watch_log(self) -> None:
-        """Watch the file that is the log now."""
-        if self._watched != self.listener.follower.generation:
-            self._watched = self.listener.follower.generation
-            self.wakeups.watch_log()
 
     def _do_what_is_due(self, now: float) -> None:
         """Timers that are not limits."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import termios
 import time
 
 from .basics import NEVER, clock, read_file
@@ -90,6 +89,8 @@ class Mirror:
 
 def terminal_is_gone() -> bool:
     """Whether the terminal that we were started in has hung up. False where there never was one."""
+    import termios  # costs memory, and is needed only now
+
     for fd in (0, 1, 2):
         try:
             fcntl.ioctl(fd, termios.TIOCGWINSZ, b"\0" * 8)

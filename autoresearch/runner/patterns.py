@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from .basics import NEVER, clock
+from .basics import NEVER, clock, parse_object, read_file
+from .native import find
 from .text import without_escapes
 
 # So many seconds a signal of a kind is not looked for again: that something moves, or fails, is news for a while.
@@ -27,13 +28,31 @@ class Pattern:
         self.kind = kind
         self.hold_s = hold_s
         self.needles = tuple(_bytes(needle) for needle in needles)
-        raw = _bytes(text)
-        try:
-            self.regex = re.compile(raw, re.MULTILINE)
-        except re.error:  # Python before 3.11 knows no possessive repeats; they only save time
-            self.regex = re.compile(re.sub(rb"(?<!\\)([*+?}])\+", rb"\1", raw), re.MULTILINE)
+        self.regex = _compiled(text)
         self.quiet_until = 0.0
         self.seen = (0, -1, -1)  # (generation of the log, offset of the line, offset in it) of the last match
+
+
+def _compiled(text: str) -> re.Pattern[bytes]:
+    raw = _bytes(text)
+    try:
+        return re.compile(raw, re.MULTILINE)
+    except re.error:  # Python before 3.11 knows no possessive repeats; they only save time
+        return re.compile(re.sub(rb"(?<!\\)([*+?}])\+", rb"\1", raw), re.MULTILINE)
+
+
+def compile_early(run_dirs: Iterable[str]) -> None:
+    """Have the patterns of these runs ready in the cache of `re`; what is wrong with one is told later."""
+    import gc
+
+    for run_dir in run_dirs:
+        signals = parse_object(read_file(f"{run_dir}/spec.json")).get("signals")
+        for signal in signals if isinstance(signals, list) else ():
+            try:
+                _compiled(signal["pattern"])
+            except (re.error, LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError):
+                continue
+    gc.collect()
 
 
 def _bytes(text: str) -> bytes:
@@ -92,7 +111,7 @@ def lines_with(text: bytes, needles: tuple[bytes, ...]) -> Iterable[tuple[int, i
 
 
 def _lines_with(text: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
-    at = 0
+    at = 0 if find(text, len(text), needle, len(needle)) else len(text)  # most needles are in no chunk at all
     while (hit := text.find(needle, at)) >= 0:
         low = text.rfind(b"\n", at, hit) + 1 or at
         high = text.find(b"\n", hit)

@@ -6,7 +6,8 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 
-from .basics import LIBC, RUN_ID, clock, read_file
+from .basics import RUN_ID, clock, read_file
+from .native import process_control
 
 STUCK_S = 10.0  # alive so long after SIGKILL: uninterruptible, reported and left
 KILL_CAP_S = 60.0
@@ -72,7 +73,7 @@ class Tree:
     def __init__(self, run: str) -> None:
         self.run = run
         self.me = os.getpid()
-        LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        process_control(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
         self.kept: set[int] = set()  # left alive on purpose
         self.left: list[int] = []  # alive, but no signal reaches them
         self.unsure: set[int] = set()  # whose children the last glance may have missed

@@ -31,6 +31,7 @@ from .spawn import LaunchError, how_it_ended, trainer_environment
 from .spec import Spec
 from .stopping import Decision, Stopping
 from .text import plain
+from .wakeups import no_more_wakeups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,7 +142,6 @@ class Runner:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
         self.env = trainer_environment(self.dir, self.spec)
         self.write_identity()
-        self.loop.watch_log()
         self.loop.mirror.say(f"== {self.spec.run}: {plain(self.spec.command)} ==")
         try:
             self.listener.learn()
@@ -152,22 +152,20 @@ class Runner:
     def live(self) -> None:
         """From the leases to the trainer's end or the decision to end it."""
         loop, spec, stopping = self.loop, self.spec, self.stopping
-        if stopping.decision or self.failure:
-            return
         stopping.check_file()
-        if stopping.decision:
+        if stopping.decision or self.failure:
             return
         self.leases.take(spec.leases, spec.run)
         self.gpus.measure_before(loop.tick)
         self.prepare()
         if stopping.decision:
             return
-        loop.started_trainer(loop.start(spec.command, spec.cwd, self.env, self.log, self.leases.fds))
+        pid = loop.start(spec.command, spec.cwd, self.env, self.log, self.leases.fds)
+        loop.started_trainer(pid)
         self.write_identity()
-        text = f"the trainer started (pid {loop.trainer})"
-        self.chronicle.emit("started", text, pid=loop.trainer, runner=os.getpid())
+        self.chronicle.emit("started", f"the trainer started (pid {pid})", pid=pid, runner=os.getpid())
         failpoint("runner.trainer_started")
-        self.watch(loop.trainer)
+        self.watch(pid)
 
     def watch(self, pid: int) -> None:
         """Until a command has ended or the run must."""
@@ -217,7 +215,7 @@ class Runner:
 
     def read_the_rest(self) -> None:
         """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""
-        code, _, _ = how_it_ended(self.loop.statuses.get(self.loop.trainer))
+        code = how_it_ended(self.loop.statuses.get(self.loop.trainer))[0]
         if code in {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}:
             until = clock() + SCHEDULER_S
             while clock() < until and not self.stopping.decision:
@@ -251,8 +249,7 @@ class Runner:
 
     def hand_over(self, cause: str) -> None:
         """Become the collector, if one is named; the lock is closed by that."""
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.set_wakeup_fd(-1)
+        no_more_wakeups()
         if cause == "session_killed":
             release_tmux_server()
         if not self.spec.collector:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 
-from .basics import LIBC
-
-_MODIFY, _CLOSE_WRITE, _MOVED_TO = 0x2, 0x8, 0x80  # linux/inotify.h
-_TOLD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1)
+CHANGED = signal.SIGIO
+_TOLD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, CHANGED)
 _IGNORED = (signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR2)
+_CHANGES = fcntl.DN_MODIFY | fcntl.DN_CREATE | fcntl.DN_RENAME
 
 
 class Wakeups:
-    """One place to sleep: woken by signals, by growth of the log, and by files put into the run directory."""
+    """One place to sleep: woken by signals, one of which tells that a file in the run directory changed.
 
-    def __init__(self, run_dir: str, log: str) -> None:
+    That is F_NOTIFY of fcntl(2). An inotify instance would do as well, but an account has 128 of them by
+    default, and two hundred Runners would leave none to whoever watches them, nor to anybody's editor.
+    """
+
+    def __init__(self, run_dir: str) -> None:
         self._signals, writer = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(writer, False)
@@ -25,20 +29,25 @@ class Wakeups:
             signal.signal(number, lambda *_: None)
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
-        self._log = log
-        self._inotify = int(LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-        self.trusted = self._watch(run_dir, _CLOSE_WRITE | _MOVED_TO)  # False: look every second
+        self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.trusted = self.watch()  # False: look every second
 
-    def _watch(self, path: str, events: int) -> bool:
-        return self._inotify >= 0 and LIBC.inotify_add_watch(self._inotify, os.fsencode(path), events) >= 0
+    def watch(self) -> bool:
+        """Ask to be told of the next change, once: a flood of lines is one signal. Ask first, then look."""
+        try:
+            fcntl.fcntl(self._directory, fcntl.F_NOTIFY, _CHANGES)
+        except OSError:  # a kernel without it
+            return False
+        return True
 
-    def watch_log(self) -> None:
-        """Watch the file that is the log now; again after it was replaced."""
-        self.trusted = self.trusted and self._watch(self._log, _MODIFY)
+    def wait(self, timeout: float) -> bytes:
+        """Sleep; returns the numbers of the signals that came, in order."""
+        ready = select.select([self._signals], [], [], min(max(timeout, 0.0), 3600.0))[0]
+        return os.read(self._signals, 65536) if ready else b""
 
-    def wait(self, timeout: float, *, only_signals: bool) -> tuple[bytes, bool]:
-        """Sleep; returns the numbers of the signals that came, in order, and whether a file moved."""
-        files = [] if only_signals or not self.trusted else [self._inotify]
-        ready = select.select([self._signals, *files], [], [], min(max(timeout, 0.0), 3600.0))[0]
-        moved = self._inotify in ready and bool(os.read(self._inotify, 65536))
-        return (os.read(self._signals, 65536) if self._signals in ready else b""), moved
+
+def no_more_wakeups() -> None:
+    """Before this process becomes another program, or none: what still comes must not end it."""
+    for number in (signal.SIGHUP, CHANGED):
+        signal.signal(number, signal.SIG_IGN)
+    signal.set_wakeup_fd(-1)

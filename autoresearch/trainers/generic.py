@@ -15,6 +15,7 @@ from autoresearch.core import metric_keys
 from autoresearch.core.finding import Finding
 from autoresearch.core.metric_keys import NO_STEP
 from autoresearch.core.objective import Objective
+from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import Output, Recipe, Source
 from autoresearch.core.values import NUMBER, number, numbers, python_dict
@@ -45,8 +46,8 @@ _STEPS = {  # needle: pattern
     },
 }
 
-_STEP_BEFORE = re.compile(r"(?:\b(?:step|eval) (\d{1,9})|\bglobal_step (\d{1,9}), eval_metrics):\s*$")
-_PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}})\s?[:=]\s?(?P<value>{NUMBER})(?![\w.:%])")
+_STEP_BEFORE = later(r"(?:\b(?:step|eval) (\d{1,9})|\bglobal_step (\d{1,9}), eval_metrics):\s*$")
+_PAIR = later(rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}})\s?[:=]\s?(?P<value>{NUMBER})(?![\w.:%])")
 
 
 @dataclass(frozen=True, slots=True)

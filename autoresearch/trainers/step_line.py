@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 
 from autoresearch.core.metric_keys import KL_KEYS, TRAINING_PREFIXES, is_validation
+from autoresearch.core.regex import later
 from autoresearch.core.signal import SignalKind, SignalPattern
 from autoresearch.core.values import NUMBER, number
 
@@ -40,11 +41,14 @@ def _unquoted(reach: int) -> str:
     """Refuses a line whose next quotation mark closes one: a sampled answer or a config dump quotes a line.
 
     Apostrophes are none. It looks ahead, as what stands behind is lost when colours and prefixes are taken off.
+    That there is no such mark at all is found at five times the speed by looking for one after the other.
     """
     # Unrolled: each apostrophe ends a stretch, so that there is one way to match. (Possessive repeats would say
     # the same, but nested ones miss matches in Python before 3.11.5.)
     stretch = rf"[^'\"`\r\n]{{0,{reach}}}"
-    return rf"(?!{stretch}(?:\b'\b{stretch}){{0,16}}(?<=[^\s(\[{{=:,])['\"`](?!\w))"
+    closes = rf"(?!{stretch}(?:\b'\b{stretch}){{0,16}}(?<=[^\s(\[{{=:,])['\"`](?!\w))"
+    none = "".join(rf"(?![^{mark}]{{0,{18 * reach}}}+{mark})" for mark in "'\"`")
+    return rf"(?:{none}|{closes})"
 
 
 def _word_that(pattern: str) -> str:
@@ -100,9 +104,9 @@ Other keys may be NaN in a healthy run. It is anchored on the shape of the pair,
 """
 
 _HEADS = 8  # of a line that holds thousands, only the last are read
-_HEAD = re.compile(r"(?<![\w./\"'`-])step:(?P<step>\d{1,10})(?= - )", re.ASCII)
-_UNQUOTED = re.compile(_unquoted(_CHARS // 8), re.ASCII)
-_GLUED = re.compile(rf"(?P<key>[^\s:]{{1,300}}):{_WRAPPER}(?P<value>{NUMBER}){_END}", re.ASCII)
+_HEAD = later(r"(?<![\w./\"'`-])step:(?P<step>\d{1,10})(?= - )", re.ASCII)
+_UNQUOTED = later(_unquoted(_CHARS // 8), re.ASCII)
+_GLUED = later(rf"(?P<key>[^\s:]{{1,300}}):{_WRAPPER}(?P<value>{NUMBER}){_END}", re.ASCII)
 
 
 def parse(line: str) -> tuple[int, dict[str, float]] | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.trainers import fatal, step_line
@@ -16,7 +16,7 @@ from autoresearch.trainers.verl import read_step_line
 
 HOLD_S = 120.0
 
-_COMMAND = re.compile(r"\bautoresearch[./]tinygrpo\b")
+_COMMAND = later(r"\bautoresearch[./]tinygrpo\b")
 
 _PROGRESS = SignalPattern(
     SignalKind.PROGRESS,

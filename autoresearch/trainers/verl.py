@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from autoresearch.core import metric_keys
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.trainers import fatal, step_line
@@ -20,7 +21,7 @@ from autoresearch.trainers.recipe_keys import look_up, text_of, whole_number
 
 HOLD_S = 120.0  # loading a shard, capturing a graph, a batch of validation: each says something this often
 
-_COMMAND = re.compile(r"\bverl\.(?:trainer|experimental|recipe)\b|\bmain_ppo\b|\bverl/(?:trainer|recipe)/")
+_COMMAND = later(r"\bverl\.(?:trainer|experimental|recipe)\b|\bmain_ppo\b|\bverl/(?:trainer|recipe)/")
 
 _PROGRESS = SignalPattern(
     SignalKind.PROGRESS,

@@ -147,8 +147,8 @@ def test_a_kl_of_nan_is_a_nan(yard: Any) -> None:
     assert "nan" in live.names()
 
 
-def test_without_inotify_the_log_is_polled(yard: Any) -> None:
-    patch = "wakeups.Wakeups._watch = lambda self, path, events: False"
+def test_where_the_kernel_does_not_tell_the_log_is_polled(yard: Any) -> None:
+    patch = "wakeups.Wakeups.watch = lambda self: False"
     live = yard.start("sleep 0.3; " + STEP + "; sleep 1000", patch=patch)
     live.event("first_step")
     live.ask_to_stop(how="now", reason="seen")

@@ -40,7 +40,7 @@ Training from scratch
 config {'seed': 1}
 validating: 3/8 tasks
 """
-GIVEN = list({s.pattern: s for trainer in registry.ALL for s in trainer.signals()}.values())
+GIVEN = list({s.pattern: s for trainer in registry.every() for s in trainer.signals()}.values())
 LINES = [
     line
     for text in (MORE, *(path.read_bytes() for path in sorted(SAMPLES.glob("*.log"))))

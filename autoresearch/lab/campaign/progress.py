@@ -71,8 +71,8 @@ def write_end(place: CampaignDir, view: CampaignView, stand: Stand, why: str, sa
 
     write_documents(place, view, stand)
     try:
-        for path in write_report(place, view, stand):
-            say(f"wrote {path}")
+        written = write_report(place, view, stand)
+        say(f"wrote {written.markdown} and {written.page}")
     except (OSError, AutoresearchError) as error:
         say(f"the report could not be written: {error}")
     best = view.best

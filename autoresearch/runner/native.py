@@ -1,0 +1,48 @@
+"""Two functions of the C library that Python has no name for.
+
+They are called through the C half of ctypes alone: its Python half costs every Runner 0.3 MB. That half is no
+promise of Python's, so where it has changed, ctypes itself does it.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_C = {"i": "c_int", "L": "c_ulong", "z": "c_char_p", "P": "c_void_p"}
+
+
+def _bare(name: str, result: str, arguments: str) -> Callable[..., Any]:
+    import _ctypes
+
+    types = {code: type(_C[code], (_ctypes._SimpleCData,), {"_type_": code}) for code in {result, *arguments}}
+    own = {"_flags_": _ctypes.FUNCFLAG_CDECL, "_restype_": types[result]}
+    this_program: Any = None
+    made: Any = type(name, (_ctypes.CFuncPtr,), own)(_ctypes.dlsym(_ctypes.dlopen(this_program, 0), name))
+    made.argtypes = tuple(types[code] for code in arguments)
+    return made  # type: ignore[no-any-return]
+
+
+def _whole(name: str, result: str, arguments: str) -> Callable[..., Any]:
+    import ctypes
+
+    made = ctypes.CDLL(None)[name]
+    made.restype, made.argtypes = getattr(ctypes, _C[result]), [getattr(ctypes, _C[code]) for code in arguments]
+    return made
+
+
+def function(name: str, result: str, arguments: str) -> Callable[..., Any]:
+    """A function of the C library; types are i: int, L: unsigned long, z: bytes, P: a pointer (None for null)."""
+    try:
+        return _bare(name, result, arguments)
+    except (ImportError, AttributeError, TypeError, OSError):
+        return _whole(name, result, arguments)
+
+
+find = function("memmem", "P", "zLzL")
+"""find(text, len(text), part, len(part)): where it stands, None if nowhere; twice as fast as bytes.find."""
+
+process_control = function("prctl", "i", "iLLLL")
+"""prctl(2)."""
