@@ -627,6 +627,8 @@ def test_every_command_prints_exactly_one_object(bench: Any) -> None:
         ("campaign", "set"): ("--count", "4"),
         ("campaign", "resume"): ("--detach",),
         ("confirm",): (),
+        ("compare",): (run, run),
+        ("repro",): (run,),
     }
     (bench.repo / "ideas").mkdir()
     assert set(words) == set(commands())
