@@ -20,6 +20,8 @@ from unittest import mock
 import psutil
 import pytest
 
+from autoresearch.records.rundir import read_json
+
 REPO = Path(__file__).parents[2]
 
 TRAINER = """
@@ -229,6 +231,18 @@ class Bench:
                 return found
             time.sleep(0.02)
         raise AssertionError(f"never became true: {condition}")
+
+    def running(self) -> Any:
+        """The one run in `status`, once its launch is over and its trainer has started; with its runner.json."""
+
+        def found() -> dict[str, Any] | None:
+            for entry in self.json("status")["runs"]:
+                runner = read_json(Path(entry["run_dir"]) / "runner.json") or {}
+                if entry["state"] == "running" and runner.get("trainer_pid"):
+                    return {**entry, "runner": runner}
+            return None
+
+        return self.until(found)
 
     def git(self, *args: str) -> str:
         """Run git in the repository."""

@@ -107,8 +107,7 @@ def test_kill_9_while_collecting_is_mended_by_the_next_look(bench: Any, point: s
 
 def test_kill_9_of_the_foreground_command(bench: Any) -> None:
     process = bench.spawn("run", bench.blueprint("long"), "--grace", "1s")
-    bench.until(lambda: bench.json("status")["count"])
-    payload = bench.json("status", bench.json("status")["runs"][0]["run"])
+    payload = bench.json("status", bench.running()["run"])
     process.kill()
     process.wait()
     adopted = bench.json("adopt")
@@ -132,14 +131,8 @@ def test_kill_9_of_the_runner(bench: Any) -> None:
 
 def test_the_foreground_command_notices_at_once_that_the_runner_was_killed(bench: Any) -> None:
     process = bench.spawn("run", bench.blueprint("tree"), "--grace", "1s")
-    entry = bench.until(lambda: bench.json("status")["runs"])[0]
-    runner = bench.until(
-        lambda: (
-            json.loads((Path(entry["run_dir"]) / "runner.json").read_text()).get("trainer_pid")
-            and json.loads((Path(entry["run_dir"]) / "runner.json").read_text())
-        )
-    )
-    os.kill(runner["pid"], signal.SIGKILL)
+    entry = bench.running()
+    os.kill(entry["runner"]["pid"], signal.SIGKILL)
     assert process.wait(timeout=20) == 10  # long before its first report, which would come after 30 s
     spec = json.loads((Path(entry["run_dir"]) / "spec.json").read_text())
     settled(bench, spec, "lost")
