@@ -167,6 +167,6 @@ def test_a_runner_takes_no_inotify_instance(yard: Any) -> None:
     live = yard.start("echo; sleep 20")
     live.event("started")
     fds = f"/proc/{live.process.pid}/fd"
-    assert not [link for fd in os.listdir(fds) if "inotify" in (link := os.readlink(f"{fds}/{fd}"))]
+    assert not [link for fd in os.listdir(fds) if "anon_inode:inotify" in (link := os.readlink(f"{fds}/{fd}"))]
     live.ask_to_stop(how="now", reason="seen")
     assert live.record()["reason"] == "seen"
