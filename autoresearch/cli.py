@@ -30,6 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "note": ("note:note", "Add a line to the experiment log of a run."),
     "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
+    "confirm": ("campaign_control:confirm", "Put kept ideas to the proof: fresh seeds, fresh baselines."),
     "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
 }
 
@@ -40,6 +41,24 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "new": ("blueprint:new", "Render a blueprint from flags, a YAML file or answers."),
             "check": ("blueprint:check", "Parse and lint one blueprint."),
             "schema": ("blueprint:schema", "What a blueprint must hold, for programs."),
+        },
+    ),
+    "campaign": (
+        "Many hypotheses, one objective: start, look, steer, end.",
+        {
+            "start": ("campaign:start", "Start a campaign (`campaign FILE` and `campaign --count N` mean this)."),
+            "status": ("campaign:status", "Where it stands: attempted, remaining, best, what runs."),
+            "wait": ("campaign:wait", "Wait for the next row, a pause or the end."),
+            "pause": ("campaign_control:pause", "Begin nothing more; what runs goes on."),
+            "resume": ("campaign_control:resume", "Go on after a pause, a crash or a reboot."),
+            "drain": ("campaign_control:drain", "Let what runs finish, then end."),
+            "stop": ("campaign_control:stop", "Stop what runs now, then end."),
+            "skip": ("campaign_control:skip", "Do not try an idea."),
+            "add": ("campaign_control:add", "Add an idea to the queue."),
+            "set": ("campaign_control:set_rules", "Change the stop rules; recorded."),
+            "brief": ("campaign_control:brief", "What somebody who takes over must know."),
+            "report": ("campaign_control:report", "Write report.md, report.html and progress.png."),
+            "control": ("campaign_control:control", "Be the controller (start and resume call this)."),
         },
     ),
     "ledger": (
@@ -67,6 +86,7 @@ def run(argv: list[str]) -> int:
 
         sys.stdout.write(f"autoresearch {__version__}\n")
         return 0
+    argv = _started(argv)
     try:
         code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
         sys.stdout.flush()
@@ -77,6 +97,13 @@ def run(argv: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the front door: nothing else may catch everything
         return _unexpected(argv, error)
     return code if isinstance(code, int) else 0
+
+
+def _started(argv: list[str]) -> list[str]:
+    """`campaign FILE` and `campaign --count 24` mean `campaign start ...`."""
+    if argv[:1] != ["campaign"] or argv[1:2] in (["--help"], [], *([name] for name in GROUPS["campaign"][1])):
+        return argv
+    return ["campaign", "start", *argv[1:]]
 
 
 def _app(argv: Sequence[str]) -> Any:
@@ -93,7 +120,8 @@ def _app(argv: Sequence[str]) -> Any:
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
             group = _typer(text)
             for sub, entry in entries.items():
-                group.command(sub, help=entry[1])(_load(entry, real=name == wanted and sub in words[1:2]))
+                loaded = _load(entry, real=name == wanted and sub in words[1:2])
+                group.command(sub, help=entry[1], hidden=sub == "control")(loaded)
             app.add_typer(group, name=name)
     assert isinstance(app, typer.Typer)
     return app

@@ -25,7 +25,8 @@ import pytest
 
 MARK = "AUTORESEARCH_TEST"
 RUN = "AUTORESEARCH_RUN_ID"
-PATIENCE_S = 3.0  # what is ending already may take so long on a loaded machine
+PATIENCE_S = 60.0  # what is ending already may take so long on a loaded machine: a collector is niced
+END_S = 60.0  # ... and so long what was killed
 
 _UNWANTED = (
     *("TMUX", "TMUX_PANE", "PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "FORCE_COLOR", "COLUMNS"),
@@ -50,7 +51,7 @@ class Left:
 
     pid: int
     born: str
-    command: str
+    command: str = field(compare=False)  # an exec changes it
 
     @property
     def is_tmux_server(self) -> bool:
@@ -87,7 +88,7 @@ class Reaper:
     def sweep(self) -> list[Left]:
         """End all but tmux servers, at once; returns what it was, for a test that left it on purpose."""
         swept: list[Left] = []
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + END_S
         while processes := [p for p in self.find() if not p.is_tmux_server]:
             swept += [p for p in processes if p not in swept]
             for process in processes:
@@ -98,7 +99,7 @@ class Reaper:
 
     def end_servers(self) -> None:
         """End this test's own tmux servers, each by its pid. KILL, because on TERM they linger a second."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + END_S
         while servers := [p for p in self.find() if p.is_tmux_server]:
             assert time.monotonic() < deadline, f"cannot be ended: {servers}"
             for server in servers:
@@ -133,13 +134,14 @@ def _state(pid: int) -> tuple[str, str] | None:
 
 def _carrier(pid: int, wanted: set[str]) -> Left | None:
     place = Path(f"/proc/{pid}")
+    deadline = time.monotonic() + 5.0
     try:
-        for _ in range(20):
+        while True:
             environ = (place / "environ").read_bytes().decode(errors="replace").split("\0")
-            if environ != [""] or not (place / "exe").exists():
+            command = (place / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+            if environ != [""] or command or not (place / "exe").exists() or time.monotonic() > deadline:
                 break
-            time.sleep(0.001)  # in the middle of an exec a process has no environment for a moment
-        command = (place / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+            time.sleep(0.001)  # in the middle of an exec a process has neither for a moment
     except OSError:  # it is gone, or another user's
         return None
     state = _state(pid)
@@ -204,7 +206,7 @@ def eventually() -> Callable[[Callable[[], object]], None]:
     """Wait until something becomes true; for what other processes do, which no clock of ours can move."""
 
     def wait(true: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + PATIENCE_S
         while not true():
             assert time.monotonic() < deadline, "it never became true"
             time.sleep(0.02)

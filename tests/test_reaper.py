@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,14 +12,22 @@ import pytest
 
 LEAVES = "import subprocess as s\ndef test_it(tmp_path, reaper):\n"
 SETSID = "    s.run(['sh', '-c', 'setsid sleep 1000 >/dev/null 2>&1 & echo $! > %s'])\n"
-BARE = "    s.run(['sh', '-c', 'env -i AUTORESEARCH_RUN_ID=x-1 setsid sleep 1000 >/dev/null 2>&1 & echo $! > %s'])\n"
-SPEC = "    (tmp_path / 'spec.json').write_text('{\"run\": \"x-1\"}')\n"
+ID = f"x-{uuid.uuid4().hex}"  # another suite on this machine ends what carries its ids
+BARE = f"    s.run(['sh', '-c', 'env -i AUTORESEARCH_RUN_ID={ID} setsid sleep 1000 >/dev/null 2>&1 & echo $! > %s'])\n"
+SPEC = f"    (tmp_path / 'spec.json').write_text('{{\"run\": \"{ID}\"}}')\n"
 PANE = (
     "    socket = str(tmp_path / 's')\n"
     "    keep = ['set-option', '-w', 'remain-on-exit', 'on']\n"
     "    s.run(['tmux', '-S', socket, 'new-session', '-d', 'true', 'x', ';', *keep])\n"
     "    s.run(['sh', '-c', 'tmux -S %%s display-message -p \"#{pid}\" > %s' %% socket])\n"
 )
+
+
+def lives(pid: int) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize(
@@ -36,7 +45,9 @@ def test_what_a_test_leaves_is_ended(
     body: str, passes: bool, tmp_path: Path, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
     fixtures = Path(__file__).with_name("conftest.py").read_text()
-    (tmp_path / "conftest.py").write_text(fixtures.replace("PATIENCE_S = 3.0", "PATIENCE_S = 0.3"))
+    impatient = fixtures.replace("PATIENCE_S = 60.0", "PATIENCE_S = 0.3")  # where it would wait for nothing
+    assert impatient != fixtures
+    (tmp_path / "conftest.py").write_text(fixtures if passes else impatient)
     pid_file = tmp_path / "pid"
     (tmp_path / "test_small.py").write_text(body % pid_file if "%s" in body else body)
     pytest_here = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir"]
@@ -45,7 +56,7 @@ def test_what_a_test_leaves_is_ended(
     assert ("processes were left behind" in said.stdout) is not passes
     if pid_file.exists():
         pid = int(pid_file.read_text())
-        eventually(lambda: not Path(f"/proc/{pid}").exists() or ") Z" in Path(f"/proc/{pid}/stat").read_text())
+        eventually(lambda: not lives(pid))
 
 
 def test_nothing_of_the_person_is_in_reach(clean_environment: Path) -> None:

@@ -68,3 +68,6 @@ class RunSpec:
     keep_children: bool = False
     left_out: tuple[str, ...] = ()  # what the snapshot did not take, and why
     notes: str = ""
+    claims: tuple[str, ...] = ()  # what a campaign's hypothesis says of itself: simpler, smoke
+    timed_by: str = ""  # which limit `limits.max_s` is, where it is not exp_max_time: timeout, recipe
+    why: str = ""  # in a campaign: baseline, first, retest, retry, confirm

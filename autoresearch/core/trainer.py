@@ -31,6 +31,18 @@ class Source:
     authority: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A recipe key that says where a run writes, so that no two runs may share its value.
+
+    `name`: what the run is called in a result directory of its own, e.g. "validation.md"; "" where the key is
+    no path but the experiment's name.
+    """
+
+    key: str
+    name: str = ""
+
+
 class Trainer(Protocol):
     """One framework. Instances are stateless; everything returned is plain data."""
 
@@ -62,3 +74,13 @@ class Trainer(Protocol):
 
     def seed(self, recipe: Recipe) -> int | None:
         """The seed that this recipe fixes, if it fixes one."""
+
+    @property
+    def seed_key(self) -> str:
+        """The dotted recipe key of the seed; "" where this trainer has none that we know."""
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """The keys of this recipe that have to differ from run to run: files, directories, names."""
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """A low-risk search space around this recipe, as a campaign file would declare it; {} for none."""

@@ -13,15 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import Ending, lone_verdict
+from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.lab.judge import Judgement, judge, judging
 from autoresearch.lab.measure import Measurement, failure_of, measure
 from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
-from autoresearch.records import exit_record, finish_flag, journal, spec_file
+from autoresearch.records import campaign_dir, exit_record, finish_flag, journal, spec_file
+from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Index
@@ -43,24 +46,29 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         done = read_json(rundir.collected)
         outcome = from_collected(spec, end, done) if done else None
         if outcome is None:
-            outcome = _collect(rundir, spec, end)
+            with judging(spec) as view:
+                outcome = _collect(rundir, spec, end, view)
         failpoint("collect.collected")
         index.discard_live(spec.run)
     return outcome
 
 
-def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord) -> Outcome:
+def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView | None) -> Outcome:
     trainer = registry.by_name(spec.trainer)
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
     measurement = measure(spec, trainer, rundir.log) if ran else Measurement(())
     failure, trace = failure_of(rundir.log, trainer) if end.ending in BADLY else (None, "")
-    outcome = _outcome(spec, end, measurement, failure, place / "results.md")
+    value = measurement.last[1] if measurement.last else None
+    judgement = judge(spec, end, value, _steps(end), view)
+    outcome = _outcome(spec, end, measurement, failure, judgement, place / "results.md")
     failpoint("collect.measured")
     text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
     outcome = replace(outcome, results=_write_results(outcome.results, text, rundir))
     failpoint("collect.results_written")
-    fresh = Ledger(Path(spec.ledger)).append_once(_row(outcome, measurement, rundir))
+    if view is not None and not judgement.judged and spec.why != "confirm":  # before its row, which then counts less
+        campaign_dir.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
+    fresh = Ledger(Path(spec.ledger)).append_once(_row(outcome, judgement, rundir))
     failpoint("collect.row_written")
     if fresh:
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the story
@@ -96,12 +104,17 @@ def _write_results(path: Path, text: str, rundir: RunDir) -> Path:
 
 
 def _outcome(
-    spec: RunSpec, end: ExitRecord, measurement: Measurement, failure: Failure | None, results: Path
+    spec: RunSpec,
+    end: ExitRecord,
+    measurement: Measurement,
+    failure: Failure | None,
+    judgement: Judgement,
+    results: Path,
 ) -> Outcome:
     return Outcome(
         spec=spec,
         exit=end,
-        verdict=lone_verdict(end.ending, measured=measurement.measured),
+        verdict=judgement.verdict,
         metric_value=measurement.last[1] if measurement.last else None,
         metric_step=measurement.last[0] if measurement.last else None,
         best_value=measurement.best[1] if measurement.best else None,
@@ -123,7 +136,12 @@ def _cause(end: ExitRecord) -> str:
     return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
 
 
-def _row(outcome: Outcome, measurement: Measurement, rundir: RunDir) -> LedgerRow:
+def _steps(end: ExitRecord) -> int | None:
+    """How many training steps were seen."""
+    return end.last_step if end.last_step is not None else (end.steps_seen or None)
+
+
+def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
     spec, end = outcome.spec, outcome.exit
     memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
     return LedgerRow(
@@ -141,17 +159,17 @@ def _row(outcome: Outcome, measurement: Measurement, rundir: RunDir) -> LedgerRo
         command=mask_text(spec.command),
         log_path=str(rundir.log),
         status=outcome.verdict.value,
-        description=describe(outcome),
+        description=describe(outcome, judgement.reason),
         run_id=spec.run,
         replicate=spec.replicate,
         ending=end.ending.value,
         returncode=end.returncode,
         seed=spec.seed,
         parent_branch=spec.parent_branch,
-        metric_noise=None,
+        metric_noise=judgement.noise,
         metric_step=outcome.metric_step,
         best_value=outcome.best_value,
-        steps=end.last_step if end.last_step is not None else (end.steps_seen or None),
+        steps=_steps(end),
         first_step_s=end.first_step_s,
         failure=outcome.failure,
         trainer=spec.trainer,
@@ -165,12 +183,12 @@ def _row(outcome: Outcome, measurement: Measurement, rundir: RunDir) -> LedgerRo
     )
 
 
-def describe(outcome: Outcome) -> str:
-    """One line for the ledger: the purpose, and what went wrong if something did."""
+def describe(outcome: Outcome, reason: str = "") -> str:
+    """One line for the ledger: the purpose, what went wrong if something did, else the numbers of the decision."""
     purpose = " ".join(outcome.spec.purpose.split())[:200]
     if outcome.exit.ending in BADLY:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
-    return purpose
+    return f"{purpose} [{reason}]"[:400] if reason else purpose
 
 
 def _flag(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:

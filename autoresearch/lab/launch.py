@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.finding import Severity
 from autoresearch.core.run import RunSpec, RunState
-from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.lab.keep_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, free_name
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux import install_line
+from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import finish_flag, journal, ledger, spec_file
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
-from autoresearch.repository import branches
 from autoresearch.repository.exclude import exclude, pattern_for
-from autoresearch.repository.snapshot import Snapshot, snapshot
 
 RUNNER = Path(__file__).parents[1] / "runner"  # a directory with a __main__.py is a program
 REPORT_IN_S = 15.0  # a Runner reports within milliseconds; a loaded machine gets this long
@@ -40,16 +42,89 @@ class Launched:
 
 def launch(plan: Plan, parts: Parts) -> Launched:
     """Start the run; from the first claim on, whatever happens ends in records (see `lab.adopt`)."""
-    _check_place(plan, parts)
+    return prepare(plan, parts).go()
+
+
+def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
+    """Everything but the last word: places claimed, code kept, a Runner in its session that waits.
+
+    `ahead`: it is prepared while another run still trains, and leaves no record if nobody says that word.
+    """
+    check_place(plan.settings.text("tmux_socket"), parts)
     spec = _claim(plan, parts)
     rundir = RunDir(Path(spec.run_dir))
+    held = contextlib.ExitStack()
     try:
-        launched = _launch(plan, spec, rundir, parts)
+        held.enter_context(locked(rundir.launching))
+        failpoint("launch.claimed")
+        _prepare_result_dir(plan, spec)
+        _hide_records(plan, spec)
+        spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
+        info = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
+        failpoint("launch.session_started")
+        spec = spec if plan.member else keep_code(plan, spec)
+        failpoint("launch.branch_made")
+        spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
+        finish_flag.reserve(Path(spec.result_dir))
     except (AutoresearchError, OSError) as error:
+        held.close()
         _record_failure(rundir, parts, str(error))
         raise
-    _close_previous(spec, parts)
-    return launched
+    except BaseException:
+        held.close()
+        raise
+    return Prepared(spec, info, rundir, plan.environment, _extra(plan, spec, ahead=ahead), parts, held)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run whose Runner waits for a word. Its death with us is noticed: we hold the flock of `launching`."""
+
+    spec: RunSpec
+    session: SessionInfo
+    rundir: RunDir
+    environment: Mapping[str, str]
+    extra: Mapping[str, object]
+    parts: Parts
+    held: contextlib.ExitStack
+
+    def go(self, uuids: tuple[str, ...] = ()) -> Launched:
+        """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported."""
+        spec, rundir, environment = self.spec, self.rundir, dict(self.environment)
+        try:
+            with self.held:
+                if uuids:
+                    spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
+                    leases = [str(p) for p in gpus.make_leases(uuids, environment)]
+                    spec_file.write(rundir, spec, {**self.extra, "leases": leases})
+                    environment |= gpus.variables(uuids)
+                # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
+                write_atomically(rundir.environment, _environment_bytes(environment), mode=0o600, durable=False)
+                failpoint("launch.ready")
+            self._nudge()
+            _await_report(rundir, spec)
+        except (AutoresearchError, OSError) as error:
+            _record_failure(rundir, self.parts, str(error))
+            raise
+        if rundir.exit_record.exists():  # stopped meanwhile: nobody comes to read it, and it may hold secrets
+            rundir.environment.unlink(missing_ok=True)
+        _close_previous(spec, self.parts)
+        return Launched(spec, self.session.attach)
+
+    def withdraw(self) -> None:
+        """It shall not run after all: the Runner goes, and no record says that it was there."""
+        self.rundir.spec.unlink(missing_ok=True)
+        self.held.close()
+        self._nudge()
+        self.parts.index.discard_live(self.spec.run)
+        self.parts.launcher(self.session.socket).close(self.session)
+        with locked(self.rundir.lock):  # until the Runner is gone
+            shutil.rmtree(self.rundir.path, ignore_errors=True)
+
+    def _nudge(self) -> None:
+        """Wake the Runner, which else looks at the lock now and then; SIGCHLD harms no other process."""
+        with contextlib.suppress(OSError):
+            os.kill(self.session.pane_pid, signal.SIGCHLD)
 
 
 def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
@@ -60,30 +135,9 @@ def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
     adopt(rundir, parts)
 
 
-def _launch(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> Launched:
-    with locked(rundir.launching):
-        failpoint("launch.claimed")
-        _prepare_result_dir(plan, spec)
-        _hide_records(plan, spec)
-        spec_file.write(rundir, spec, _extra(plan, spec))
-        attach = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
-        failpoint("launch.session_started")
-        spec = _keep_code(plan, spec)
-        failpoint("launch.branch_made")
-        spec_file.write(rundir, spec, _extra(plan, spec))
-        finish_flag.reserve(Path(spec.result_dir))
-        # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
-        write_atomically(rundir.environment, _environment_bytes(plan), mode=0o600, durable=False)
-        failpoint("launch.ready")
-    _await_report(rundir, spec)
-    if rundir.exit_record.exists():  # stopped meanwhile: nobody comes to read it, and it may hold secrets
-        rundir.environment.unlink(missing_ok=True)
-    return Launched(spec, attach)
-
-
-def _check_place(plan: Plan, parts: Parts) -> None:
+def check_place(tmux_socket: str, parts: Parts) -> None:
     """Refuse before anything is written, where nothing could be started."""
-    launcher = parts.launcher(plan.settings.text("tmux_socket"))
+    launcher = parts.launcher(tmux_socket)
     for finding in launcher.preflight():
         if finding.severity is Severity.ERROR:
             raise EnvironmentUnusable(
@@ -105,7 +159,7 @@ def _claim(plan: Plan, parts: Parts) -> RunSpec:
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory / ".claims"):
         experiment = free_name(directory, plan.spec.experiment)
-        index = plan.spec.index if plan.spec.fix_of else _next_index(plan.spec, directory)
+        index = plan.spec.index if plan.spec.fix_of or plan.member else _next_index(plan.spec, directory)
         spec = replace(plan.spec, experiment=experiment, run_dir=str(directory / experiment), index=index)
         parts.index.add(_entry(spec))  # first: from here on `adopt` finds whatever a kill leaves
         try:
@@ -164,62 +218,6 @@ def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
     return tuple(Path(s.path) for s in spec.sources if inside in Path(s.path).parents)
 
 
-def _keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
-    """Make the branch whose commit holds exactly the code that runs; without git, say so and go on."""
-    result_dir = Path(spec.result_dir)
-    if plan.checkout is None:
-        journal.append(result_dir, f"no branch: {plan.no_git}")
-        return replace(spec, branch="")
-    parent = branches.branch_commit(plan.checkout, spec.branch) if spec.fix_of else None
-    try:
-        shot = snapshot(
-            plan.checkout,
-            message=_message(spec),
-            extra=_outside_files(plan),
-            leave_out=[plan.campaign_dir.parent, result_dir],
-            parent=parent,
-        )
-        branch = _publish(plan, spec, shot, parent)
-    except (ConflictError, EnvironmentUnusable) as error:
-        journal.append(result_dir, f"no branch: {error.message}")
-        return replace(spec, branch="")
-    left_out = tuple(str(item) for item in shot.left_out)
-    journal.append(result_dir, f"branch {branch} at {shot.commit[:12]} holds the code that runs")
-    for item in left_out:
-        journal.append(result_dir, f"left out of the snapshot: {item}")
-    return replace(spec, branch=branch, commit=shot.commit, parent_commit=shot.parent, left_out=left_out)
-
-
-def _publish(plan: Plan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
-    assert plan.checkout is not None
-    if parent:
-        try:
-            branches.advance_branch(plan.checkout, spec.branch, shot.commit, parent)
-            return spec.branch
-        except ConflictError as moved:  # checked out or moved by somebody: the fix gets a branch beside it
-            journal.append(Path(spec.result_dir), moved.message)
-    return branches.claim_branch(plan.checkout, spec.branch, shot.commit)
-
-
-def _message(spec: RunSpec) -> str:
-    subject = f"{spec.slug}: follow-up fix of {spec.fix_of}" if spec.fix_of else f"{spec.slug}: run {spec.run}"
-    return f"{subject}\n\n{spec.purpose}\n\nCommand: {spec.command}\n"
-
-
-def _outside_files(plan: Plan) -> dict[str, bytes]:
-    """The blueprint and the recipe, where they lie outside the repository or are ignored by it."""
-    assert plan.checkout is not None
-    extra: dict[str, bytes] = {}
-    for kind, path in (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe)):
-        if path is None:
-            continue
-        real = path.resolve()
-        root = plan.checkout.root.resolve()
-        name = str(real.relative_to(root)) if root in real.parents else f".autoresearch/{kind}/{real.name}"
-        extra[name] = real.read_bytes()
-    return extra
-
-
 def _hide_records(plan: Plan, spec: RunSpec) -> None:
     """What we write inside the repository stays out of `git status`."""
     if plan.checkout is None:
@@ -232,23 +230,23 @@ def _hide_records(plan: Plan, spec: RunSpec) -> None:
                 journal.append(Path(spec.result_dir), f"not hidden from git status: {error.message}")
 
 
-def _extra(plan: Plan, spec: RunSpec) -> dict[str, object]:
+def _extra(plan: Plan, spec: RunSpec, *, ahead: bool) -> dict[str, object]:
     """The keys of spec.json that only the Runner reads."""
     python = sys.executable
     return {
         "journal": str(Path(spec.result_dir) / journal.NAME),
         "collector": [python, "-P", "-m", "autoresearch", "collect", spec.run_dir],
         "leases": [str(p) for p in gpus.make_leases(spec.gpus, plan.environment)],
-        "await_launch": True,
+        "await_launch": "ahead" if ahead else "now",
         "first_step": plan.resolved.blueprint.notes.first_step,
     }
 
 
-def _environment_bytes(plan: Plan) -> bytes:
-    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in plan.environment.items())
+def _environment_bytes(environment: Mapping[str, str]) -> bytes:
+    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environment.items())
 
 
-def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> str:
+def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> SessionInfo:
     launcher = parts.launcher(plan.settings.text("tmux_socket"))
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
     marker = {"AUTORESEARCH_RUN_ID": spec.run}
@@ -256,7 +254,7 @@ def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> s
         marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
     info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
     write_json(rundir.session, asdict(info), durable=False)
-    return info.attach
+    return info
 
 
 def _close_previous(spec: RunSpec, parts: Parts) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoresearch.core import naming
@@ -32,12 +32,32 @@ TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is read as so
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A run's place in its campaign, whose code was committed and checked out before it is planned."""
+
+    campaign: str
+    directory: Path  # of the campaign
+    experiment: str
+    index: int
+    replicate: int
+    branch: str
+    commit: str
+    parent_commit: str
+    parent_branch: str
+    why: str
+    claims: tuple[str, ...] = ()
+    timeout_s: float | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)  # over the caller's
+
+
+@dataclass(frozen=True, slots=True)
 class Wishes:
     """What the command line asks for, beyond the blueprint; empty means: as the blueprint or settings say."""
 
     trainer: str = ""
     gpus: str = ""
     fix_of: RunSpec | None = None
+    member: Member | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +71,7 @@ class Plan:
     environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
     findings: tuple[Finding, ...]
     settings: Settings
+    member: Member | None = None
 
     @property
     def remarks(self) -> tuple[Finding, ...]:
@@ -75,10 +96,13 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     bad = [f for f in lint if f.severity is Severity.ERROR]
     if bad:
         raise BlueprintError(bad[0].message, hint=bad[0].hint)
-    checkout = repository.find(resolved.codebase)
+    member = wishes.member
+    checkout = None if member else repository.find(resolved.codebase)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
-    environment = _environment(parts.environ, resolved, uuids)
+    environment = _environment({**parts.environ, **(member.environment if member else {})}, resolved, uuids)
     spec = _spec(resolved, trainer, checkout, settings, parts, wishes)
+    if member:
+        spec = _as_member(spec, member)
     spec = replace(
         spec,
         gpus=uuids,
@@ -89,10 +113,33 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         spec=spec,
         resolved=resolved,
         checkout=checkout,
-        no_git="" if checkout else repository.why_not(resolved.codebase),
+        no_git="" if checkout or member else repository.why_not(resolved.codebase),
         environment=environment,
         findings=(*resolved.findings, *lint, *_unjudged(spec)),
         settings=settings,
+        member=member,
+    )
+
+
+def _as_member(spec: RunSpec, member: Member) -> RunSpec:
+    """The same run under its campaign: its names, its branch, and the tighter of the two limits."""
+    tighter = member.timeout_s is not None and member.timeout_s < spec.limits.max_s
+    return replace(
+        spec,
+        campaign=member.campaign,
+        experiment=member.experiment,
+        run_dir=str(member.directory / member.experiment),
+        ledger=str(member.directory / "results.tsv"),
+        index=member.index,
+        replicate=member.replicate,
+        branch=member.branch,
+        commit=member.commit,
+        parent_commit=member.parent_commit,
+        parent_branch=member.parent_branch,
+        claims=member.claims,
+        why=member.why,
+        limits=spec.limits.override(max_s=member.timeout_s) if tighter else spec.limits,
+        timed_by="timeout" if tighter else "",
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import autoresearch
 from autoresearch.core.blueprint import parse_blueprint
@@ -34,17 +36,9 @@ def render(template_name: str, **values: object) -> str:
     """
     import jinja2
 
-    loader = jinja2.FileSystemLoader(data_dir("templates"))
-    environment = jinja2.Environment(
-        loader=loader,
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # markdown and YAML, never HTML
-    )
+    environment = _environment(data_dir("templates"), html=".html." in template_name)
     try:
-        return environment.get_template(template_name).render(**values)
+        return str(environment.get_template(template_name).render(**values))
     except jinja2.TemplateNotFound as missing:
         raise NotFoundError(f"there is no template {missing.name}") from missing
     except jinja2.UndefinedError as undefined:
@@ -69,6 +63,21 @@ def render_blueprint(fields: BlueprintFields) -> str:
     )
     parse_blueprint(text.encode(), f"{filled.title[:60]}.md")
     return text
+
+
+@functools.cache
+def _environment(directory: Path, *, html: bool) -> Any:
+    """Compiled templates are kept: a campaign renders its memory after every run."""
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(directory),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=html,  # markdown and YAML are no HTML
+    )
 
 
 class _Filled:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.recipe_edits import apply_overrides
 from autoresearch.errors import BlueprintError, NotFoundError
+from autoresearch.trainers.recipe_keys import look_up
 
 
 def load_mapping(path: Path) -> dict[str, object]:
@@ -24,10 +27,20 @@ def load_mapping(path: Path) -> dict[str, object]:
 
 def parse_mapping(data: bytes, name: str) -> dict[str, object]:
     """The same for bytes that were read elsewhere; `name` is for messages."""
+    value = parse_any(data, name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _broken(f"{name}: holds a {_kind(value)}, not a mapping of keys to values")
+    return {str(key): item for key, item in value.items()}
+
+
+def parse_any(data: bytes, name: str) -> Any:
+    """Whatever a YAML document holds; BlueprintError with the line where it is none."""
     import yaml
 
     try:
-        value = yaml.load(data, Loader=_loader())
+        return yaml.load(data, Loader=_loader())
     except yaml.MarkedYAMLError as bad:
         mark = bad.problem_mark or bad.context_mark
         line = f":{mark.line + 1}" if mark else ""
@@ -36,11 +49,6 @@ def parse_mapping(data: bytes, name: str) -> dict[str, object]:
         raise _broken(f"{name}: {str(bad).splitlines()[0]}") from bad
     except RecursionError as bad:
         raise _broken(f"{name}: nested too deeply") from bad
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _broken(f"{name}: holds a {_kind(value)}, not a mapping of keys to values")
-    return {str(key): item for key, item in value.items()}
 
 
 def dump(mapping: Mapping[str, object]) -> str:
@@ -48,6 +56,23 @@ def dump(mapping: Mapping[str, object]) -> str:
     import yaml
 
     return str(yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True, default_flow_style=False))
+
+
+def edit(text: str, overrides: Mapping[str, object], *, name: str = "recipe", new_keys: bool = False) -> str:
+    """The text with these dotted keys changed and nothing else: comments, order and layout stay.
+
+    It is parsed again to be sure, and written anew where a value cannot be replaced where it stands.
+    Raises BlueprintError for a text that is no YAML mapping, and whatever `apply_overrides` says of the keys.
+    """
+    wanted = apply_overrides(parse_mapping(text.encode(), name), overrides, allow_new=new_keys)
+    if not overrides:
+        return text
+    keys = [key.removeprefix("+") for key in overrides]
+    edited = _in_place(text, {key: look_up(wanted, key) for key in keys})
+    with contextlib.suppress(BlueprintError):
+        if edited is not None and parse_mapping(edited.encode(), name) == wanted:
+            return edited
+    return dump(wanted)
 
 
 def _broken(message: str) -> BlueprintError:
@@ -84,3 +109,55 @@ def _loader() -> Any:
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     return Loader
+
+
+def _in_place(text: str, values: Mapping[str, object]) -> str | None:
+    """Every value replaced where it stands, a new one at the end; None where that cannot be done."""
+    import yaml
+
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    spans = []
+    added = ""
+    for key, value in values.items():
+        node = _node(root, key)
+        if node is None and "." not in key:
+            added += f"{key}: {_scalar(value)}\n"
+        elif not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
+            return None
+        else:
+            spans.append((node.start_mark.index, node.end_mark.index, _scalar(value)))
+    for start, end, new in sorted(spans, reverse=True):
+        before = " " if start and text[start - 1] == ":" else ""
+        text = text[:start] + before + new + text[end:]
+    if added and text and not text.endswith("\n"):
+        text += "\n"
+    return text + added
+
+
+def _node(root: Any, dotted: str) -> Any:
+    """The node of a dotted key: flat as it stands, else nested."""
+    import yaml
+
+    def child(node: Any, key: str) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return next((value for name, value in node.value if name.value == key), None)
+        if isinstance(node, yaml.SequenceNode) and key.isdecimal() and int(key) < len(node.value):
+            return node.value[int(key)]
+        return None
+
+    if (flat := child(root, dotted)) is not None:
+        return flat
+    here = root
+    for part in dotted.split("."):
+        here = child(here, part)
+    return here
+
+
+def _scalar(value: object) -> str:
+    """A value as YAML writes it inside a line."""
+    text = dump({"v": value}).removeprefix("v:").strip() if not isinstance(value, list | dict) else ""
+    if text and "\n" not in text:
+        return text
+    import yaml
+
+    return str(yaml.safe_dump(value, default_flow_style=True, width=1 << 20)).strip().removesuffix("\n...")

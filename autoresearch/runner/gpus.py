@@ -98,12 +98,19 @@ class Gpus:
             return None
         finally:
             os.close(writer)
-        while not (ready := select.select([reader], [], [], 0)[0]) and clock() < until:
-            tick(clock() + 0.02)
-        said = os.read(reader, 65536).decode("utf-8", "replace") if ready else ""
+        said, ended = b"", False
+        while not ended:
+            if select.select([reader], [], [], 0)[0]:
+                chunk = os.read(reader, 65536)
+                said, ended = said + chunk, not chunk  # it need not say everything at once
+            elif clock() < until:
+                tick(clock() + 0.02)
+            else:
+                break
         os.close(reader)
-        if not ready:
+        if not ended:
             send([pid], signal.SIGKILL)
-        pairs = (line.split(",") for line in said.splitlines() if line.count(",") == 1)
+        lines = said[: said.rfind(b"\n") + 1].decode("utf-8", "replace").splitlines()
+        pairs = (line.split(",") for line in lines if line.count(",") == 1)
         known = [int(used) << 20 for uuid, used in pairs if uuid in self.uuids and used.strip().isdigit()]
         return sum(known) if len(known) == len(self.uuids) else None

@@ -76,6 +76,7 @@ class Tree:
         process_control(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
         self.kept: set[int] = set()  # left alive on purpose
         self.left: list[int] = []  # alive, but no signal reaches them
+        self.unsure: set[int] = set()  # whose children the last glance may have missed
         self.term_sent = 0
         self.kill_sent = 0
 
@@ -103,6 +104,24 @@ class Tree:
                         found.append(pid)
         return found
 
+    def glance(self) -> Iterator[int]:
+        """The living below us again, youngest first and each as soon as it is found, by children files.
+
+        One that forks and exits all the time is somebody else before a look at all of /proc is over: no table
+        shows it, and no signal sent after that hits it. `unsure` holds those who were dead before we looked at
+        them: whom they left to us we did not see.
+        """
+        self.unsure = set()
+        todo = [self.me]
+        while todo:
+            for pid in reversed(list(_children_of(todo.pop()))):
+                name, _, rest = read_file(f"/proc/{pid}/stat").partition(b"(")[2].rpartition(b")")
+                if not rest or is_dead(pid, rest.split()[0].decode()):
+                    self.unsure.add(pid)
+                elif name != self.TMUX and pid not in self.kept and run_id_of(pid) in ("", self.run):
+                    todo.append(pid)
+                    yield pid
+
     def _below_tmux(self, pid: int, table: Table) -> bool:
         while pid in table and pid != self.me:
             name, _, pid = table[pid]
@@ -124,16 +143,18 @@ class Tree:
     def kill(self, tick: Callable[[float], None]) -> None:
         """KILL again and again until nobody is left, or only those that no signal reaches."""
         first: dict[int, float] = {}
+        doubted: set[int] = set()  # twice the same: no dead one, but somebody else's whom we may not see
         until, pause = clock() + KILL_CAP_S, 0.002
         tick(clock())
-        while members := self.alive():
-            now = clock()
-            if now > until or all(now - first.get(pid, now) > STUCK_S for pid in members):
+        while (members := self.alive() or list(self.glance())) or self.unsure - doubted:
+            doubted, now = self.unsure, clock()
+            if now > until or (members and all(now - first.get(pid, now) > STUCK_S for pid in members)):
                 break
-            for pid in members:
-                self.kill_sent += pid not in first
-                first.setdefault(pid, now)
-            send(members, signal.SIGKILL)
+            for found in (members, self.glance()):
+                for pid in found:
+                    self.kill_sent += pid not in first
+                    first.setdefault(pid, now)
+                    send([pid], signal.SIGKILL)
             tick(clock() + pause)
             pause = min(2 * pause, 0.05)
         tick(clock())  # the last to die may be a zombie only now: its exit code is still to be read
@@ -147,12 +168,17 @@ class Tree:
     def _children(self) -> Iterator[int]:
         todo = [self.me]
         while todo:
-            pid = todo.pop()
-            try:
-                threads = os.listdir(f"/proc/{pid}/task")
-            except OSError:
-                continue
-            for thread in threads:
-                for child in read_file(f"/proc/{pid}/task/{thread}/children").split():
-                    todo.append(int(child))
-                    yield int(child)
+            for child in _children_of(todo.pop()):
+                todo.append(child)
+                yield child
+
+
+def _children_of(pid: int) -> Iterator[int]:
+    """The children of a process, zombies included; none where the kernel keeps no such files."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return
+    for thread in threads:
+        for child in read_file(f"/proc/{pid}/task/{thread}/children").split():
+            yield int(child)

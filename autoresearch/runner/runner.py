@@ -37,9 +37,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LAUNCH_POLL_S = 0.004
+LAUNCH_LOOK_S = 0.25  # a nudge comes sooner; this is for one that was lost
 LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it
+SCHEDULER_S = 0.2  # a scheduler signals the trainer and us together: ours may come so much later
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
+
+
+class Withdrawn(Exception):  # noqa: N818 - it names what happened to the run
+    """The run was taken back before anything of it was begun: no record, no row."""
 
 
 class Runner:
@@ -67,6 +72,8 @@ class Runner:
         for part in start + finish:
             try:
                 part()
+            except Withdrawn:
+                return 0
             except LaunchError as error:
                 cause, reason = error.args
                 self.stopping.decision = self.stopping.decision or Decision("launch_failed", cause, reason)
@@ -96,18 +103,35 @@ class Runner:
     def await_launch(self) -> None:
         """Let the command that launches us finish; we were started early, to be ready when it is.
 
-        It holds the flock of `launching` and writes `environment` last, so its death shows at once.
+        It holds the flock of `launching` and writes `environment` last, so its death shows at once; it
+        wakes us by SIGCHLD. Raises Withdrawn where it took the run back.
         """
         if not self.spec.await_launch:
             return
         fd = os.open(f"{self.dir}/launching", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             while not self.stopping.decision and not take_lock(fd, fcntl.LOCK_SH, 0.0):
-                self.loop.tick(clock() + LAUNCH_POLL_S)
+                self.loop.tick(clock() + LAUNCH_LOOK_S)
         finally:
             os.close(fd)
-        if not self.stopping.decision and not os.path.exists(f"{self.dir}/environment"):
-            raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
+        self.start_clocks()
+        if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
+            given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
+            self.spec.leases, self.gpus = given.leases, Gpus(given.gpus)  # which GPUs, is said with the word
+            return
+        if self.spec.await_launch == "ahead":  # nothing was begun: a later command prepares it again
+            try:
+                os.unlink(f"{self.dir}/spec.json")
+            except OSError:
+                pass
+        if not os.path.exists(f"{self.dir}/spec.json"):
+            raise Withdrawn
+        raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
+
+    def start_clocks(self) -> None:
+        """The run begins now, however long its launch was prepared."""
+        self.born_wall = wall()
+        self.chronicle.origin = clock()
 
     def open(self) -> None:
         """Everything that must be there before anything is started."""
@@ -177,12 +201,14 @@ class Runner:
         """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""
         loop, tree = self.loop, self.loop.tree
         by_itself = self.stopping.decision is None and not self.failure
-        members = tree.alive()
+        members = tree.alive() or list(tree.glance())
         if by_itself and self.spec.keep_children:
             tree.kept = set(members)
-        elif members:
+        elif members or tree.unsure:
             grace_s = min(self.spec.grace_s, LEFTOVER_GRACE_S) if by_itself else self.spec.grace_s
             tree.terminate(grace_s, loop.tick, lambda: loop.hurry)
+            if not (tree.term_sent or tree.kill_sent or tree.left):
+                return
             whose = "what the trainer left behind" if by_itself else "the trainer and what it started"
             text = f"ended {whose}: TERM to {tree.term_sent}, KILL to {tree.kill_sent}"
             self.chronicle.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
@@ -191,7 +217,7 @@ class Runner:
         """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""
         code = how_it_ended(self.loop.statuses.get(self.loop.trainer))[0]
         if code in {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}:
-            until = clock() + 0.2  # a scheduler signals the trainer and us together: ours may come later
+            until = clock() + SCHEDULER_S
             while clock() < until and not self.stopping.decision:
                 self.loop.tick(until)
         self.listener.read_the_rest()

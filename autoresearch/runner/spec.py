@@ -35,5 +35,6 @@ class Spec:
         self.leases: list[str] = given.get("leases") or []
         self.gpus: list[str] = given.get("gpus") or []  # UUIDs
         self.keep_children = bool(given.get("keep_children"))
-        self.await_launch = bool(given.get("await_launch"))  # started early: wait for the command to be ready
+        # started early, to wait for the command to be ready; "ahead": and to leave no trace if it never is
+        self.await_launch = str(given.get("await_launch") or "")
         self.collector = [str(word) for word in given.get("collector") or []]

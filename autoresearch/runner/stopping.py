@@ -29,10 +29,14 @@ class Stopping:
         self.listener = listener
         self.pace = listener.pace
         self.decision: Decision | None = None
-        self.max_deadline = NEVER if spec.max_s is None else chronicle.origin + spec.max_s
         self._file = f"{run_dir}/stop"
         self._file_seen = (0, 0)
         self._drain: tuple[float, int, Decision] | None = None  # until when, steps seen then, what follows
+
+    @property
+    def max_deadline(self) -> float:
+        """When the time in all is over."""
+        return NEVER if self.spec.max_s is None else self.chronicle.origin + self.spec.max_s
 
     def next_limit(self) -> float:
         """The nearest time at which `check_limits` may say something new."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from autoresearch.core import metric_keys
@@ -17,7 +17,7 @@ from autoresearch.core.metric_keys import NO_STEP
 from autoresearch.core.objective import Objective
 from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Recipe, Source
+from autoresearch.core.trainer import Output, Recipe, Source
 from autoresearch.core.values import NUMBER, number, numbers, python_dict
 from autoresearch.errors import BlueprintError
 from autoresearch.trainers import fatal, step_line
@@ -92,6 +92,19 @@ class Generic:
         """A whole number under `seed` at the top of the recipe."""
         value = recipe.get("seed")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def seed_key(self) -> str:
+        """What most recipes call it; one without such a key keeps its seed to itself."""
+        return "seed"
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """None that we know; the blueprint's declared sources are all there is."""
+        return ()
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """None: nothing is known to be harmless."""
+        return {}
 
 
 def declared_steps(patterns: Iterable[str]) -> tuple[SignalPattern, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Recipe, Source, SourceFormat
+from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.trainers import fatal, step_line
 from autoresearch.trainers.recipe_keys import text_of, whole_number
 from autoresearch.trainers.verl import read_step_line
@@ -30,6 +31,13 @@ _FILES = (
     ("val_print_to_markdown_file_path", SourceFormat.DICT_LINES),
     ("train_print_to_markdown_file_path", SourceFormat.DICT_LINES),
 )  # all three are written by the trainer itself and begun anew; the first holds everything
+
+
+_NAMES = {
+    "metrics_jsonl_path": "metrics.jsonl",
+    "val_print_to_markdown_file_path": "validation.md",
+    "train_print_to_markdown_file_path": "training.md",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +92,22 @@ class TinyGrpo:
     def seed(self, recipe: Recipe) -> int | None:
         """The seed of the RL phase; 0, the trainer's own default, where the recipe names none."""
         return whole_number(recipe, "seed") if "seed" in recipe else 0
+
+    @property
+    def seed_key(self) -> str:
+        """Data and base model hang on `data_seed`; this one changes nothing but the RL."""
+        return "seed"
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """The files that the recipe asks for, and the name in the last line."""
+        wanted = [Output(key, name) for key, name in _NAMES.items() if text_of(recipe, key)]
+        return (*wanted, Output("experiment_name"))
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """What moves the validation most (docs/tinygrpo.md), in ranges that seldom diverge."""
+        return {
+            "lr": {"low": 3e-4, "high": 3e-2, "log": True},
+            "kl_coef": {"low": 1e-4, "high": 1e-1, "log": True},
+            "group_size": [4, 8, 16],
+            "temperature": {"low": 0.6, "high": 1.4},
+        }

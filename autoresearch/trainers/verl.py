@@ -7,6 +7,7 @@ verl/trainer/ppo/ray_trainer.py (the words that it prints on the way).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoresearch.core import metric_keys
@@ -14,7 +15,7 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Recipe, Source, SourceFormat
+from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.trainers import fatal, step_line
 from autoresearch.trainers.recipe_keys import look_up, text_of, whole_number
 
@@ -33,6 +34,13 @@ _PROGRESS = SignalPattern(
     HOLD_S,
     ("%|", "% Completed |", "@ step ", "validate rollout", "test_gen_batch meta info:", "Training from scratch"),
 )
+
+
+_OUTPUTS = {
+    "trainer.default_local_dir": "checkpoints",
+    "trainer.rollout_data_dir": "rollouts",
+    "trainer.validation_data_dir": "validation",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,26 @@ class Verl:
     def seed(self, recipe: Recipe) -> int | None:
         """`data.seed`, which orders the prompts; sampling in the rollout engines stays random."""
         return whole_number(recipe, "data.seed")
+
+    @property
+    def seed_key(self) -> str:
+        """See `seed`."""
+        return "data.seed"
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """Checkpoints and dumps; the experiment's name, which names them all where nothing else is said."""
+        wanted = [Output(key, name) for key, name in _OUTPUTS.items() if text_of(recipe, key)]
+        named = text_of(recipe, "trainer.experiment_name")
+        return (*wanted, *([Output("trainer.experiment_name")] if named else []))
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """The two knobs that verl's own examples tune first, if the recipe holds them as numbers."""
+        found: dict[str, object] = {}
+        for key in ("actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.kl_loss_coef"):
+            value = look_up(recipe, key)
+            if isinstance(value, float) and value > 0:
+                found[key] = {"low": value / 3, "high": value * 3, "log": True}
+        return found
 
 
 def read_step_line(line: str) -> Reading | None:

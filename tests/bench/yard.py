@@ -24,6 +24,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run import RunSpec
 from autoresearch.lab import settings as project
 from autoresearch.lab.experiment import Experiment, begin
+from autoresearch.lab.launch import Prepared, prepare
 from autoresearch.records.rundir import RunDir
 
 ROOT = Path(__file__).parents[2]
@@ -234,6 +235,12 @@ class World:
         spec = begin(Experiment(path, settings, real_parts())).launched.spec
         self.runs.append(spec)
         return spec
+
+    def prepare(self, path: Path) -> Prepared:
+        """What a campaign does while the run before still trains."""
+        settings = project.load(path.parent, environ=os.environ, flags={})
+        parts = real_parts()
+        return prepare(Experiment(path, settings, parts).plan(), parts, ahead=True)
 
     def run(self, name: str, command: str, **flags: str) -> RunDir:
         """Launch a command; its run directory."""

@@ -11,18 +11,16 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import psutil
 import pytest
 
-from autoresearch.records.rundir import read_json
-
 REPO = Path(__file__).parents[2]
+PATIENCE_S = 240.0  # for what other processes do; far more than a loaded machine needs
 
 TRAINER = """
 import os, signal, subprocess, sys, time
@@ -108,7 +106,8 @@ class Bench:
     repo: Path
     socket: Path
     env: dict[str, str]
-    runs: list[str] = field(default_factory=list)
+    reaper: Any  # finds what lives of this test, by its mark
+    spawned: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def blueprint(self, mode: str = "ok", *, name: str = "exp.md", **values: str) -> Path:
         """Write a blueprint that runs the little trainer in a mode."""
@@ -138,7 +137,7 @@ class Bench:
             cwd=self.repo,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=PATIENCE_S,
             stdin=subprocess.DEVNULL,
         )
         if check is not None:
@@ -150,10 +149,7 @@ class Bench:
         done = self.cli(*args, "--json", check=check, **env)
         lines = [line for line in done.stdout.splitlines() if line.strip()]
         assert len(lines) == 1, done.stdout + done.stderr
-        payload = json.loads(lines[0])
-        if payload.get("run"):
-            self.runs.append(payload["run"])
-        return dict(payload)
+        return dict(json.loads(lines[0]))
 
     def here(self, *args: object, **env: str) -> tuple[int, str, str]:
         """The same front door in this process: (exit code, stdout, stderr), without a second of imports.
@@ -211,18 +207,56 @@ class Bench:
         assert payload["run"] not in [r["run"] for r in self.ask("status")["runs"]]
         return dict(flag)
 
-    def spawn(self, *args: object, **env: str) -> subprocess.Popen[bytes]:
-        """Start the command and leave it running."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "autoresearch", *map(str, args)],
+    def spawn(
+        self, *args: object, stdout: int = subprocess.DEVNULL, patch: str = "", **env: str
+    ) -> subprocess.Popen[bytes]:
+        """Start the command and leave it running; whatever the test does, it is waited for at its end.
+
+        `patch` changes something in its modules before it starts.
+        """
+        program = ["-c", f"{patch}\nfrom autoresearch.cli import main; main()"] if patch else ["-m", "autoresearch"]
+        process = subprocess.Popen(
+            [sys.executable, *program, *map(str, args)],
             env={**self.env, **env},
             cwd=self.repo,
-            stdout=subprocess.DEVNULL,
+            stdout=stdout,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
         )
+        self.spawned.append(process)
+        return process
 
-    def until(self, condition: Callable[[], object], seconds: float = 30.0) -> Any:
+    def answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        """What a command printed that was spawned with `--json` and a pipe."""
+        return dict(json.loads(process.communicate(timeout=PATIENCE_S)[0]))
+
+    def reap(self) -> None:
+        """End and wait for what was spawned; the test is to blame if any of it was still running."""
+        left = [process for process in self.spawned if process.poll() is None]
+        for process in left:
+            process.kill()
+        for process in self.spawned:
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+        assert not left, [process.args for process in left]
+
+    def runner(self, run_dir: object) -> dict[str, Any]:
+        """What runner.json says of a run once its trainer runs; neither is there as soon as the run is listed."""
+        path = Path(str(run_dir)) / "runner.json"
+
+        def told() -> dict[str, Any]:
+            value = json.loads(path.read_bytes()) if path.exists() else {}
+            return dict(value) if value.get("trainer_pid") else {}
+
+        return dict(self.until(told))
+
+    def event(self, run_dir: object, name: str) -> None:
+        """Wait until the Runner has told of something."""
+        path = Path(str(run_dir)) / "events.jsonl"
+        self.until(lambda: path.exists() and f'"event": "{name}"' in path.read_text())
+
+    def until(self, condition: Callable[[], object], seconds: float = PATIENCE_S) -> Any:
         """Poll for a fact; what it waits for is an event of another process, not the passing of time."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -231,18 +265,6 @@ class Bench:
                 return found
             time.sleep(0.02)
         raise AssertionError(f"never became true: {condition}")
-
-    def running(self) -> Any:
-        """The one run in `status`, once its launch is over and its trainer has started; with its runner.json."""
-
-        def found() -> dict[str, Any] | None:
-            for entry in self.json("status")["runs"]:
-                runner = read_json(Path(entry["run_dir"]) / "runner.json") or {}
-                if entry["state"] == "running" and runner.get("trainer_pid"):
-                    return {**entry, "runner": runner}
-            return None
-
-        return self.until(found)
 
     def git(self, *args: str) -> str:
         """Run git in the repository."""
@@ -253,22 +275,13 @@ class Bench:
         """Run tmux on the private server."""
         return subprocess.run(["tmux", "-S", str(self.socket), *args], env=self.env, capture_output=True, text=True)
 
-    def carriers(self) -> list[psutil.Process]:
-        """Processes that belong to any run of this bench."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                ours = process.environ().get("AUTORESEARCH_TEST") == self.env["AUTORESEARCH_TEST"]
-                alive = process.status() != psutil.STATUS_ZOMBIE
-            except (psutil.Error, OSError):
-                continue
-            if ours and alive and process.pid != os.getpid() and not process.name().startswith("tmux"):
-                found.append(process)
-        return found
+    def carriers(self) -> list[Any]:
+        """Living processes that belong to any run of this bench, those in the middle of an exec included."""
+        return [process for process in self.reaper.find() if not process.is_tmux_server]
 
 
 @pytest.fixture
-def bench(tmp_path: Path, tmux_socket: str) -> Bench:
+def bench(tmp_path: Path, tmux_socket: str, reaper: Any) -> Iterator[Bench]:
     repo = tmp_path / "repo"
     repo.mkdir()
     env = {
@@ -277,9 +290,10 @@ def bench(tmp_path: Path, tmux_socket: str) -> Bench:
         "PYTHONPATH": str(REPO),
         "NO_COLOR": "1",
     }
-    one = Bench(tmp_path, repo, Path(tmux_socket), env)
+    one = Bench(tmp_path, repo, Path(tmux_socket), env, reaper)
     (repo / "trainer.py").write_text(textwrap.dedent(TRAINER))
     one.git("init", "-q")
     one.git("add", "-A")
     one.git("commit", "-qm", "start")
-    return one
+    yield one
+    one.reap()

@@ -349,7 +349,7 @@ def _ledger(bench: Any, payload: dict[str, Any]) -> None:
 
 
 def test_waiting_returns_early_for_each_kind_of_news(bench: Any) -> None:
-    """Each `wait` is given a minute and returns because something happened, not because the minute is over."""
+    """Each `wait` is given an hour and returns because something happened, not because the hour is over."""
     gate = bench.root / "gate"
     blueprint = bench.script(
         f"""
@@ -366,17 +366,12 @@ def test_waiting_returns_early_for_each_kind_of_news(bench: Any) -> None:
     refused(bench, 5, "close", run, says="closing its session would end it")
     assert bench.ask("attach", run)["session"] == payload["session"]
     for n, event in ((1, "first_step"), (2, "error"), (3, "ended")):
-        waiting = subprocess.Popen(
-            [sys.executable, "-m", "autoresearch", "wait", run, "--for", "60s", "--since", str(seq), "--json"],
-            env=bench.env,
-            cwd=bench.repo,
-            stdout=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-        )
+        words = ("--for", "1h", "--since", seq, "--json")
+        waiting = bench.spawn("wait", run, *words, stdout=subprocess.PIPE)
         if n == 1:
             assert bench.ask("wait", run, "--for", "0s", "--exit-code")["event"] == "tick"  # 0: still running
         Path(f"{gate}{n}").touch()
-        answer = json.loads(waiting.communicate(timeout=50)[0])
+        answer = bench.answer(waiting)
         if event == "ended":
             assert (answer["state"], answer["ending"]) == ("ended", "finished")
             assert answer["metrics"]["task_pass_rate@1"] == 0.25
@@ -534,7 +529,7 @@ def test_a_trainer_whose_numbers_are_gone(bench: Any) -> None:
 
 LEAVES = """
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for the children: it outlives the exec
-nap = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+nap = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
 subprocess.Popen(nap, start_new_session=True)
 if os.fork() == 0:
     os.setsid()
@@ -569,11 +564,11 @@ def test_the_output_of_python_is_not_held_back(bench: Any) -> None:
     blueprint = bench.script(
         """
         sys.stdout.write("step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.1 - critic/rewards/mean:0.5\\n")
-        time.sleep(60)
+        time.sleep(6000)
         """
     )
     payload = bench.ask("run", blueprint, "--detach")
-    assert bench.ask("wait", payload["run"], "--for", "40s", "--since", 0)["event"] == "first_step"
+    assert bench.ask("wait", payload["run"], "--for", "240s", "--since", 0)["event"] == "first_step"
     bench.ask("stop", payload["run"], "--reason", "seen")
     bench.settled(payload, "stopped")
 

@@ -31,8 +31,7 @@ def settled(bench: Any, payload: dict[str, Any], ending: str) -> dict[str, Any]:
 def living(bench: Any, mode: str = "long", **values: str) -> dict[str, Any]:
     """A detached run whose first step has been seen."""
     payload = bench.json("run", bench.blueprint(mode, **values), "--detach", "--grace", "1s")
-    events = Path(payload["run_dir"]) / "events.jsonl"
-    bench.until(lambda: events.exists() and '"first_step"' in events.read_text())
+    bench.event(payload["run_dir"], "first_step")
     return dict(payload)
 
 
@@ -107,7 +106,9 @@ def test_kill_9_while_collecting_is_mended_by_the_next_look(bench: Any, point: s
 
 def test_kill_9_of_the_foreground_command(bench: Any) -> None:
     process = bench.spawn("run", bench.blueprint("long"), "--grace", "1s")
-    payload = bench.json("status", bench.running()["run"])
+    (entry,) = bench.until(lambda: bench.json("status")["runs"])
+    bench.runner(entry["run_dir"])  # before that it is a launch that is killed, which ends in `launch_failed`
+    payload = bench.json("status", entry["run"])
     process.kill()
     process.wait()
     adopted = bench.json("adopt")
@@ -119,7 +120,7 @@ def test_kill_9_of_the_foreground_command(bench: Any) -> None:
 
 def test_kill_9_of_the_runner(bench: Any) -> None:
     payload = living(bench, "tree")
-    runner = json.loads((Path(payload["run_dir"]) / "runner.json").read_text())
+    runner = bench.runner(payload["run_dir"])
     os.kill(runner["pid"], signal.SIGKILL)
     bench.until(lambda: ended(runner["pid"]))
     assert len(bench.carriers()) >= 2  # the trainer and its child live on, unwatched
@@ -129,22 +130,28 @@ def test_kill_9_of_the_runner(bench: Any) -> None:
     assert flag["returncode"] is None and flag["verdict"] == "crash"
 
 
+NEVER_LOOKS = """
+from autoresearch.core import cadence
+from autoresearch.lab import watch
+cadence.NAPS_S, watch.POLL_S = (6000.0,), 6000.0
+"""
+
+
 def test_the_foreground_command_notices_at_once_that_the_runner_was_killed(bench: Any) -> None:
-    process = bench.spawn("run", bench.blueprint("tree"), "--grace", "1s")
-    entry = bench.running()
-    os.kill(entry["runner"]["pid"], signal.SIGKILL)
-    assert process.wait(timeout=20) == 10  # long before its first report, which would come after 30 s
+    process = bench.spawn("run", bench.blueprint("tree"), "--grace", "1s", patch=NEVER_LOOKS)
+    (entry,) = bench.until(lambda: bench.json("status")["runs"])
+    bench.event(entry["run_dir"], "first_step")
+    runner = bench.runner(entry["run_dir"])
+    os.kill(runner["pid"], signal.SIGKILL)
+    assert process.wait(timeout=240) == 10  # long before its first look by itself
     spec = json.loads((Path(entry["run_dir"]) / "spec.json").read_text())
     settled(bench, spec, "lost")
 
 
 def test_kill_9_of_the_trainer(bench: Any) -> None:
     payload = living(bench)
-    runner = json.loads((Path(payload["run_dir"]) / "runner.json").read_text())
-    trainer = [
-        p for p in psutil.Process(runner["pid"]).children(recursive=True) if "trainer.py" in " ".join(p.cmdline())
-    ]
-    trainer[-1].kill()
+    hello = Path(payload["log_path"]).read_text().splitlines()[0]
+    os.kill(int(hello.removeprefix("hello from the trainer")), signal.SIGKILL)
     flagged(bench, payload)
     settled(bench, payload, "crashed")
 
@@ -171,7 +178,7 @@ def test_the_tmux_server_dies_and_the_run_goes_on(bench: Any, how: str) -> None:
 
 def test_hangup_of_the_runner_alone_changes_nothing(bench: Any) -> None:
     payload = living(bench)
-    runner = json.loads((Path(payload["run_dir"]) / "runner.json").read_text())
+    runner = bench.runner(payload["run_dir"])
     os.kill(runner["pid"], signal.SIGHUP)
     before = bench.json("status", payload["run"])["step"] or 0
     bench.until(lambda: (bench.json("status", payload["run"])["step"] or 0) > before)

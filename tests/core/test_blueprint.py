@@ -43,6 +43,11 @@ EXPECTED = {
         "python -m autoresearch.tinygrpo --conf blueprints/recipes/quickstart.yaml",
         "./auto_agent/exp_results/quickstart/", 600.0, 120.0,
     ),
+    "campaign.md": (
+        "quickstart-campaign", "./", "", "blueprints/recipes/campaign.yaml",
+        "python -m autoresearch.tinygrpo --conf blueprints/recipes/campaign.yaml",
+        "./auto_agent/exp_results/quickstart-campaign/", 300.0, 120.0,
+    ),
     "examples/classic_numbered.md": (
         "classic-numbered", "/data/projects/agentjet", "/data/projects/agentjet/.venv/bin/python",
         "tests/bench/benchmark_math/gsm8k_repeat8.yaml", "    --with-ray --skip-check-avail-gpu",
@@ -82,6 +87,7 @@ EXPECTED = {
 
 TRAINERS = {
     "quickstart.md": "tinygrpo",
+    "campaign.md": "tinygrpo",
     "examples/fenced.md": "verl",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import threading
@@ -49,7 +50,7 @@ def test_an_event_of_any_run_wakes(tmp_path: Path, sight: str) -> None:
     with Watcher(runs) as watcher:
         assert watcher.wait(0) == []
         threading.Timer(0.05, emit, (runs[1], "ended")).start()
-        assert watcher.wait(20) == [runs[1]]
+        assert watcher.wait(120) == [runs[1]]
         assert watcher.wait(0) == []
 
 
@@ -64,17 +65,19 @@ def test_the_exit_record_wakes(tmp_path: Path, sight: str) -> None:
     run = run_dir(tmp_path / "a")
     with Watcher([run]) as watcher:
         threading.Timer(0.05, record_exit, (run,)).start()
-        assert watcher.wait(20) == [run]
+        assert watcher.wait(120) == [run]
 
 
 def test_a_runner_that_dies_without_a_word_wakes(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "a")
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with contextlib.ExitStack() as stack:
+        process = stack.enter_context(subprocess.Popen(["sleep", "6000"]))
+        stack.callback(process.kill)  # whatever fails below
         write_json(run.runner, {"pid": process.pid})
         with Watcher([run]) as watcher:
             assert watcher.wait(0) == []
             threading.Timer(0.05, process.kill).start()
-            assert watcher.wait(20) == [run]
+            assert watcher.wait(120) == [run]
             assert watcher.wait(0) == []
 
 
@@ -83,9 +86,9 @@ def test_a_run_is_watched_before_its_files_are_there(tmp_path: Path) -> None:
     run = RunDir(tmp_path / "a")
     with Watcher([run]) as watcher:
         threading.Timer(0.05, emit, (run, "started")).start()
-        assert watcher.wait(20) == [run]
+        assert watcher.wait(120) == [run]
         threading.Timer(0.05, emit, (run, "ended")).start()
-        assert watcher.wait(20) == [run]
+        assert watcher.wait(120) == [run]
 
 
 def test_the_log_and_the_heartbeat_do_not_wake(tmp_path: Path, sight: str) -> None:
@@ -104,7 +107,7 @@ def test_waiting_for_news_skips_what_nobody_is_woken_for(tmp_path: Path, sight: 
         assert news == [] and upto == 1
         emit(run, "validation")
         threading.Timer(0.05, emit, (run, "first_step")).start()
-        news, upto = wait_for_news(run, since=upto, seconds=20)
+        news, upto = wait_for_news(run, since=upto, seconds=120)
     assert [e.event for e in news] == ["first_step"] and upto == 3
 
 

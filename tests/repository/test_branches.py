@@ -154,5 +154,5 @@ def test_two_processes_never_get_the_same_name(repo: Repo, checkout: Checkout) -
         assert racer.stdin is not None
         racer.stdin.write("\n")
         racer.stdin.flush()
-    names = [name for racer in racers for name in racer.communicate(timeout=60)[0].split()]
+    names = [name for racer in racers for name in racer.communicate(timeout=300)[0].split()]
     assert sorted(names) == sorted(f"ar/race/{number}{end}" for number in range(8) for end in ("", "-2"))

@@ -121,7 +121,7 @@ def test_processes_do_not_lose_each_others_lines(repo: Repo) -> None:
         )
         for name in ("one", "two")
     ]
-    assert [adder.wait(60) for adder in adders] == [0, 0]
+    assert [adder.wait(300) for adder in adders] == [0, 0]
     text = (repo.git_dir / "info/exclude").read_text()
     lines = [line for line in text.splitlines() if line.startswith("/")]
     wanted = [f"/{name}/{number}/" for name in ("one", "two", "both") for number in range(40)]

@@ -91,8 +91,8 @@ def test_the_log_holds_both_streams_in_order_and_what_was_run(yard: Any) -> None
 
 
 def test_cleanup_follows_a_failed_launch_and_is_bounded(yard: Any) -> None:
-    cleanup = ["echo first", "(setsid sleep 30 &) ; sleep 30", "echo never"]
-    live, record = yard.ended("x", cwd="/no/such/place", cleanup=cleanup, cleanup_s=0.3)
+    cleanup = ["echo first", "(setsid sleep 1000 &) ; sleep 1000", "echo never"]
+    live, record = yard.ended("x", cwd="/no/such/place", cleanup=cleanup, cleanup_s=2.0)
     assert record["ending"] == "launch_failed"
     assert [c["returncode"] for c in record["cleanup"]] == [0, None, None]
     assert b"\nnever" not in live.log()
@@ -101,7 +101,7 @@ def test_cleanup_follows_a_failed_launch_and_is_bounded(yard: Any) -> None:
 
 def test_python_prints_at_once(yard: Any, until: Any) -> None:
     """Block-buffered output would show the first step only at the end."""
-    program = "import time; print('step:1 - actor/kl_loss:0.5'); time.sleep(20)"
+    program = "import time; print('step:1 - actor/kl_loss:0.5'); time.sleep(1000)"
     live = yard.start(f'{sys.executable} -S -c "{program}"')
     assert live.event("first_step")["kl"] == 0.5
     live.ask_to_stop(how="now", reason="seen")
@@ -147,24 +147,24 @@ def test_the_trainer_gets_default_signals_no_input_and_a_session(yard: Any) -> N
 
 
 def test_a_second_runner_is_refused_and_touches_nothing(yard: Any) -> None:
-    first = yard.start("sleep 20")
+    first = yard.start("sleep 1000")
     first.event("started")
     before = (first.dir / "runner.json").read_bytes()
     (first.dir / "environment").write_bytes(b"A=1\0")
     process = first.process
     second = yard.launch(first)
-    assert second.process.wait(10) == 5
+    assert second.process.wait(120) == 5
     assert b"Another Runner" in (first.dir / "stderr").read_bytes()
     assert (first.dir / "environment").exists()
     assert (first.dir / "runner.json").read_bytes() == before
     assert first.names().count("started") == 1
     process.terminate()
-    process.wait(10)
+    process.wait(120)
 
 
 def test_a_run_that_is_over_is_not_run_again(yard: Any) -> None:
     live, record = yard.ended("echo x >> times")
-    assert yard.launch(live).process.wait(10) == 5
+    assert yard.launch(live).process.wait(120) == 5
     assert live.record() == record
     assert (yard.root / "times").read_text() == "x\n"
 
@@ -172,12 +172,12 @@ def test_a_run_that_is_over_is_not_run_again(yard: Any) -> None:
 def test_no_spec_is_one_sentence(yard: Any) -> None:
     live = yard.make("true")
     (live.dir / "spec.json").write_text("{")
-    assert yard.launch(live).process.wait(10) == 4
+    assert yard.launch(live).process.wait(120) == 4
     assert b"spec.json" in (live.dir / "stderr").read_bytes()
 
 
 def test_who_runs_is_recorded_and_the_lock_beats(yard: Any, until: Any) -> None:
-    live = yard.start("sleep 20", patch="loop.PULSE_S = 0.1")
+    live = yard.start("sleep 1000", patch="loop.PULSE_S = 0.1")
     pid = live.event("started")["pid"]
     who = json.loads((live.dir / "runner.json").read_bytes())
     assert (who["pid"], who["trainer_pid"]) == (live.process.pid, pid)
@@ -203,10 +203,25 @@ def test_the_journal_has_a_line_for_every_event(yard: Any) -> None:
     assert first.endswith("s first step: step 1, KL 0.0003")
 
 
-def test_memory_of_the_tree_is_measured(yard: Any) -> None:
-    program = "import time; x = bytearray(60_000_000); time.sleep(0.5)"
-    child = f"{sys.executable} -S -c '{program}'"
-    _, record = yard.ended(f"{child} & {child} & wait")
+BIG = """
+import os, time
+x = bytearray(60_000_000)
+print("grown", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.02)
+"""
+
+
+def test_memory_of_the_tree_is_measured(yard: Any, until: Any) -> None:
+    (yard.root / "big.py").write_text(BIG)
+    child = f"{sys.executable} -S big.py"
+    live = yard.start(f"{child} & {child} & wait", patch="loop.PULSE_S = 0.1")
+    until(lambda: live.log().count(b"grown") == 2)
+    for _ in range(2):  # between two beats it looks at the memory
+        before = (live.dir / "lock").stat().st_mtime_ns
+        until(lambda before=before: (live.dir / "lock").stat().st_mtime_ns != before)
+    (yard.root / "go").touch()
+    record = live.record()
     assert 120_000_000 < record["peak_memory_bytes"] < 300_000_000
     assert record["gpu_memory_bytes"] is None
 

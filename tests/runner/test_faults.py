@@ -26,14 +26,14 @@ from autoresearch.runner.chronicle import RECORD_BYTES, Chronicle
 )
 def test_killed_at_a_named_point(yard: Any, living: Any, point: str, recorded: bool, started: bool) -> None:
     live = yard.start("sleep 0.2", env={"AUTORESEARCH_FAILPOINT": f"{point}:kill"})
-    assert live.process.wait(10) == -9
+    assert live.process.wait(120) == -9
     assert (live.dir / "exit.json").exists() is recorded
     assert ("started" in live.names()) is started
 
 
 def test_a_fault_of_the_runner_is_recorded_and_the_tree_ended(yard: Any) -> None:
     patch = "stopping.Stopping.check_limits = lambda self: 1 / 0"
-    live, record = yard.ended("setsid sleep 30 & sleep 30", patch=patch, cleanup=["echo cleaned"])
+    live, record = yard.ended("setsid sleep 1000 & sleep 1000", patch=patch, cleanup=["echo cleaned"])
     assert (record["ending"], record["cause"]) == ("crashed", "runner_error")
     assert "ZeroDivisionError" in record["reason"] and "in live" in record["reason"]
     assert live.marked() == []
@@ -93,19 +93,26 @@ def test_a_hundred_megabytes_of_anything(yard: Any, nasty: Path, kind: str) -> N
     (live.dir / "run.log").unlink()
 
 
-def test_a_log_that_is_truncated_and_replaced_is_followed(yard: Any, until: Any) -> None:
+SEEN = {"kind": "validation", "pattern": "^all of it$", "hold_s": 0.0}
+STEP = {"kind": "step", "pattern": r"^step:(?P<step>\d+) - actor/", "needles": ["step:"]}
+
+
+def test_a_log_that_is_truncated_and_replaced_is_followed(yard: Any) -> None:
     # Much before it, little after: a file that grew past the old place again between two looks cannot be told.
-    block = "head -c 5000 /dev/zero | tr '\\0' x; echo"
-    live = yard.start(f"{block}; until [ -e go ]; do sleep 0.05; done; echo 'step:3 - actor/x:1'")
-    until(lambda: len(live.log()) > 5000)
+    block = "head -c 5000 /dev/zero | tr '\\0' x; echo; echo all of it"
+    command = f"{block}; until [ -e go ]; do sleep 0.05; done; echo 'step:3 - actor/x:1'"
+    live = yard.start(command, signals=[SEEN, STEP])
+    live.event("validation")
+    assert len(live.log()) > 5000
     os.truncate(live.dir / "run.log", 0)
     (yard.root / "go").touch()
     assert live.record()["first_step"] == 3
 
 
-def test_the_log_is_deleted(yard: Any, until: Any) -> None:
-    live = yard.start("until [ -e go ]; do echo some words; sleep 0.05; done; echo 'step:3 - actor/x:1'")
-    until(lambda: len(live.log()) > 20)
+def test_the_log_is_deleted(yard: Any) -> None:
+    command = "echo all of it; until [ -e go ]; do echo some words; sleep 0.05; done; echo 'step:3 - actor/x:1'"
+    live = yard.start(command, signals=[SEEN, STEP])
+    live.event("validation")  # it is being read
     (live.dir / "run.log").unlink()
     (yard.root / "go").touch()
     assert live.record()["first_step"] == 3
@@ -137,7 +144,7 @@ def test_a_disk_that_is_full_from_the_start(yard: Any, tmp_path: Path) -> None:
             while out.write(b"x" * 4096):
                 pass
         process = yard.launch(live).process
-        assert process.wait(10) == 1
+        assert process.wait(120) == 1
     finally:
         subprocess.run(["umount", "-l", place], check=True)
 

@@ -1,4 +1,4 @@
-"""Limits and signals, with limits of a few tenths of a second."""
+"""Limits and signals. A limit that must not fire too early is some seconds, for the sake of a loaded machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-BAR = {"kind": "progress", "pattern": r"boot \d+%", "hold_s": 0.6}
-VALIDATION = {"kind": "validation", "pattern": r"step:\d+ - val-core/", "hold_s": 30.0}
+BAR = {"kind": "progress", "pattern": r"boot \d+%", "hold_s": 60.0}
+VALIDATION = {"kind": "validation", "pattern": r"step:\d+ - val-core/", "hold_s": 300.0}
 STEP = r"printf 'step:1 - actor/kl_loss:np.float64(0.25) - x:1\n'"
 
 
@@ -21,12 +21,12 @@ def with_signals(yard: Any, *more: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("command", "kl"),
     [
-        (STEP + "; sleep 40", 0.25),
-        (r"printf '\rstep:1 - actor/kl_loss:0.5\rstep:1 - actor/kl'; sleep 40", 0.5),
-        (r"printf 'step:1 - actor/kl_lo'; sleep 0.3; printf 'ss:0.125\n'; sleep 40", 0.125),
-        (r"printf '\033[36m(T pid=1)\033[0m step:1 - \033[1mactor/kl_loss:2e-4\033[0m\n'; sleep 40", 2e-4),
-        (r"printf 'step:1 - actor/kl_loss:0.75'; sleep 40", 0.75),
-        (r"printf 'step:0 - val-core/acc:0.5\nstep:1 - actor/lr:1\n'; sleep 40", None),
+        (STEP + "; sleep 1000", 0.25),
+        (r"printf '\rstep:1 - actor/kl_loss:0.5\rstep:1 - actor/kl'; sleep 1000", 0.5),
+        (r"printf 'step:1 - actor/kl_lo'; sleep 0.3; printf 'ss:0.125\n'; sleep 1000", 0.125),
+        (r"printf '\033[36m(T pid=1)\033[0m step:1 - \033[1mactor/kl_loss:2e-4\033[0m\n'; sleep 1000", 2e-4),
+        (r"printf 'step:1 - actor/kl_loss:0.75'; sleep 1000", 0.75),
+        (r"printf 'step:0 - val-core/acc:0.5\nstep:1 - actor/lr:1\n'; sleep 1000", None),
     ],
 )
 def test_the_first_step_is_seen_at_once(yard: Any, command: str, kl: float | None) -> None:
@@ -49,47 +49,47 @@ def test_no_first_step_in_time(yard: Any) -> None:
 
 
 def test_progress_holds_the_first_step_clock(yard: Any) -> None:
-    boot = "for i in 1 2 3 4; do echo boot $i%; sleep 0.2; done; "
-    _, record = yard.ended(boot + STEP, limits={"first_step_s": 0.5}, signals=with_signals(yard, BAR))
+    boot = "for i in 1 2 3; do echo boot $i%; sleep 1; done; "
+    _, record = yard.ended(boot + STEP, limits={"first_step_s": 2.0}, signals=with_signals(yard, BAR))
     assert record["ending"] == "finished"
-    assert record["first_step_s"] > 0.5
+    assert record["first_step_s"] > 2.0
 
 
 def test_validation_holds_it_too_and_is_an_event(yard: Any) -> None:
-    command = "echo 'step:0 - val-core/acc:0.5'; sleep 0.8; " + STEP
-    live, record = yard.ended(command, limits={"first_step_s": 0.5}, signals=with_signals(yard, VALIDATION))
+    command = "echo 'step:0 - val-core/acc:0.5'; sleep 2.5; " + STEP
+    live, record = yard.ended(command, limits={"first_step_s": 2.0}, signals=with_signals(yard, VALIDATION))
     assert (record["ending"], record["validations_seen"]) == ("finished", 1)
     assert "val-core/acc:0.5" in live.event("validation")["text"]
 
 
 @pytest.mark.parametrize("limits", [{"strict_first_step": True}, {"first_step_cap_s": 0.2}])
 def test_a_strict_limit_and_a_cap_end_it_all_the_same(yard: Any, limits: dict[str, Any]) -> None:
-    boot = "for i in $(seq 99); do echo boot $i%; sleep 0.1; done"
+    boot = "for i in $(seq 9999); do echo boot $i%; sleep 0.1; done"
     _, record = yard.ended(boot, limits={"first_step_s": 0.4} | limits, signals=with_signals(yard, BAR))
     assert record["ending"] == "first_step_timeout"
 
 
 def test_under_the_kl_rule_a_step_without_kl_is_no_first_step(yard: Any) -> None:
-    command = "echo 'step:1 - actor/lr:1'; sleep 9"
-    _, record = yard.ended(command, limits={"first_step_s": 0.4}, first_step="kl")
+    command = "echo 'step:1 - actor/lr:1'; sleep 1000"
+    _, record = yard.ended(command, limits={"first_step_s": 2.0}, first_step="kl")
     assert (record["ending"], record["steps_seen"]) == ("first_step_timeout", 1)
 
 
 def test_a_step_that_was_printed_but_not_read_yet_counts(yard: Any) -> None:
     """The limit is on what was printed: the log is scanned once more before it fires."""
     patch = "loop.PACE_S = 60.0"  # nothing is read by itself after the first look
-    command = "sleep 0.2; yes | head -c 3000000; " + STEP + "; sleep 0.8"
-    live = yard.start(command, patch=patch, limits={"first_step_s": 0.5})
+    command = "sleep 0.2; yes | head -c 3000000; " + STEP + "; sleep 3"
+    live = yard.start(command, patch=patch, limits={"first_step_s": 2.5})
     assert live.record()["ending"] == "finished"
 
 
 def test_the_time_in_all(yard: Any) -> None:
-    _, record = yard.ended(STEP + "; sleep 30", limits={"max_s": 0.4})
+    _, record = yard.ended(STEP + "; sleep 1000", limits={"max_s": 2.0})
     assert (record["ending"], record["first_step"]) == ("max_time", 1)
 
 
 def test_prepare_counts_into_the_time_in_all(yard: Any) -> None:
-    live, record = yard.ended("touch started", prepare=["sleep 30"], limits={"max_s": 0.3})
+    live, record = yard.ended("touch started", prepare=["sleep 1000"], limits={"max_s": 0.3})
     assert (record["ending"], record["returncode"], record["duration_s"]) == ("max_time", None, 0.0)
     assert not (yard.root / "started").exists()
     assert "started" not in live.names()
@@ -97,9 +97,12 @@ def test_prepare_counts_into_the_time_in_all(yard: Any) -> None:
 
 def test_a_stall_is_reported_once_and_so_is_its_end(yard: Any) -> None:
     step = "echo step:$i - actor/x:1; "
-    command = f"for i in 1 2 3; do {step} sleep 0.05; done; sleep 1; for i in 4 5; do {step} done"
-    live, record = yard.ended(command, patch="pace.STALL_FLOOR_S = 0.2; pace.STALL_FACTOR = 1")
-    assert record["ending"] == "finished"
+    waits = "until [ -e go ]; do sleep 0.05; done"
+    command = f"for i in 1 2 3; do {step} sleep 0.05; done; {waits}; for i in 4 5; do {step} done"
+    live = yard.start(command, patch="pace.STALL_FLOOR_S = 1.0; pace.STALL_FACTOR = 1")
+    live.event("stall")
+    (yard.root / "go").touch()
+    assert live.record()["ending"] == "finished"
     assert [n for n in live.names() if n in ("stall", "resumed")] == ["stall", "resumed"]
 
 
@@ -110,12 +113,12 @@ def test_a_stall_limit_ends_the_run(yard: Any) -> None:
 
 
 def test_before_the_first_step_there_is_no_stall(yard: Any) -> None:
-    _, record = yard.ended("sleep 0.6; " + STEP, limits={"stall_s": 0.2})
+    _, record = yard.ended("sleep 1.5; " + STEP, limits={"stall_s": 1.0})
     assert record["ending"] == "finished"
 
 
 def test_signals_from_elsewhere_come_by_the_inbox(yard: Any) -> None:
-    live = yard.start("sleep 20")
+    live = yard.start("sleep 1000")
     live.event("started")
     with (live.dir / "inbox.jsonl").open("a") as inbox:
         inbox.write('{"kind": "progress", "hold_s": 5}\nnot json\n[1]\n')
@@ -147,7 +150,7 @@ def test_a_kl_of_nan_is_a_nan(yard: Any) -> None:
 
 def test_where_the_kernel_does_not_tell_the_log_is_polled(yard: Any) -> None:
     patch = "wakeups.Wakeups.watch = lambda self: False"
-    live = yard.start("sleep 0.3; " + STEP + "; sleep 20", patch=patch)
+    live = yard.start("sleep 0.3; " + STEP + "; sleep 1000", patch=patch)
     live.event("first_step")
     live.ask_to_stop(how="now", reason="seen")
     assert live.record()["reason"] == "seen"
@@ -157,9 +160,9 @@ def test_the_wall_clock_is_not_trusted(yard: Any) -> None:
     """An hour forth and back, every other time it is asked."""
     jump = "import itertools, time; jumps, true = itertools.cycle((3600, -3600)), time.time; "
     jump += "time.time = lambda: true() + next(jumps)"
-    _, record = yard.ended(STEP + "; sleep 0.5; exit 7", patch=jump, limits={"max_s": 20.0})
+    _, record = yard.ended(STEP + "; sleep 0.5; exit 7", patch=jump, limits={"max_s": 600.0})
     assert (record["ending"], record["returncode"]) == ("crashed", 7)
-    assert 0.4 < record["duration_s"] < 10
+    assert 0.4 < record["duration_s"] < 600
 
 
 def test_a_runner_takes_no_inotify_instance(yard: Any) -> None:

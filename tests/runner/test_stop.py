@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-SLOW_STEPS = "for i in $(seq 50); do echo step:$i - actor/x:1; sleep 0.3; done"
+SLOW_STEPS = "for i in $(seq 5000); do echo step:$i - actor/x:1; sleep 0.3; done"
 
 
 def test_stop_now(yard: Any) -> None:
-    live = yard.start("sleep 30")
+    live = yard.start("sleep 1000")
     live.event("started")
     live.ask_to_stop(how="now", reason="a better idea")
     record = live.record()
@@ -21,18 +21,19 @@ def test_stop_now(yard: Any) -> None:
     assert (record["returncode"], record["term_sent"], record["kill_sent"]) == (143, 1, 0)
 
 
-def test_a_trainer_that_saves_and_exits_with_0_was_still_stopped(yard: Any) -> None:
-    live = yard.start("trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done", limits={"grace_s": 5.0})
-    live.event("started")
+def test_a_trainer_that_saves_and_exits_with_0_was_still_stopped(yard: Any, until: Any) -> None:
+    live = yard.start("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+    until(lambda: b"ready" in live.log())
     live.ask_to_stop(how="now", reason="enough")
     record = live.record()
     assert (record["ending"], record["returncode"]) == ("stopped", 0)
     assert b"saved" in live.log()
 
 
-def test_a_deaf_trainer_is_killed_after_the_grace(yard: Any) -> None:
-    live = yard.start("trap '' TERM INT HUP; echo ready; while :; do sleep 0.05; done")
-    live.event("started")
+def test_a_deaf_trainer_is_killed_after_the_grace(yard: Any, until: Any) -> None:
+    deaf = "trap '' TERM INT HUP; echo ready; while :; do sleep 0.05; done"
+    live = yard.start(deaf, limits={"grace_s": 0.3})
+    until(lambda: b"ready" in live.log())
     live.ask_to_stop(how="now", reason="enough")
     record = live.record()
     assert (record["ending"], record["signal"]) == ("stopped", 9)
@@ -40,7 +41,7 @@ def test_a_deaf_trainer_is_killed_after_the_grace(yard: Any) -> None:
 
 
 def test_drain_waits_for_the_step(yard: Any) -> None:
-    live = yard.start(SLOW_STEPS, limits={"grace_s": 5.0})
+    live = yard.start(SLOW_STEPS)
     live.event("first_step")
     live.ask_to_stop(how="drain", reason="after this one")
     record = live.record()
@@ -51,14 +52,14 @@ def test_drain_waits_for_the_step(yard: Any) -> None:
 
 
 def test_drain_does_not_wait_for_ever(yard: Any) -> None:
-    live = yard.start("echo step:1 - actor/x:1; sleep 30")
+    live = yard.start("echo step:1 - actor/x:1; sleep 1000", limits={"grace_s": 0.3})
     live.event("first_step")
     live.ask_to_stop(how="drain", reason="x")
     assert live.record()["ending"] == "stopped"
 
 
 def test_now_overtakes_drain(yard: Any) -> None:
-    live = yard.start("echo step:1 - actor/x:1; sleep 30", limits={"grace_s": 20.0})
+    live = yard.start("echo step:1 - actor/x:1; sleep 1000", limits={"grace_s": 600.0})
     live.event("first_step")
     live.ask_to_stop(how="drain", reason="d")
     live.event("stopping")
@@ -67,9 +68,12 @@ def test_now_overtakes_drain(yard: Any) -> None:
 
 
 def test_a_trainer_that_ends_by_itself_while_draining_has_finished(yard: Any) -> None:
-    live = yard.start("echo step:1 - actor/x:1; sleep 0.6", limits={"grace_s": 20.0})
+    waits = "until [ -e go ]; do sleep 0.05; done"
+    live = yard.start(f"echo step:1 - actor/x:1; {waits}", limits={"grace_s": 600.0})
     live.event("first_step")
     live.ask_to_stop(how="drain", reason="d")
+    live.event("stopping")
+    (yard.root / "go").touch()
     assert live.record()["ending"] == "finished"
 
 
@@ -78,7 +82,7 @@ def test_a_trainer_that_ends_by_itself_while_draining_has_finished(yard: Any) ->
     [(signal.SIGTERM, "sigterm"), (signal.SIGINT, "sigint"), (signal.SIGUSR1, "walltime")],
 )
 def test_signals_to_the_runner(yard: Any, number: int, cause: str) -> None:
-    live = yard.start("sleep 30")
+    live = yard.start("sleep 1000")
     live.event("started")
     live.process.send_signal(number)
     record = live.record()
@@ -87,7 +91,7 @@ def test_signals_to_the_runner(yard: Any, number: int, cause: str) -> None:
 
 def test_a_scheduler_that_signals_both_at_once(yard: Any) -> None:
     """The trainer may die before our own signal arrives; it was stopped all the same."""
-    live = yard.start("sleep 30")
+    live = yard.start("sleep 1000", patch="runner.SCHEDULER_S = 600.0")
     os.kill(live.event("started")["pid"], signal.SIGTERM)
     live.event("ended")
     live.process.terminate()
@@ -95,29 +99,28 @@ def test_a_scheduler_that_signals_both_at_once(yard: Any) -> None:
 
 
 def test_a_trainer_that_somebody_else_terminated_crashed(yard: Any) -> None:
-    live = yard.start("sleep 30")
+    live = yard.start("sleep 1000")
     os.kill(live.event("started")["pid"], signal.SIGTERM)
     record = live.record()
     assert (record["ending"], record["cause"], record["returncode"]) == ("crashed", "signal", 143)
 
 
-def test_a_second_interrupt_skips_the_grace(yard: Any) -> None:
+def test_a_second_interrupt_skips_the_grace(yard: Any, until: Any) -> None:
     live = yard.start("trap '' TERM; echo ready; while :; do sleep 0.05; done", limits={"grace_s": 600.0})
-    live.event("started")
+    until(lambda: b"ready" in live.log())
     live.process.send_signal(signal.SIGINT)
     live.event("stopping")
     live.process.send_signal(signal.SIGINT)
     assert live.record()["signal"] == 9
 
 
-def test_a_stop_before_the_start_and_during_prepare(yard: Any) -> None:
+def test_a_stop_before_the_start_and_during_prepare(yard: Any, until: Any) -> None:
     live = yard.make("touch started")
     live.ask_to_stop(how="now", reason="changed my mind")
     assert yard.launch(live).record()["ending"] == "stopped"
-    live = yard.make("touch started", prepare=["touch preparing; sleep 30"])
+    live = yard.make("touch started", prepare=["touch preparing; sleep 1000"])
     yard.launch(live)
-    while not (yard.root / "preparing").exists():
-        pass
+    until((yard.root / "preparing").exists)
     live.ask_to_stop(how="now", reason="changed my mind")
     record = live.record()
     assert (record["ending"], record["returncode"]) == ("stopped", None)
@@ -125,7 +128,7 @@ def test_a_stop_before_the_start_and_during_prepare(yard: Any) -> None:
 
 
 def test_a_stop_request_that_is_no_json_still_stops(yard: Any) -> None:
-    live = yard.start("sleep 30")
+    live = yard.start("sleep 1000")
     live.event("started")
     (live.dir / "stop").write_text("please")
     assert live.record()["ending"] == "stopped"

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,9 +25,9 @@ def start_tree(yard: Any, nasty: Path, **changes: Any) -> tuple[Any, str]:
 
 
 def test_ten_kinds_of_children_are_ended(yard: Any, nasty: Path, living: Any, until: Any) -> None:
-    live, token = start_tree(yard, nasty)
+    live, token = start_tree(yard, nasty, limits={"grace_s": 0.3})
     until(lambda: b"tree up" in live.log())
-    assert len(living(token)) >= 9
+    until(lambda: len(living(token)) >= 10)  # not seen: one that is forking or in the middle of an exec
     live.ask_to_stop(how="now", reason="enough")
     record = live.record()
     assert living(token) == []
@@ -35,8 +36,35 @@ def test_ten_kinds_of_children_are_ended(yard: Any, nasty: Path, living: Any, un
     assert record["kill_sent"] >= 2
 
 
+RABBIT = """
+import os, time
+until = time.monotonic() + 300
+while time.monotonic() < until:
+    time.sleep(0.02)
+    if os.fork():
+        os._exit(0)
+    os.utime("alive")
+"""
+
+
+def test_one_that_is_faster_than_any_look_is_ended(yard: Any, until: Any) -> None:
+    """As on a loaded machine: while /proc is read, the only process left forks and exits."""
+    (yard.root / "rabbit.py").write_text(RABBIT)
+    (alive := yard.root / "alive").touch()
+    born = alive.stat().st_mtime_ns
+    slow = "import time; read = processes.read_file; "
+    slow += "processes.read_file = lambda path: (time.sleep(0.0005), read(path))[1]"
+    live = yard.start(f"setsid {sys.executable} -S rabbit.py & sleep 1000", patch=slow, limits={"grace_s": 0.3})
+    until(lambda: alive.stat().st_mtime_ns != born)
+    live.ask_to_stop(how="now", reason="enough")
+    assert live.record()["left"] == []
+    last = alive.stat().st_mtime_ns
+    with pytest.raises(AssertionError):
+        until(lambda: alive.stat().st_mtime_ns != last, 0.5)
+
+
 def test_the_time_limit_ends_them_too(yard: Any, nasty: Path, living: Any) -> None:
-    live, token = start_tree(yard, nasty, limits={"max_s": 0.7})
+    live, token = start_tree(yard, nasty, limits={"max_s": 0.7, "grace_s": 0.3})
     assert live.record()["ending"] == "max_time"
     assert living(token) == []
 
@@ -50,79 +78,79 @@ def test_what_a_finished_trainer_left_is_ended(yard: Any, living: Any) -> None:
     assert names.index("ended") < names.index("killed")
 
 
-def test_children_are_kept_where_that_was_asked_for(yard: Any, living: Any) -> None:
-    command = "setsid sleep 30 > /dev/null 2>&1 & true"
+def test_children_are_kept_where_that_was_asked_for(yard: Any, until: Any) -> None:
+    command = "setsid sleep 1000 > /dev/null 2>&1 & true"
     live, record = yard.ended(command, keep_children=True, cleanup=["true"])
     assert record["ending"] == "finished"
-    (kept,) = live.marked()
+    (kept,) = until(live.marked)  # in the middle of an exec it shows no mark
     os.kill(kept, signal.SIGKILL)
 
 
 def test_but_not_when_the_run_is_stopped(yard: Any, living: Any) -> None:
-    live = yard.start("setsid sleep 30 & sleep 30", keep_children=True)
+    live = yard.start("setsid sleep 1000 & sleep 1000", keep_children=True)
     live.event("started")
     live.process.terminate()
     live.record()
     assert live.marked() == []
 
 
-def test_a_run_of_another_id_is_spared(yard: Any, living: Any) -> None:
+def test_a_run_of_another_id_is_spared(yard: Any, living: Any, until: Any) -> None:
     other = f"other-{time.monotonic_ns()}"
-    nested = f"AUTORESEARCH_RUN_ID={other} setsid bash -c 'sleep 30; true {other}' > /dev/null 2>&1 &"
+    nested = f"AUTORESEARCH_RUN_ID={other} setsid bash -c 'touch up; sleep 1000; true {other}' > /dev/null 2>&1 &"
     yard.runs.append(other)
-    live, record = yard.ended(f"{nested} sleep 0.2; setsid sleep 30 &")
+    live, record = yard.ended(f"{nested} until [ -e up ]; do sleep 0.05; done; setsid sleep 1000 &")
     assert live.marked() == []
-    assert len(living(other)) == 1
+    until(lambda: len(living(other)) == 1)  # two: its child has not become `sleep` yet
     assert record["term_sent"] == 1
 
 
-def test_a_runner_inside_a_run_is_spared_with_its_run(yard: Any, living: Any) -> None:
-    inner = yard.make("sleep 30")
+def test_a_runner_inside_a_run_is_spared_with_its_run(yard: Any, until: Any) -> None:
+    inner = yard.make("sleep 1000")
     program = [sys.executable, "-S", "-E", "-s", str(Path(runner.__file__).parent), str(inner.dir)]
     (inner.dir / "go.sh").write_text(f"exec setsid {' '.join(program)}\n")
-    outer, _ = yard.ended(f"bash {inner.dir}/go.sh > /dev/null 2>&1 & sleep 1")
+    up = f"grep -qs '\"started\"' {inner.dir}/events.jsonl"
+    outer, _ = yard.ended(f"bash {inner.dir}/go.sh > /dev/null 2>&1 & until {up}; do sleep 0.05; done")
     assert outer.marked() == []
-    assert len(inner.marked()) == 2  # its Runner, marked anew, and its trainer
+    until(lambda: len(inner.marked()) == 2)  # its Runner, marked anew, and its trainer
     inner.ask_to_stop(how="now", reason="enough")
     assert inner.record()["ending"] == "stopped"
 
 
-def test_a_tmux_server_that_the_trainer_started_is_spared(yard: Any, tmux: Any, living: Any) -> None:
-    session = f"tmux -S {tmux.socket} -f /dev/null new-session -d -s mine 'sleep 30'"
-    live, record = yard.ended(f"{session}; setsid sleep 30 &")
+def test_a_tmux_server_that_the_trainer_started_is_spared(yard: Any, tmux: Any, until: Any) -> None:
+    session = f"tmux -S {tmux.socket} -f /dev/null new-session -d -s mine 'sleep 1000'"
+    live, record = yard.ended(f"{session}; setsid sleep 1000 &")
     assert tmux("list-sessions", "-F", "#{session_name}") == "mine"
     assert tmux("list-panes", "-a", "-F", "#{pane_dead}") == "0"
     assert record["term_sent"] == 1
-    assert len(live.marked()) == 2  # the server and its pane
+    until(lambda: len(live.marked()) == 2)  # the server and its pane
 
 
-def test_a_stray_under_another_parent_is_found_by_its_mark(yard: Any, living: Any) -> None:
+def test_a_stray_under_another_parent_is_found_by_its_mark(yard: Any) -> None:
     """As if a daemon that lived before the run had started it: not our child, but our run."""
     live = yard.make("sleep 0.3")
-    stray = os.fork()
-    if stray == 0:
-        os.execve("/bin/sleep", ["sleep", "30"], {"AUTORESEARCH_RUN_ID": live.run})
+    stray = subprocess.Popen(["sleep", "1000"], env={"AUTORESEARCH_RUN_ID": live.run, "PATH": os.environ["PATH"]})
+    yard.started.append(stray)
     yard.launch(live).record()
-    assert os.waitstatus_to_exitcode(os.waitpid(stray, 0)[1]) == -signal.SIGTERM
+    assert stray.wait(120) == -signal.SIGTERM
 
 
-def test_kill_of_the_runner_leaves_a_free_lock_and_a_marked_trainer(yard: Any) -> None:
-    live = yard.start("sleep 30")
+def test_kill_of_the_runner_leaves_a_free_lock_and_a_marked_trainer(yard: Any, until: Any) -> None:
+    live = yard.start("sleep 1000")
     pid = live.event("started")["pid"]
     live.process.kill()
     live.process.wait()
     assert not (live.dir / "exit.json").exists()
-    assert live.marked() == [pid]
+    until(lambda: live.marked() == [pid])
     with open(live.dir / "lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert yard.launch(live).process.wait(10) == 5  # a run is never started twice
+    assert yard.launch(live).process.wait(120) == 5  # a run is never started twice
     assert live.marked() == [pid]
 
 
-def test_gpu_leases(yard: Any, living: Any) -> None:
+def test_gpu_leases(yard: Any, until: Any, dead: Any) -> None:
     lease = str(yard.root / "gpu.lock")
     patch = "gpus.LEASE_WAIT_S = 0.1"
-    first = yard.start("sleep 30", leases=[lease])
+    first = yard.start("sleep 1000", leases=[lease])
     pid = first.event("started")["pid"]
     assert json.loads(Path(lease).read_text()) == {"run": first.run, "pid": first.process.pid}
     _, record = yard.ended("true", leases=[lease], patch=patch)
@@ -132,6 +160,7 @@ def test_gpu_leases(yard: Any, living: Any) -> None:
     first.process.wait()
     assert yard.ended("true", leases=[lease], patch=patch)[1]["cause"] == "lease_busy"
     os.kill(pid, signal.SIGKILL)  # ... and ends with the trainer
+    until(lambda: dead(pid))
     assert yard.ended("true", leases=[lease])[1]["ending"] == "finished"
 
 
@@ -139,6 +168,7 @@ NVIDIA_SMI = """#!/bin/sh
 {before}
 used=1024
 [ ! -e {root}/on ] || used=5120
+[ ! -e {root}/on ] || echo >> {root}/seen
 [ ! -e {root}/over ] || used={after}
 echo "GPU-2, 77"
 echo "GPU-1, $used"
@@ -156,7 +186,9 @@ def fake_gpus(yard: Any, after: int = 1024, before: str = "") -> dict[str, str]:
 
 @pytest.mark.parametrize(("after", "returned"), [(1024, True), (9216, False)])
 def test_gpu_memory(yard: Any, after: int, returned: bool) -> None:
-    command, patch = "touch on; sleep 0.6; touch over", "gpus.RETURN_S = 0.2"
+    seen = "[ -e seen ] && [ $(wc -l < seen) -ge 2 ]"  # at the second question the answer to the first was taken in
+    command = f"touch on; until {seen}; do sleep 0.05; done; touch over"
+    patch = f"gpus.RETURN_S = {600.0 if returned else 3.0}"
     _, record = yard.ended(command, gpus=["GPU-1"], patch=patch, env=fake_gpus(yard, after))
     assert record["gpu_memory_bytes"] == 4 << 30
     assert record["gpu_memory_returned"] is returned
@@ -171,11 +203,10 @@ def test_gpu_memory_that_nobody_tells_is_unknown(yard: Any, uuid: str) -> None:
     assert (record["ending"], record["gpu_memory_bytes"], record["gpu_memory_returned"]) == ("finished", None, None)
 
 
-def test_a_driver_that_hangs_holds_neither_the_run_nor_its_lock(yard: Any) -> None:
-    env = fake_gpus(yard, before=f"echo $$ >> {yard.root}/asked; exec sleep 60")
-    live = yard.start("sleep 30", gpus=["GPU-1"], patch="gpus.ASK_S = 0.2", env=env)
+def test_a_driver_that_hangs_holds_neither_the_run_nor_its_lock(yard: Any, until: Any) -> None:
+    env = fake_gpus(yard, before=f"echo $$ >> {yard.root}/asked; exec sleep 1000")
+    live = yard.start("sleep 1000", gpus=["GPU-1"], patch="gpus.ASK_S = 2.0", env=env)
     live.event("started")
-    time.sleep(0.3)  # the next question hangs as well
     live.process.kill()
     live.process.wait()
     with open(live.dir / "lock") as lock:

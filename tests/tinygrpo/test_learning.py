@@ -26,7 +26,7 @@ def learn(start: Callable[..., subprocess.Popen[str]]) -> Learn:
     """Runs a recipe to its end."""
 
     def run(*overrides: str) -> Outcome:
-        out, err = start("test_freq=0", "hidden=48", *overrides).communicate(timeout=120)
+        out, err = start("test_freq=0", "hidden=48", *overrides).communicate(timeout=600)
         lines = out.splitlines()
         assert lines[-1].startswith("FINAL "), err
         after = json.loads(lines[-1].removeprefix("FINAL "))["task_pass_rate@1"]

@@ -50,7 +50,7 @@ def metrics_of(out: str, step: int, key: str) -> dict[str, float]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
@@ -193,7 +193,7 @@ def test_hang_stays_after_its_last_flushed_line_and_dies_of_sigterm(start: Start
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=0.5)
     process.terminate()
-    assert process.wait(timeout=60) == -signal.SIGTERM
+    assert process.wait(timeout=300) == -signal.SIGTERM
 
 
 def test_ignore_term_outlives_sigterm(start: Start) -> None:
@@ -203,7 +203,7 @@ def test_ignore_term_outlives_sigterm(start: Start) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=0.5)
     process.kill()
-    assert process.wait(timeout=60) == -signal.SIGKILL
+    assert process.wait(timeout=300) == -signal.SIGKILL
 
 
 def test_slow_sleeps_from_its_step_on(start: Start) -> None:

@@ -1,0 +1,310 @@
+"""`autoresearch campaign start|status|wait`: many hypotheses, one objective, while nobody watches."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import UsageError
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign_view import CampaignView
+    from autoresearch.lab.campaign.charter import Charter
+    from autoresearch.records.campaign_dir import CampaignDir
+
+
+def start(
+    source: Annotated[str, typer.Argument(metavar="BLUEPRINT|CAMPAIGN.YAML", show_default=False)] = "",
+    count: Annotated[int, typer.Option(help="Stop after so many attempted ideas; the baseline is one.")] = 0,
+    deadline: Annotated[str, typer.Option(metavar="DURATION|TIME", help="Stop by then.")] = "",
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of each run; beyond it, a failure.")] = "",
+    budget_gpu_hours: Annotated[float, typer.Option(help="Stop when so much is spent.")] = 0.0,
+    target: Annotated[str, typer.Option(metavar="'METRIC>=X'", help="Stop when a kept idea reaches it.")] = "",
+    metric: Annotated[str, typer.Option(help="The objective, if not the blueprint's.")] = "",
+    direction: Annotated[str, typer.Option(help="maximize or minimize.")] = "",
+    prefix: Annotated[str, typer.Option(help="Of the branches; autoresearch/<date>-<slug>.")] = "",
+    base: Annotated[str, typer.Option(metavar="REF", help="Start from a commit, not from the working tree.")] = "",
+    proposer: Annotated[str, typer.Option(help="queue, grid, random or tpe.")] = "",
+    space: Annotated[str, typer.Option(metavar="YAML", help="What to search, as a file.")] = "",
+    queue: Annotated[str, typer.Option(metavar="PATH", help="A folder of blueprints, or a YAML list of ideas.")] = "",
+    seed: Annotated[int, typer.Option(help="Of the proposer.")] = 0,
+    baseline: Annotated[int, typer.Option(help="Replicates of the baseline.")] = 0,
+    parallel: Annotated[int, typer.Option(help="Runs at a time.")] = 0,
+    gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
+    gpus_per_run: Annotated[int, typer.Option(help="GPUs that one run needs.")] = -1,
+    include: Annotated[list[str] | None, typer.Option(help="An untracked input that worktrees need.")] = None,
+    no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Claim nothing at the end.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Start a campaign: print the plan, ask, then run ideas until a stop rule is met."""
+    from autoresearch.lab import settings as project
+    from autoresearch.lab.campaign import begin
+    from autoresearch.lab.campaign.charter import charter
+    from autoresearch.lab.campaign.declare import declare
+
+    flags: dict[str, Any] = {
+        "count": count or None,
+        "deadline": deadline,
+        "timeout": timeout,
+        "budget_gpu_hours": budget_gpu_hours or None,
+        "target": target,
+        "metric": metric,
+        "direction": direction,
+        "prefix": prefix,
+        "base": base,
+        "proposer": proposer,
+        "space": space,
+        "queue": queue,
+        "seed": seed or None,
+        "baseline": baseline or None,
+        "parallel": parallel or None,
+        "gpus": gpus,
+        "gpus_per_run": gpus_per_run if gpus_per_run >= 0 else None,
+        "include": include or None,
+        "confirm": False if no_confirm else None,
+    }
+    if count < 0 or parallel < 0 or baseline < 0 or budget_gpu_hours < 0:
+        raise UsageError("--count, --parallel, --baseline and --budget-gpu-hours are numbers above 0")
+    parts = real_parts()
+    declared = declare(source, flags, start=Path.cwd(), now=parts.clock())
+    settings = project.load(declared.blueprint.parent, environ=os.environ, flags={})
+    plan = charter(declared, parts, tmux_socket=settings.text("tmux_socket"))
+    findings = begin.preflight(plan)
+    if not yes and not _agreed(plan, findings, as_json=as_json):
+        return 0
+    place = begin.begin(plan, parts)
+    attach = begin.start_controller(place, plan.spec, parts)
+    if detach:
+        view = _view(place)
+        lines = [f"{plan.spec.name} runs; attach: {attach}", f"ledger: {place.ledger}"]
+        output.emit("campaign", _payload(place, view) | {"attach": attach}, as_json=as_json, lines=lines)
+        return 0
+    output.remark(f"{plan.spec.name} runs in a session of its own; {attach}")
+    return follow(place, as_json=as_json)
+
+
+def _agreed(plan: Charter, findings: Any, *, as_json: bool) -> bool:
+    """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
+    import shlex
+
+    rows = plan_rows(plan, findings)
+    words = [word for word in sys.argv[1:] if word not in ("--json", "--detach")]
+    approve = shlex.join(["autoresearch", *words, "--yes"])
+    if output.agent_or_pipe() or as_json:
+        payload = {
+            "campaign": plan.spec.name,
+            "state": "planned",
+            "plan": {key: value for key, value in rows if not key.startswith("remark")},
+            "remarks": [value for key, value in rows if key == "remark"],
+            "next": [approve],
+        }
+        lines = [f"{key:<12} {value}" for key, value in rows]
+        output.emit("campaign", payload, as_json=as_json, lines=["nothing was changed; the plan is:", *lines])
+        return False
+    output.table([list(row) for row in rows], title="the campaign:")
+    return bool(typer.confirm("Start it?", default=True))
+
+
+def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
+    """What will be run, where, for how long at most, and where each value came from."""
+    from autoresearch.core.stop_rules import span
+
+    spec = plan.spec
+
+    def said(key: str) -> str:
+        return f"  ({spec.sources[key]})" if key in spec.sources else ""
+
+    rules = spec.rules
+    left = f"{span(rules.deadline - spec.created)} from now" if rules.deadline else ""
+    stops = [
+        f"{rules.count} ideas{said('count')}" if rules.count else "",
+        f"in {left}{said('deadline')}" if left else "",
+        f"{rules.budget_gpu_hours:g} GPU hours" if rules.budget_gpu_hours else "",
+        f"{spec.objective.metric} reaching {rules.target:g}" if rules.target is not None else "",
+    ]
+    each = f"at most {span(spec.timeout_s or plan.resolved.blueprint.max_time_s)}"
+    space = ", ".join(f"{key} {value}" for key, value in spec.proposer.space.items())
+    rows = [
+        ("objective", f"{spec.objective.metric}, {spec.objective.direction}{said('metric')}"),
+        ("command", " ".join(plan.resolved.blueprint.launch_command.split())[:200]),
+        ("stops at", "; ".join(stop for stop in stops if stop)),
+        ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
+        ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
+        ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
+        *([("space", f"{space}{said('space')}")] if space else []),
+        ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
+        ("claims", f"confirmed with up to {spec.confirm_runs} fresh runs at the end" if spec.confirm else "none"),
+        ("base", f"{spec.base}, {len(plan.dirty)} files differ from HEAD" if plan.dirty else spec.base),
+        *([("dirty", ", ".join(plan.dirty[:8]) + (" ..." if len(plan.dirty) > 8 else ""))] if plan.dirty else []),
+        ("branches", f"{spec.prefix}/<idea>, all kept"),
+        ("worktrees", f"{spec.parallel + 1} in {spec.trees}"),
+        ("results", f"{spec.result_dir}/<idea>"),
+        ("ledger", f"{spec.directory}/results.tsv"),
+        *([("GPUs", f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run")] if spec.gpus else []),
+        *([("include", ", ".join(spec.include))] if spec.include else []),
+    ]
+    return [*rows, *(("remark", str(finding)) for finding in findings)]
+
+
+def status(
+    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
+    from autoresearch.lab.campaign import begin
+
+    parts = real_parts()
+    place = begin.find(campaign, parts)
+    view = _view(place)
+    payload = _payload(place, view)
+    others = [one.name for one in begin.known(parts) if one.place != place and one.place.controlled]
+    lines = [
+        f"{payload['campaign']}: {payload['state']}{': ' + payload['reason'] if payload['reason'] else ''}",
+        payload["standing"],
+        f"best: {_best_words(payload)}",
+        *(f"running: {one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}" for one in payload["running"]),
+        *([f"also running: {', '.join(others)}"] if others else []),
+        f"ledger: {payload['ledger']}",
+    ]
+    output.emit("campaign status", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def wait(
+    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
+    seconds: Annotated[str, typer.Option("--for", metavar="DURATION")] = "100s",
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Wait for the next row, a pause or the end of a campaign."""
+    from autoresearch.core.durations import parse_duration
+    from autoresearch.lab.campaign import begin
+
+    try:
+        limit = parse_duration(seconds)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
+    place = begin.find(campaign, real_parts())
+    before = _mark(place)
+    until = time.monotonic() + limit
+    while before == _mark(place) and place.controlled and time.monotonic() < until:
+        time.sleep(min(0.25, max(0.0, until - time.monotonic())))
+    view = _view(place)
+    payload = _payload(place, view)
+    last = max(view.rows, key=lambda row: row.ended or 0.0, default=None)
+    payload |= {"event": "tick" if before == _mark(place) else "news"}
+    lines = [f"{payload['campaign']}: {payload['state']}", payload["standing"], f"best: {_best_words(payload)}"]
+    if last is not None:
+        lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])
+    output.emit("campaign wait", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def follow(place: CampaignDir, *, as_json: bool) -> int:
+    """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
+    from autoresearch.core.campaign import CampaignState
+
+    at = 0
+    try:
+        while True:
+            controlled = place.controlled  # before the last look at what it said
+            at = _print_new(place.log, at)
+            view = _view(place)
+            if view.state in (CampaignState.PAUSED, CampaignState.WAITING) or not controlled:
+                _print_new(place.log, at)
+                break
+            time.sleep(0.3)
+    except KeyboardInterrupt:
+        output.remark(f"the campaign goes on without this terminal: autoresearch campaign wait {view.spec.name}")
+        raise
+    payload = _payload(place, view)
+    lines = [f"{payload['campaign']}: {payload['state']}", payload["standing"], f"best: {_best_words(payload)}"]
+    output.emit("campaign", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def _print_new(log: Path, at: int) -> int:
+    try:
+        with log.open("rb") as file:
+            file.seek(at)
+            data = file.read()
+    except OSError:
+        return at
+    whole = data[: data.rfind(b"\n") + 1]
+    for line in whole.decode("utf-8", "replace").splitlines():
+        output.remark(line)
+    return at + len(whole)
+
+
+def _view(place: CampaignDir) -> CampaignView:
+    from autoresearch.lab.campaign.book import Book
+
+    return Book(place).view()
+
+
+def _mark(place: CampaignDir) -> tuple[int, str]:
+    view = _view(place)
+    return len(view.rows), view.state.value
+
+
+def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
+    """The flat object about a campaign."""
+    from autoresearch.core.stop_rules import stand
+    from autoresearch.lab.campaign.agenda import facts
+    from autoresearch.lab.campaign.standing import next_commands, state_now
+
+    found = stand(view.spec.rules, facts(view, real_parts().clock()), view.spec.objective)
+    state = state_now(place, view)
+    best = view.best
+    return {
+        "campaign": view.spec.name,
+        "state": state.value,
+        "reason": view.reason,
+        "controller_pid": _controller_pid(place),
+        "attempted": view.attempted,
+        "remaining": found.remaining_ideas,
+        "remaining_s": found.remaining_s,
+        "standing": found.sentence,
+        "stop_met": found.met or None,
+        "best": best.slug if best and best.value is not None else None,
+        "best_index": best.index if best and best.value is not None else None,
+        "best_value": best.value if best else None,
+        "baseline_value": view.baseline.value if view.baseline else None,
+        "metric_name": view.spec.objective.metric,
+        "kept": sum(idea.kept and idea.index > 1 for idea in view.ideas),
+        "crashed": sum(idea.status == "crash" for idea in view.ideas),
+        "skipped": len(view.skipped),
+        "confirmed": [idea.slug for idea in view.ideas if idea.confirmed == "confirmed"],
+        "rows": len(view.rows),
+        "running": [
+            {"slug": idea.slug, "index": idea.index, "run": run.run, "replicate": run.replicate, "why": run.why}
+            for idea, run in view.live
+        ],
+        "ledger": str(place.ledger),
+        "directory": str(place.path),
+        "next": next_commands(view, state),
+    }
+
+
+def _controller_pid(place: CampaignDir) -> int | None:
+    from autoresearch.records.rundir import read_json
+
+    record = read_json(place.controller) if place.controlled else None
+    return record.get("pid") if record else None
+
+
+def _best_words(payload: dict[str, Any]) -> str:
+    if payload["best_value"] is None:
+        return "nothing is measured yet"
+    base = payload["baseline_value"]
+    against = f" (baseline {base:.4g})" if base is not None and payload["best_index"] != 1 else ""
+    value = f"{payload['metric_name']} {payload['best_value']:.4g}"
+    return f"idea {payload['best_index']}, {payload['best']}: {value}{against}"

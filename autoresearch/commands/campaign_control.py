@@ -1,0 +1,302 @@
+"""`autoresearch campaign pause|resume|drain|stop|skip|add|set|confirm|brief|report|control`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.campaign import _payload, _view, follow
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import ConflictError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from autoresearch.records.campaign_dir import CampaignDir
+
+Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)]
+Reason = Annotated[str, typer.Option(help="Why; goes into the journal.")]
+Json = Annotated[bool, typer.Option("--json")]
+
+
+def pause(campaign: Name = "", reason: Reason = "", as_json: Json = False) -> int:
+    """Begin nothing more; what runs goes on."""
+    return _ask(campaign, "pause", as_json=as_json, reason=reason)
+
+
+def drain(campaign: Name = "", reason: Reason = "", as_json: Json = False) -> int:
+    """Let what runs finish, then end the campaign."""
+    return _ask(campaign, "drain", as_json=as_json, reason=reason)
+
+
+def stop(campaign: Name = "", reason: Reason = "", as_json: Json = False) -> int:
+    """Stop what runs now, record it, and end the campaign."""
+    return _ask(campaign, "stop", as_json=as_json, reason=reason)
+
+
+def skip(
+    slug: Annotated[str, typer.Argument(metavar="IDEA")],
+    campaign: Annotated[str, typer.Option("--campaign")] = "",
+    reason: Reason = "",
+    as_json: Json = False,
+) -> int:
+    """Do not try an idea; if it runs, stop it."""
+    return _ask(campaign, "skip", as_json=as_json, reason=reason, slug=slug)
+
+
+def resume(
+    campaign: Name = "",
+    detach: Annotated[bool, typer.Option("--detach")] = False,
+    as_json: Json = False,
+) -> int:
+    """Go on: after a pause, a crash of the controller, a reboot."""
+    from autoresearch.core.campaign import CampaignState
+    from autoresearch.lab.campaign import begin, requests
+
+    parts = real_parts()
+    place = begin.find(campaign, parts)
+    view = _view(place)
+    if view.state is CampaignState.ENDED:
+        raise ConflictError(
+            f"{view.spec.name} has ended: {view.reason}",
+            hint="`campaign set` with a higher --count or a later --deadline makes it go on",
+            fix=f"autoresearch campaign set {view.spec.name} --count {view.attempted + 10}",
+        )
+    if view.state is CampaignState.PAUSED or place.controlled:
+        requests.ask(place, "resume")
+    if not place.controlled:
+        begin.start_controller(place, view.spec, parts)
+    if detach or output.agent_or_pipe():
+        _settled(place)
+        view = _view(place)
+        output.emit("campaign resume", _payload(place, view), as_json=as_json, lines=[f"{view.spec.name} goes on"])
+        return 0
+    return follow(place, as_json=as_json)
+
+
+def add(
+    campaign: Name = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A recipe key.")] = None,
+    file: Annotated[str, typer.Option("--from", metavar="YAML", help="An entry, or a list of entries.")] = "",
+    sentence: Annotated[str, typer.Option(help="The idea in words.")] = "",
+    slug: Annotated[str, typer.Option(help="Its name.")] = "",
+    parent: Annotated[str, typer.Option(help="best, baseline, or an idea.")] = "",
+    simpler: Annotated[bool, typer.Option("--simpler", help="Kept when only as good.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Add an idea to the queue of a campaign that runs."""
+    from autoresearch.lab.campaign import begin, requests
+    from autoresearch.lab.campaign.sources import ADDED
+    from autoresearch.lab.yaml_files import parse_any
+    from autoresearch.records.appending import append_line
+
+    place = begin.find(campaign, real_parts())
+    entries: list[Any] = []
+    if file:
+        path = Path(file)
+        if not path.is_file():
+            raise NotFoundError(f"there is no file {path}")
+        found = parse_any(path.read_bytes(), str(path))
+        entries += found if isinstance(found, list) else [found]
+    if set_:
+        overrides = {}
+        for pair in set_:
+            key, sign, value = pair.partition("=")
+            if not sign or not key.strip():
+                raise UsageError(f"--set {pair!r} is no KEY=VALUE", hint="--set optimizer.lr=3e-5")
+            overrides[key.strip()] = parse_any(value.encode(), "--set")
+        given = {"overrides": overrides, "slug": slug, "sentence": sentence, "parent": parent, "simpler": simpler}
+        entries.append({name: value for name, value in given.items() if value})
+    if not entries:
+        raise UsageError("what is to be added?", hint="--set KEY=VALUE, or --from FILE")
+    place.queue.mkdir(exist_ok=True)
+    for entry in entries:
+        append_line(place.queue / ADDED, b"- " + json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+    requests.ask(place, "add")
+    view = _view(place)
+    payload = _payload(place, view) | {"added": len(entries)}
+    output.emit("campaign add", payload, as_json=as_json, lines=[f"{len(entries)} added to {view.spec.name}"])
+    return 0
+
+
+def set_rules(
+    campaign: Name = "",
+    count: Annotated[int, typer.Option()] = 0,
+    deadline: Annotated[str, typer.Option(metavar="DURATION|TIME")] = "",
+    target: Annotated[str, typer.Option()] = "",
+    budget_gpu_hours: Annotated[float, typer.Option()] = 0.0,
+    as_json: Json = False,
+) -> int:
+    """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
+    from autoresearch.core.campaign import CampaignState, Rules, parse_target
+    from autoresearch.lab.campaign import begin, requests
+    from autoresearch.lab.campaign.declare import as_deadline
+
+    parts = real_parts()
+    place = begin.find(campaign, parts)
+    view = _view(place)
+    try:
+        rules = Rules(
+            count or None,
+            as_deadline(deadline, parts.clock()) if deadline else None,
+            budget_gpu_hours or None,
+            parse_target(target, view.spec.objective) if target else None,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    changes = begin.changed_rules(view.spec, rules)
+    if place.controlled:
+        requests.ask(place, "set", **changes)
+        _settled(place)
+    elif view.state is CampaignState.ENDED:
+        begin.continue_with(place, changes)
+        begin.start_controller(place, view.spec, parts)
+    else:
+        requests.note(place, "rules", **changes)
+    view = _view(place)
+    lines = [f"{view.spec.name}: {', '.join(f'{k} = {v}' for k, v in changes.items())}"]
+    output.emit("campaign set", _payload(place, view), as_json=as_json, lines=lines)
+    return 0
+
+
+def confirm(
+    ideas: Annotated[list[str] | None, typer.Argument(metavar="IDEA...", show_default=False)] = None,
+    campaign: Annotated[str, typer.Option("--campaign")] = "",
+    as_json: Json = False,
+) -> int:
+    """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
+    from autoresearch.core.campaign import CampaignState
+    from autoresearch.lab.campaign import begin, requests
+
+    parts = real_parts()
+    place = begin.find(campaign, parts)
+    view = _view(place)
+    for slug in ideas or []:
+        idea = view.by_slug(slug)
+        if idea is None:
+            raise NotFoundError(f"{view.spec.name} has no idea {slug!r}", fix="autoresearch campaign brief")
+        if idea.status != "keep":
+            raise ConflictError(f"{slug} is not kept ({idea.status or 'not over'}): there is nothing to confirm")
+    if not ideas and not (view.best and view.best.index > 1):
+        raise ConflictError(f"{view.spec.name} keeps nothing but its baseline: there is nothing to confirm")
+    requests.ask(place, "confirm", slugs=list(ideas or []))
+    if not place.controlled:
+        if view.state is CampaignState.ENDED:
+            begin.continue_with(place, {})
+        begin.start_controller(place, view.spec, parts)
+    lines = [f"{', '.join(ideas or ['the best idea'])} of {view.spec.name} is put to the proof"]
+    output.emit("confirm", _payload(place, _view(place)), as_json=as_json, lines=lines)
+    return 0
+
+
+def brief(campaign: Name = "", as_json: Json = False) -> int:
+    """What somebody who takes over must know, in at most 60 lines."""
+    from autoresearch.core.stop_rules import stand
+    from autoresearch.lab.campaign import begin
+    from autoresearch.lab.campaign.agenda import facts
+    from autoresearch.lab.campaign.memory import brief as told
+
+    parts = real_parts()
+    place = begin.find(campaign, parts)
+    view = _view(place)
+    lines = told(view, stand(view.spec.rules, facts(view, parts.clock()), view.spec.objective))
+    if as_json:
+        output.emit("campaign brief", _payload(place, view) | {"brief": lines}, as_json=True)
+    else:
+        for line in lines:
+            output.say(line)
+    return 0
+
+
+def report(campaign: Name = "", as_json: Json = False) -> int:
+    """Write report.md, report.html and progress.png of a campaign, as it stands now."""
+    from autoresearch.core.stop_rules import stand
+    from autoresearch.lab.campaign import begin
+    from autoresearch.lab.campaign.agenda import facts
+    from autoresearch.lab.campaign.report import write_report
+
+    parts = real_parts()
+    place = begin.find(campaign, parts)
+    view = _view(place)
+    found = stand(view.spec.rules, facts(view, parts.clock()), view.spec.objective)
+    written = write_report(place, view, found)
+    paths = [str(path) for path in (written.markdown, written.page, written.picture) if path]
+    payload = {"campaign": view.spec.name, "files": paths, "remarks": list(written.remarks), "next": []}
+    for remark in written.remarks:
+        output.remark(remark)
+    output.emit("campaign report", payload, as_json=as_json, lines=[f"wrote {path}" for path in paths])
+    return 0
+
+
+def control(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
+    """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
+    import signal
+
+    from autoresearch.lab.campaign import begin
+    from autoresearch.records.campaign_dir import CampaignDir
+
+    place = CampaignDir(Path(directory))
+    with begin.in_control(place):
+        mark = os.environ.get("AUTORESEARCH_RUN_ID", "")
+        os.environ.clear()
+        os.environ.update(begin.take_environment(place))
+        os.environ.pop("AUTORESEARCH_RUN_ID", None)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the campaign stays
+        begin.reported(place)
+        from autoresearch.lab.campaign.controller import Controller
+
+        say = Speaker(place)
+        say(f"controller {os.getpid()} {mark} took {place.path}")
+        Controller(place, real_parts(), say).run()
+    return 0
+
+
+class Speaker:
+    """Says it in the log, and in the pane as long as there is one."""
+
+    def __init__(self, place: CampaignDir) -> None:
+        self.log = place.log
+
+    def __call__(self, text: str) -> None:
+        line = f"{time.strftime('%H:%M:%S')} {' '.join(text.split())}\n"
+        try:
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError:
+            pass  # a full disk; the journal and the ledger are the truth
+        try:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        except OSError:
+            pass  # the terminal is gone
+
+
+def _ask(campaign: str, do: str, *, as_json: bool, **fields: Any) -> int:
+    from autoresearch.core.campaign import CampaignState
+    from autoresearch.lab.campaign import begin, requests
+
+    place = begin.find(campaign, real_parts())
+    view = _view(place)
+    if view.state is CampaignState.ENDED:
+        raise ConflictError(f"{view.spec.name} has ended: {view.reason}", fix="autoresearch campaign report")
+    requests.ask(place, do, **{k: v for k, v in fields.items() if v})
+    _settled(place)
+    view = _view(place)
+    words = f"{do} is recorded" if place.controlled else f"{do} is recorded; no controller lives: campaign resume"
+    output.emit(f"campaign {do}", _payload(place, view), as_json=as_json, lines=[f"{view.spec.name}: {words}"])
+    return 0
+
+
+def _settled(place: CampaignDir) -> None:
+    """Wait a moment for the controller to have obeyed."""
+    from autoresearch.records.campaign_dir import entries
+
+    last = max((e["seq"] for e in entries(place.requests)), default=0)
+    until = time.monotonic() + 3.0
+    while place.controlled and _view(place).requests < last and time.monotonic() < until:
+        time.sleep(0.05)

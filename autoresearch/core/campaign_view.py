@@ -1,0 +1,288 @@
+"""CampaignView: what a campaign knows of its ideas, folded from its journal, its ledger and later verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from autoresearch.core.campaign import CampaignSpec, CampaignState
+from autoresearch.core.ending import Verdict
+from autoresearch.core.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.lineage import incumbent
+from autoresearch.core.proposal import Attempt
+
+EXCUSED = frozenset({"runner_died", "launch_interrupted", "lease_busy"})  # failures that say nothing of the idea
+
+
+@dataclass(slots=True)
+class IdeaRun:
+    """One run of an idea as the journal has it; its row follows when it is over."""
+
+    run: str
+    run_dir: str
+    replicate: int
+    why: str  # first, baseline, retest, retry, confirm
+    commit: str = ""
+    seed: int | None = None
+    round: int = 0  # of confirmation; 0 for a run of the search
+    started: bool = False  # the word was given; before it, it is only prepared
+
+
+@dataclass(slots=True)
+class Idea:
+    """One attempted idea: its hypothesis, its branch, its runs."""
+
+    index: int
+    hypothesis: Hypothesis
+    parent: str  # slug of the parent idea; "" for the baseline
+    parent_commit: str
+    commit: str  # the idea itself, before anything that differs from run to run
+    branch: str
+    fingerprint: str
+    simpler: bool = False  # declared, and shown by the diff
+    runs: list[IdeaRun] = field(default_factory=list)
+    rows: list[LedgerRow] = field(default_factory=list)
+    smoke: set[str] = field(default_factory=set)  # runs that validated plumbing only
+    confirmed: str = ""  # confirmed, demoted, undecided; "" as long as nobody asked
+    marked: str = ""  # the demoted ancestor that a keep was built on
+
+    @property
+    def slug(self) -> str:
+        return self.hypothesis.slug
+
+    @property
+    def done(self) -> set[str]:
+        """The run ids that have a row."""
+        return {row.run_id for row in self.rows}
+
+    @property
+    def live(self) -> list[IdeaRun]:
+        """Runs that were started and have no row yet."""
+        return [run for run in self.runs if run.started and run.run not in self.done]
+
+    @property
+    def judged(self) -> list[LedgerRow]:
+        """The rows that say something about the idea: a confirmation, a smoke run, a lost run do not."""
+        apart = {run.run for run in self.runs if run.why == "confirm"} | self.smoke
+        return [row for row in self.rows if row.run_id not in apart and row.failure not in EXCUSED]
+
+    @property
+    def values(self) -> list[float]:
+        """The objective of each run that measured it, oldest first."""
+        return [v for row in self.judged if (v := measured(row)) is not None]
+
+    @property
+    def value(self) -> float | None:
+        """Their mean."""
+        return fmean(self.values) if self.values else None
+
+    @property
+    def status(self) -> str:
+        """keep, discard or crash: what its last judged row says, else its last row; "" before there is one."""
+        rows = self.judged or self.rows
+        return rows[-1].status if rows else ""
+
+    @property
+    def decided(self) -> float:
+        """When its last judged run ended."""
+        return max((row.ended or 0.0 for row in self.judged), default=0.0)
+
+    def fresh_values(self, round_number: int) -> list[float | None]:
+        """The objective of each confirmation run of a round that is over; None where one has none."""
+        runs = {run.run for run in self.runs if run.round == round_number}
+        rows = [row for row in self.rows if row.run_id in runs and row.failure not in EXCUSED]
+        return [measured(row) for row in rows]
+
+    @property
+    def kept(self) -> bool:
+        """Whether the search may build on it."""
+        return self.status == Verdict.KEEP and self.confirmed != "demoted"
+
+    @property
+    def attempted(self) -> bool:
+        """Whether it counts: it was begun, whatever became of it."""
+        return bool(self.rows) or any(run.started for run in self.runs)
+
+    def attempt(self) -> Attempt:
+        """What its proposer is told."""
+        return Attempt(self.index, self.hypothesis, "" if self.live else self.status, self.value, len(self.rows))
+
+
+def measured(row: LedgerRow) -> float | None:
+    """The finite metric of a run that was meant to end as it did; a timeout's or a crash's does not count."""
+    value = row.metric_value
+    return value if value is not None and math.isfinite(value) and row.status != Verdict.CRASH else None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round of confirmation: what was planned before its first run."""
+
+    number: int  # from 1
+    candidates: tuple[int, ...]  # indices of ideas
+    each: int  # fresh runs of each candidate
+    baseline: int  # fresh runs of the baseline
+
+
+@dataclass(slots=True)
+class CampaignView:
+    """A campaign as it is now."""
+
+    spec: CampaignSpec
+    ideas: list[Idea] = field(default_factory=list)
+    skipped: list[tuple[Hypothesis, str]] = field(default_factory=list)
+    state: CampaignState = CampaignState.RUNNING  # as the journal has it; the lock may know better
+    reason: str = ""
+    requests: int = 0  # handled so far
+    unwanted: set[str] = field(default_factory=set)  # slugs that somebody asked to skip
+    timeline: list[Mapping[str, Any]] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    settled_rounds: set[int] = field(default_factory=set)
+    told_stop: str = ""  # drain or stop, once somebody asked
+
+    @property
+    def open_round(self) -> Round | None:
+        """The round of confirmation that is under way."""
+        last = self.rounds[-1] if self.rounds else None
+        return last if last and last.number not in self.settled_rounds else None
+
+    @property
+    def baseline(self) -> Idea | None:
+        """Idea 1."""
+        return next((idea for idea in self.ideas if idea.hypothesis.slug == BASELINE), None)
+
+    @property
+    def best(self) -> Idea | None:
+        """The idea that the search builds on and has to beat: the last kept one that stands, else the baseline."""
+        kept = sorted((i for i in self.ideas if i.status == Verdict.KEEP and i.index > 1), key=lambda i: i.decided)
+        parents = {i.index: parent.index for i in self.ideas if (parent := self.by_slug(i.parent))}
+        demoted = {i.index for i in self.ideas if i.confirmed == "demoted"}
+        confirmed = {i.index for i in self.ideas if i.confirmed == "confirmed"}
+        index = incumbent([i.index for i in kept], parents, demoted, confirmed)
+        return next((idea for idea in self.ideas if idea.index == index), self.baseline)
+
+    @property
+    def attempted(self) -> int:
+        """Ideas that were begun; replicates and confirmations are none."""
+        return sum(idea.attempted for idea in self.ideas)
+
+    @property
+    def rows(self) -> list[LedgerRow]:
+        """Every row, by idea."""
+        return [row for idea in self.ideas for row in idea.rows]
+
+    @property
+    def live(self) -> list[tuple[Idea, IdeaRun]]:
+        """What runs now."""
+        return [(idea, run) for idea in self.ideas for run in idea.live]
+
+    @property
+    def gpu_hours(self) -> float:
+        """Spent so far by runs that are over."""
+        return sum((row.elapsed_min or 0.0) / 60 for row in self.rows) * self.spec.gpus_per_run
+
+    def by_slug(self, slug: str) -> Idea | None:
+        """The idea of that name."""
+        return next((idea for idea in self.ideas if idea.slug == slug), None)
+
+    def attempts(self) -> list[Attempt]:
+        """What proposers look at, skipped ones last."""
+        none = [Attempt(0, hypothesis, "skipped") for hypothesis, _ in self.skipped]
+        return [idea.attempt() for idea in self.ideas] + none
+
+
+def fold(
+    spec: CampaignSpec,
+    journal: Iterable[Mapping[str, Any]],
+    rows: Iterable[LedgerRow],
+    verdicts: Iterable[Mapping[str, Any]] = (),
+) -> CampaignView:
+    """Everything that is known, from what was written; nothing is remembered elsewhere."""
+    view = CampaignView(spec)
+    by_index: dict[int, Idea] = {}
+    for line in journal:
+        _take(view, by_index, line)
+    for row in rows:
+        if idea := by_index.get(row.index):
+            idea.rows.append(row)
+    for verdict in verdicts:
+        if idea := by_index.get(int(verdict.get("index") or 0)):
+            _judge(idea, verdict)
+    return view
+
+
+def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]) -> None:
+    match line.get("do"):
+        case "idea":
+            idea = _idea(line)
+            if idea.index not in by_index:
+                by_index[idea.index] = idea
+                view.ideas.append(idea)
+        case "skipped":
+            view.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
+        case "prepared" if known := by_index.get(line["index"]):
+            names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
+            known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}))
+        case "started" | "withdrawn" as what:
+            _settle_run(by_index, line, gone=what == "withdrawn")
+        case "state":
+            view.state, view.reason = CampaignState(line["state"]), str(line.get("reason", ""))
+        case "request":
+            view.requests = int(line["upto"])
+        case "confirming":
+            view.rounds.append(Round(line["round"], tuple(line["candidates"]), line["each"], line["baseline"]))
+        case "confirmed_round":
+            view.settled_rounds.add(int(line["round"]))
+        case "told":
+            view.told_stop = str(line["how"])
+        case "unwanted":
+            view.unwanted.add(str(line["slug"]))
+    view.timeline.append(line)
+
+
+def _idea(line: Mapping[str, Any]) -> Idea:
+    return Idea(
+        index=line["index"],
+        hypothesis=Hypothesis.from_json(line["hypothesis"]),
+        parent=line.get("parent", ""),
+        parent_commit=line.get("parent_commit", ""),
+        commit=line.get("commit", ""),
+        branch=line.get("branch", ""),
+        fingerprint=line.get("fingerprint", ""),
+        simpler=bool(line.get("simpler")),
+    )
+
+
+def _settle_run(by_index: Mapping[int, Idea], line: Mapping[str, Any], *, gone: bool) -> None:
+    for idea in by_index.values():
+        for run in idea.runs:
+            if run.run == line.get("run"):
+                run.started = not gone
+                if gone:
+                    idea.runs.remove(run)
+                return
+
+
+def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:
+    if verdict.get("do") in ("confirmed", "demoted", "undecided"):
+        idea.confirmed = str(verdict["do"])
+    elif verdict.get("do") == "smoke":
+        idea.smoke.add(str(verdict.get("run", "")))
+    elif verdict.get("do") == "marked":
+        idea.marked = str(verdict.get("of", ""))
+
+
+def best_so_far(spec: CampaignSpec, ideas: Sequence[Idea]) -> list[float | None]:
+    """After each idea, the mean of the best one that was kept by then (the baseline to begin with)."""
+    best: float | None = None
+    path: list[float | None] = []
+    for idea in ideas:
+        candidate = idea.value if idea.kept or idea.hypothesis.is_baseline else None
+        if candidate is not None and (best is None or spec.objective.better(candidate, best)):
+            best = candidate
+        path.append(best)
+    return path

@@ -1,0 +1,147 @@
+"""Agenda: which run comes next, from the view alone. The baseline first, then what is owed, then new ideas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+from autoresearch.core.campaign_view import EXCUSED, CampaignView, Idea
+from autoresearch.core.ending import Ending
+from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.stop_rules import Facts
+from autoresearch.lab.campaign.runs import Wanted
+from autoresearch.lab.judge import pending
+
+MOST_RETRIES = 2  # of one replicate that was lost through no fault of its own
+BREAKER = 3  # ideas in a row that die alike
+MARGIN = 1.25  # over the longest run so far
+
+
+def owed(view: CampaignView) -> Wanted | None:
+    """A run that an idea already has a right to: baseline replicates, retries, re-tests; None if there is none."""
+    baseline = view.baseline
+    if baseline is not None:
+        if retry := _retry(baseline):
+            return retry
+        if len(_begun(baseline)) < view.spec.replicates:
+            return Wanted(baseline, _next_replicate(baseline), "baseline")
+        if baseline.live and len(baseline.judged) < view.spec.replicates:
+            return None
+    for idea in view.ideas:
+        if idea.hypothesis.is_baseline:
+            continue
+        if retry := _retry(idea):
+            return retry
+        if _waits(idea):
+            continue
+        decision = pending(view, idea)
+        if decision is not None and decision.retest:
+            return Wanted(idea, _next_replicate(idea), "retest")
+    return None
+
+
+def unbegun(view: CampaignView) -> Wanted | None:
+    """An idea that has its branch and never ran: its run was taken back, or a crash came between."""
+    for idea in view.ideas:
+        if not idea.runs and not idea.rows and idea.index > 1 and idea.slug not in view.unwanted:
+            return Wanted(idea, 1, "first")
+    return None
+
+
+def baseline_done(view: CampaignView) -> bool:
+    """Whether every replicate of the baseline is over."""
+    baseline = view.baseline
+    return baseline is not None and not _waits(baseline) and len(baseline.judged) >= view.spec.replicates
+
+
+def baseline_failed(view: CampaignView) -> bool:
+    """Whether all of them are over and none yielded the metric."""
+    baseline = view.baseline
+    return baseline_done(view) and baseline is not None and not baseline.values
+
+
+def _begun(idea: Idea) -> list[str]:
+    """Runs that count: prepared, living, or over and not excused; confirmations apart."""
+    excused = {row.run_id for row in idea.rows if row.failure in EXCUSED}
+    return [run.run for run in idea.runs if run.why != "confirm" and run.run not in excused]
+
+
+def _waits(idea: Idea) -> bool:
+    """Whether a run of it is prepared or lives; confirmations apart."""
+    done = idea.done
+    return any(run.run not in done and run.why != "confirm" for run in idea.runs)
+
+
+def _next_replicate(idea: Idea) -> int:
+    return 1 + max((run.replicate for run in idea.runs), default=0)
+
+
+def _retry(idea: Idea) -> Wanted | None:
+    """A replicate whose last run was lost, or found its lease taken: again, a few times."""
+    if _waits(idea):
+        return None
+    last = idea.rows[-1] if idea.rows else None
+    if last is None or last.failure not in EXCUSED:
+        return None
+    again = [row for row in idea.rows if row.replicate == last.replicate and row.failure in EXCUSED]
+    why = next((run.why for run in idea.runs if run.run == last.run_id), "retry")
+    if len(again) > MOST_RETRIES or why == "confirm":
+        return None
+    return Wanted(idea, last.replicate or 1, "retry")
+
+
+def facts(view: CampaignView, now: float, *, conceived: int = 0) -> Facts:
+    """What the stop rules look at."""
+    best = view.best
+    run_s = expected_run_s(view)
+    return Facts(
+        attempted=view.attempted + conceived,
+        best=best.value if best and best.kept else None,
+        gpu_hours=view.gpu_hours,
+        now=now,
+        run_s=run_s,
+        reserve_s=reserve_s(view, run_s),
+        run_gpu_hours=run_s / 3600 * view.spec.gpus_per_run,
+    )
+
+
+def expected_run_s(view: CampaignView) -> float:
+    """How long one more run may take: the longest so far and a margin, never more than its limit."""
+    spans = [60 * row.elapsed_min for row in view.rows if row.elapsed_min and row.ending != Ending.LAUNCH_FAILED]
+    limit = view.spec.timeout_s
+    if not spans:
+        return limit or 0.0
+    longest = MARGIN * max(spans)
+    return min(limit, longest) if limit else longest
+
+
+def reserve_s(view: CampaignView, run_s: float) -> float:
+    """Time to keep for the confirmation of what was kept."""
+    if not view.spec.confirm or not any(idea.kept for idea in view.ideas if not idea.hypothesis.is_baseline):
+        return 0.0
+    return run_s * view.spec.confirm_runs / view.spec.parallel
+
+
+def tripped(view: CampaignView, since: float) -> str:
+    """Why the circuit breaker stops the queue: the last ideas died fast and alike; "" while it does not."""
+    rows = sorted((r for r in view.rows if r.index > 1 and (r.ended or 0.0) > since), key=lambda r: r.ended or 0.0)
+    last = rows[-BREAKER:]
+    if len(last) < BREAKER or len({row.index for row in last}) < BREAKER:
+        return ""
+    signatures = {row.failure for row in last}
+    good = [r.elapsed_min for r in view.rows if r.status != "crash" and r.elapsed_min]
+    if len(signatures) != 1 or not all(row.status == "crash" and row.failure for row in last):
+        return ""
+    fast = 0.5 * median(good) if good else 10.0
+    if not all((row.elapsed_min or 0.0) <= fast for row in last):
+        return ""
+    return f"the last {BREAKER} ideas died alike within {fast:.1f} min: {signatures.pop()}"
+
+
+def failures(rows: Iterable[LedgerRow]) -> dict[str, int]:
+    """Failure class -> how often."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if row.failure:
+            found[row.failure] = found.get(row.failure, 0) + 1
+    return found

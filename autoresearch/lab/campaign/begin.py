@@ -1,0 +1,210 @@
+"""Begin a campaign, and start its controller in a session of its own, where it outlives every terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core import naming
+from autoresearch.core.campaign import CampaignSpec, CampaignState, Rules
+from autoresearch.core.finding import Finding, errors
+from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.lab.campaign.book import Book
+from autoresearch.lab.campaign.charter import Charter, refuse_recipe, with_base
+from autoresearch.lab.launch import check_place
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.plan import new_token
+from autoresearch.records import campaign_dir
+from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.index import state_home
+from autoresearch.records.rundir import locked, read_json, write_atomically, write_json
+from autoresearch.repository import branches
+from autoresearch.repository.exclude import exclude, pattern_for
+from autoresearch.repository.includes import check_includes
+from autoresearch.repository.lacking import lacking
+
+REPORT_IN_S = 20.0
+
+
+def preflight(plan: Charter) -> tuple[Finding, ...]:
+    """What speaks for or against starting it here; nothing is touched. ConflictError where the prefix is taken."""
+    refuse_recipe(plan.spec)
+    place = CampaignDir(Path(plan.spec.directory))
+    if place.controlled:
+        raise ConflictError(
+            f"the campaign {plan.spec.name} is running", fix=f"autoresearch campaign status {plan.spec.name}"
+        )
+    if place.spec.exists():
+        _same_again(plan, place)
+    elif taken := branches.branch_commit(plan.checkout, plan.spec.branch("baseline")):
+        raise ConflictError(
+            f"the branch {plan.spec.branch('baseline')} exists already (at {taken[:12]}), and its campaign does not",
+            hint="another --prefix keeps both",
+            fix=f"autoresearch campaign {plan.declared.blueprint} --prefix {plan.spec.prefix}-2",
+            code="prefix_taken",
+        )
+    commit = plan.checkout.head
+    found = [*plan.findings, *check_includes(plan.checkout, plan.spec.include, commit)]
+    if bad := errors(found):
+        raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
+    return (*found, *lacking(plan.checkout, commit, plan.spec.include))
+
+
+def _same_again(plan: Charter, place: CampaignDir) -> None:
+    """A campaign that ended may go on under new rules, and then its baseline is used again."""
+    old = Book(place).view()
+    if old.state is not CampaignState.ENDED:
+        raise ConflictError(
+            f"the campaign {plan.spec.name} was begun and has not ended",
+            hint="or begin another one under --prefix NAME",
+            fix=f"autoresearch campaign resume {plan.spec.name}",
+        )
+    same = ("blueprint_text", "objective", "recipe", "interpreter")
+    if differs := [name for name in same if getattr(old.spec, name) != getattr(plan.spec, name)]:
+        raise ConflictError(
+            f"a campaign {plan.spec.name} ended here with another {differs[0].replace('_', ' ')}",
+            hint="its baseline cannot be reused; begin another one",
+            fix=f"autoresearch campaign {plan.declared.blueprint} --prefix {plan.spec.prefix}-2",
+            code="prefix_taken",
+        )
+
+
+def begin(plan: Charter, parts: Parts) -> CampaignDir:
+    """Write the campaign down; from here on `campaign resume` can take it from anywhere."""
+    check_place(plan.spec.tmux_socket, parts)
+    place = CampaignDir(Path(plan.spec.directory))
+    place.path.mkdir(parents=True, exist_ok=True)
+    for path in (place.path.parent, Path(plan.spec.result_dir)):
+        if pattern := pattern_for(plan.checkout, path):
+            exclude(plan.checkout, pattern)
+    with locked(place.path / "begin.lock"):
+        if place.spec.exists():
+            if Book(place).view().state is CampaignState.ENDED:
+                continue_with(place, asdict(plan.spec.rules))
+        else:
+            campaign_dir.write_spec(place, with_base(plan))
+    register(place, plan.spec, parts)
+    return place
+
+
+def continue_with(place: CampaignDir, rules: Mapping[str, Any]) -> None:
+    """An ended campaign goes on under other rules."""
+    place.flag.unlink(missing_ok=True)
+    campaign_dir.add(place.journal, "rules", **rules)
+    campaign_dir.add(place.journal, "told", how="")
+    campaign_dir.add(place.journal, "state", state=CampaignState.RUNNING.value, reason="continued")
+
+
+def register(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> None:
+    """Make it known to `campaign status` from any directory."""
+    folder = _known(parts)
+    folder.mkdir(parents=True, exist_ok=True)
+    entry = naming.slugify(spec.name, fallback="campaign")
+    write_json(folder / f"{entry}.json", {"name": spec.name, "directory": str(place.path), "created": spec.created})
+
+
+def _known(parts: Parts) -> Path:
+    return state_home(parts.environ) / "campaigns"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A campaign of this account."""
+
+    name: str
+    place: CampaignDir
+    created: float
+
+
+def known(parts: Parts) -> list[Known]:
+    """Every campaign of this account that is still on the disk, newest first."""
+    found = []
+    for path in _known(parts).glob("*.json"):
+        record = read_json(path) or {}
+        place = CampaignDir(Path(str(record.get("directory", ""))))
+        if place.spec.is_file():
+            found.append(Known(str(record.get("name")), place, float(record.get("created") or 0.0)))
+    return sorted(found, key=lambda one: -one.created)
+
+
+def find(name: str, parts: Parts) -> CampaignDir:
+    """A campaign by name, slug, prefix or directory; "" is the newest. NotFoundError where there is none."""
+    every = known(parts)
+    if not name and every:
+        running = [one for one in every if one.place.controlled]
+        return (running or every)[0].place
+    for one in every:
+        if name in (one.name, one.name.partition("-")[2], one.place.path.name) or name.endswith("/" + one.name):
+            return one.place
+    direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
+    if direct.spec.is_file():
+        return direct
+    raise NotFoundError(
+        f"no campaign answers to {name[:80]!r}" if name else "there is no campaign yet",
+        hint="its name, its slug or its directory",
+        fix="autoresearch campaign status" if every else "autoresearch campaign --help",
+    )
+
+
+def start_controller(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> str:
+    """Start the controller in a tmux session; the line that attaches to it. Returns once it holds its lock."""
+    token = new_token()
+    session = naming.session_name(f"campaign-{naming.slugify(spec.slug)[:30]}", token)
+    argv = [sys.executable, "-P", "-m", "autoresearch", "campaign", "control", str(place.path)]
+    environment = {"AUTORESEARCH_RUN_ID": f"campaign-{token}"}
+    passed = place.path / "controller.environment"
+    write_atomically(passed, _as_bytes(parts.environ), mode=0o600, durable=False)
+    info = parts.launcher(spec.tmux_socket).start(session, argv, cwd=place.path, environment=environment)
+    until = time.monotonic() + REPORT_IN_S
+    while time.monotonic() < until:
+        if not passed.exists():
+            return info.attach
+        time.sleep(0.02)
+    passed.unlink(missing_ok=True)
+    raise EnvironmentUnusable(
+        f"the controller of {spec.name} was started in {session} and never reported",
+        hint=f"look at it: {info.attach}",
+        code="no_controller",
+    )
+
+
+def _as_bytes(environ: Mapping[str, str]) -> bytes:
+    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environ.items())
+
+
+def take_environment(place: CampaignDir) -> dict[str, str]:
+    """The environment of whoever started the controller: tmux gives it the server's."""
+    passed = place.path / "controller.environment"
+    pairs = (pair.partition(b"=") for pair in passed.read_bytes().split(b"\0") if pair)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def reported(place: CampaignDir) -> None:
+    """The controller holds its lock: whoever started it may go on."""
+    (place.path / "controller.environment").unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def in_control(place: CampaignDir) -> Iterator[None]:
+    """Be the one controller of a campaign. ConflictError where another lives; its lock dies with it."""
+    with locked(place.lock, blocking=False) as alone:
+        if not alone:
+            raise ConflictError(f"another controller of {place.path.name} lives")
+        record = {"pid": os.getpid(), "started": time.time()}
+        write_json(place.controller, record)
+        yield
+
+
+def changed_rules(spec: CampaignSpec, rules: Rules) -> dict[str, Any]:
+    """The rules that differ, for `campaign set`. UsageError where none does."""
+    old, new = asdict(spec.rules), asdict(rules)
+    changes = {name: value for name, value in new.items() if value is not None and value != old[name]}
+    if not changes:
+        raise UsageError("nothing would change", hint="--count, --deadline, --target or --budget-gpu-hours")
+    return changes

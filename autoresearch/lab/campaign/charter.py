@@ -1,0 +1,276 @@
+"""From what was declared to a CampaignSpec, and the plan that a person agrees to; nothing is changed here."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core import naming
+from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules, parse_target
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.stop_rules import span
+from autoresearch.core.trainer import Trainer
+from autoresearch.errors import BlueprintError, EnvironmentUnusable, UsageError
+from autoresearch.lab.campaign.declare import Declared
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.launchers import gpus
+from autoresearch.records.index import state_home
+from autoresearch.repository import checkout as repository
+from autoresearch.repository.checkout import Checkout
+from autoresearch.repository.snapshot import snapshot
+from autoresearch.repository.survey import survey
+from autoresearch.trainers import registry
+
+UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
+
+
+@dataclass(frozen=True, slots=True)
+class Charter:
+    """A campaign as it would be started; `spec.base_commit` is "" until it is."""
+
+    spec: CampaignSpec
+    declared: Declared
+    resolved: Resolved
+    checkout: Checkout
+    trainer: Trainer
+    findings: tuple[Finding, ...]
+    dirty: tuple[str, ...]  # what the base would hold beyond HEAD
+
+
+def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "") -> Charter:
+    """Decide everything. Raises UsageError, BlueprintError or EnvironmentUnusable with one sentence."""
+    resolved = resolve(declared.blueprint, environ=parts.environ)
+    raise_on_errors(resolved)
+    notes = resolved.blueprint.notes
+    trainer = registry.choose(notes.trainer, resolved.blueprint.launch_command)
+    checkout = repository.find(resolved.codebase)
+    if checkout is None:
+        raise EnvironmentUnusable(
+            f"a campaign keeps every idea on a branch, and {repository.why_not(resolved.codebase)}",
+            hint="`git init` there and commit, or run single blueprints with `autoresearch run`",
+            code="no_repository",
+        )
+    if not checkout.head:
+        raise EnvironmentUnusable(
+            f"the repository {checkout.root} has no commit yet", fix="git commit -m start", code="no_commit"
+        )
+    objective, said = _objective(declared, resolved, trainer)
+    sources = {**declared.sources, **said}
+    rules = _rules(declared, objective, parts.clock())
+    if not rules.given:
+        rules = replace(rules, count=UNRULED_IDEAS)
+        sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
+    spec = _spec(declared, resolved, checkout, trainer, objective, rules, parts)
+    spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
+    findings = (*resolved.findings, *trainer.lint(resolved.recipe_data), *_promise(spec))
+    return Charter(spec, declared, resolved, checkout, trainer, findings, _dirty(checkout, spec, declared))
+
+
+def _objective(declared: Declared, resolved: Resolved, trainer: Trainer) -> tuple[Objective, dict[str, str]]:
+    notes = resolved.blueprint.notes
+    usual = trainer.objective(resolved.recipe_data)
+    said: dict[str, str] = {}
+    metric = declared["metric"] or notes.metric or (usual.metric if usual else "")
+    if not metric:
+        raise UsageError(
+            f"the trainer {trainer.name} has no usual metric and none is named",
+            hint="--metric NAME, or `- metric: NAME` in the notes of the blueprint",
+            code="no_metric",
+        )
+    if not declared["metric"]:
+        said["metric"] = "blueprint" if notes.metric else f"trainer {trainer.name}"
+    if declared["direction"]:
+        return Objective(metric, Direction(declared["direction"])), said
+    if notes.direction and metric == notes.metric:
+        said["direction"] = "blueprint"
+        return Objective(metric, Direction(notes.direction)), said
+    said["direction"] = f"trainer {trainer.name}" if usual and usual.metric == metric else "the metric's name"
+    if usual and usual.metric == metric:
+        return usual, said
+    return Objective(metric, Direction.MINIMIZE if "loss" in metric else Direction.MAXIMIZE), said
+
+
+def _rules(declared: Declared, objective: Objective, now: float) -> Rules:
+    target = None
+    if declared["target"]:
+        try:
+            target = parse_target(declared["target"], objective)
+        except ValueError as error:
+            raise UsageError(f"target: {error}", code="bad_target") from None
+    rules = Rules(declared["count"], declared["deadline"], declared["budget_gpu_hours"], target)
+    timeout = declared["timeout"]
+    if rules.deadline is not None and timeout is not None and rules.deadline - now < timeout:
+        raise UsageError(
+            f"the deadline is in {span(rules.deadline - now)}, and one run may take {span(timeout)}: none could start",
+            hint="a later --deadline, or a shorter --timeout",
+            code="impossible_deadline",
+        )
+    return rules
+
+
+def _spec(
+    declared: Declared,
+    resolved: Resolved,
+    checkout: Checkout,
+    trainer: Trainer,
+    objective: Objective,
+    rules: Rules,
+    parts: Parts,
+) -> CampaignSpec:
+    slug = naming.slugify(declared.file.stem if declared.file else resolved.blueprint.slug)
+    now = parts.clock()
+    day = time.strftime("%Y%m%d", time.localtime(now))
+    prefix = (declared["prefix"] or f"autoresearch/{naming.campaign_name(day, slug)}").strip("/")
+    name = prefix.rpartition("/")[2]
+    recipe, codebase = _inside(resolved.recipe, checkout), _inside(resolved.codebase, checkout)
+    uuids = _gpus(declared["gpus"], parts)
+    per_run = declared["gpus_per_run"]
+    return CampaignSpec(
+        name=name,
+        slug=slug,
+        directory=str(checkout.root / "reports" / "auto_research" / naming.slugify(name)),
+        repository=str(checkout.root),
+        codebase="" if codebase == "." else codebase,
+        trees=declared["trees"] or str(state_home(parts.environ) / "worktrees" / naming.slugify(name)),
+        blueprint=str(resolved.path),
+        blueprint_text=resolved.path.read_text(encoding="utf-8", errors="replace"),
+        prefix=prefix,
+        base_commit="",
+        base=declared["base"] or "the working tree as it is",
+        recipe=recipe,
+        interpreter=str(resolved.interpreter),
+        result_dir=str(resolved.result_dir),
+        objective=objective,
+        proposer=_proposer(declared, trainer, resolved.recipe_data),
+        rules=rules,
+        created=now,
+        timeout_s=declared["timeout"],
+        replicates=declared["baseline"],
+        retests=declared["retests"],
+        confirm=declared["confirm"],
+        confirm_runs=declared["confirm_runs"],
+        parallel=declared["parallel"],
+        gpus_per_run=min(1, len(uuids)) if per_run is None else per_run,
+        runs_per_gpu=declared["runs_per_gpu"],
+        gpus=uuids,
+        include=tuple(dict.fromkeys([*resolved.blueprint.notes.include, *declared["include"]])),
+        min_steps=declared["min_steps"],
+        prune=declared["prune"],
+        warmup=declared["warmup"],
+    )
+
+
+def _inside(path: Path | None, checkout: Checkout) -> str:
+    """Relative to the repository; absolute where it lies elsewhere, "" for nothing."""
+    if path is None:
+        return ""
+    real = path.resolve()
+    root = checkout.root.resolve()
+    return str(real.relative_to(root)) if real == root or root in real.parents else str(real)
+
+
+def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
+    """The GPUs of the pool: `all`, indices or UUIDs; a number picks free ones."""
+    if wanted in ("", "none", "0"):
+        return ()
+    found = gpus.visible(gpus.find(), parts.environ)
+    return gpus.select(wanted, found, taken=gpus.taken(found, parts.environ))
+
+
+def _proposer(declared: Declared, trainer: Trainer, recipe: Mapping[str, object]) -> ProposerSpec:
+    space: Any = declared["space"]
+    name = declared["proposer"] or ("queue" if declared["queue"] else "tpe")
+    if name == "queue":
+        if not declared["queue"]:
+            raise UsageError(
+                "the proposer is a queue, and none is named",
+                hint="`queue: ideas/` in the campaign file, or --queue PATH: a folder of blueprints or a YAML list",
+                code="no_queue",
+            )
+        if not Path(declared["queue"]).exists():
+            raise UsageError(f"the queue {declared['queue']} is not there", code="no_queue")
+        return ProposerSpec(name, queue=declared["queue"], seed=declared["seed"])
+    if space is None:
+        space = trainer.space(recipe)
+    if not space:
+        raise UsageError(
+            f"nobody says what to try: there is no `space`, and the trainer {trainer.name} has none of its own",
+            hint="`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file, or a `queue`",
+            code="no_space",
+        )
+    from autoresearch.core.space import need_grid, need_search
+    from autoresearch.core.space_file import read_space
+
+    parsed = read_space(space)
+    (need_grid if name == "grid" else need_search)(parsed)
+    return ProposerSpec(name, space=dict(space), queue=declared["queue"], seed=declared["seed"])
+
+
+def _proposer_source(declared: Declared) -> dict[str, str]:
+    """Where the two that have no built-in value came from."""
+    said = {}
+    if not declared.given("proposer"):
+        said["proposer"] = "a queue is named" if declared["queue"] else "built-in"
+    if not declared.given("space") and not declared["queue"]:
+        said["space"] = "the trainer's own, low-risk"
+    return said
+
+
+def _promise(spec: CampaignSpec) -> list[Finding]:
+    """Whether what was asked for can be done in the time."""
+    rules, found = spec.rules, []
+    if rules.count and rules.deadline and spec.timeout_s:
+        runs = rules.count - 1 + spec.replicates
+        most = runs * spec.timeout_s / spec.parallel
+        left = rules.deadline - spec.created
+        if most > left:
+            found.append(
+                Finding(
+                    Severity.WARNING,
+                    "may_not_fit",
+                    f"{runs} runs of at most {span(spec.timeout_s)} take up to {span(most)}, and {span(left)} are left",
+                    "the deadline wins; fewer ideas, a shorter --timeout or more --parallel would fit",
+                )
+            )
+    return found
+
+
+def _dirty(checkout: Checkout, spec: CampaignSpec, declared: Declared) -> tuple[str, ...]:
+    if declared["base"]:
+        return ()
+    found = survey(checkout, leave_out=[Path(spec.directory).parent, Path(spec.result_dir)])
+    return found.dirty
+
+
+def with_base(plan: Charter) -> CampaignSpec:
+    """Make the base: a commit of the working tree as it is, or what --base names."""
+    spec, checkout = plan.spec, plan.checkout
+    if plan.declared["base"]:
+        with checkout.git.start("rev-parse", "--verify", "--quiet", f"{plan.declared['base']}^{{commit}}") as asked:
+            status, out, _ = asked.finish()
+        if status:
+            raise UsageError(f"--base {plan.declared['base']!r} names no commit of {checkout.root}", code="bad_base")
+        return replace(spec, base_commit=os.fsdecode(out).strip())
+    shot = snapshot(
+        checkout,
+        message=f"{spec.name}: the base of a campaign, the working tree as it was",
+        leave_out=[Path(spec.directory).parent, Path(spec.result_dir)],
+    )
+    left = f"; left out: {', '.join(map(str, shot.left_out[:5]))}" if shot.left_out else ""
+    return replace(spec, base_commit=shot.commit, base=f"the working tree at the start{left}")
+
+
+def refuse_recipe(spec: CampaignSpec) -> None:
+    """Overrides need a recipe that they can change."""
+    if spec.proposer.space and not spec.recipe:
+        raise BlueprintError(
+            "a space of recipe keys needs a recipe, and the blueprint has none",
+            hint="name it in [exp_yaml_path], or use a queue of blueprints",
+            code="no_recipe",
+        )

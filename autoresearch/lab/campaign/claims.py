@@ -1,0 +1,110 @@
+"""Claims: rounds of confirmation, planned before their first run and judged after their last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autoresearch.core.campaign_view import CampaignView, Idea, Round
+from autoresearch.core.confirmation import Claim, confirm, plan
+from autoresearch.core.decision import gain
+from autoresearch.core.lineage import marked
+from autoresearch.core.noise import noise_of
+from autoresearch.lab.campaign.runs import Wanted
+from autoresearch.records import campaign_dir
+from autoresearch.records.campaign_dir import CampaignDir
+
+MOST_TRIES = 3  # of a run that is lost again and again
+MOST_ROUNDS = 2  # at the end of a campaign
+HONEST = 0.8  # of the gain at which an idea was kept: that one flatters it
+
+
+def plan_round(view: CampaignView, candidates: Sequence[Idea] = ()) -> tuple[Round | None, str]:
+    """The next round, for the best idea or for those that were named; None, and why not."""
+    best = view.best
+    chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
+    baseline = view.baseline
+    if not chosen or baseline is None or not baseline.values:
+        return None, "nothing was kept that could be claimed"
+    number = len(view.rounds) + 1
+    effect = HONEST * min(gain(view.spec.objective, idea.values, baseline.values) for idea in chosen)
+    noise = noise_of(idea.values for idea in view.ideas)
+    found = plan(effect, noise, candidates=len(chosen), round_number=number, budget=view.spec.confirm_runs)
+    if found.each == 0:
+        return None, found.reason
+    return Round(number, tuple(idea.index for idea in chosen), found.each, found.baseline), found.reason
+
+
+def owed_to_round(view: CampaignView) -> Wanted | None:
+    """A fresh run that the open round still needs."""
+    ongoing = view.open_round
+    if ongoing is None:
+        return None
+    baseline = view.baseline
+    needs = [(idea, ongoing.each) for idea in view.ideas if idea.index in ongoing.candidates]
+    needs += [(baseline, ongoing.baseline)] if baseline else []
+    for idea, wanted in sorted(needs, key=lambda need: _begun(need[0], ongoing.number) / need[1]):
+        spent = sum(run.round == ongoing.number for run in idea.runs)
+        if _begun(idea, ongoing.number) < wanted and spent < MOST_TRIES * wanted:
+            return Wanted(idea, 1 + max(run.replicate for run in idea.runs), "confirm")
+    return None
+
+
+def round_is_over(view: CampaignView) -> bool:
+    """Whether the open round has all of its runs."""
+    ongoing = view.open_round
+    return ongoing is not None and owed_to_round(view) is None and not _waits(view, ongoing.number)
+
+
+def _begun(idea: Idea, number: int) -> int:
+    live = sum(run.round == number and run.run not in idea.done for run in idea.runs)
+    return live + len(idea.fresh_values(number))
+
+
+def _waits(view: CampaignView, number: int) -> bool:
+    return any(run.round == number and run.run not in idea.done for idea in view.ideas for run in idea.runs)
+
+
+def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
+    """Write the verdicts of the open round; the sentences that say them."""
+    ongoing = view.open_round
+    baseline = view.baseline
+    assert ongoing is not None and baseline is not None
+    candidates = {i.index: i.fresh_values(ongoing.number) for i in view.ideas if i.index in ongoing.candidates}
+    found = confirm(view.spec.objective, baseline.fresh_values(ongoing.number), candidates, ongoing.number)
+    said = []
+    for idea in view.ideas:
+        if idea.index not in found:
+            continue
+        result = found[idea.index]
+        idea.confirmed = result.claim.value
+        campaign_dir.add(
+            place.verdicts,
+            result.claim.value,
+            index=idea.index,
+            slug=idea.slug,
+            round=ongoing.number,
+            reason=result.reason,
+            delta=result.delta,
+            p=result.p,
+            alpha=result.alpha,
+        )
+        said.append(f"idea {idea.index} ({idea.slug}): {result.reason}")
+    said += _mark(view, place)
+    campaign_dir.add(place.journal, "confirmed_round", round=ongoing.number)
+    return said
+
+
+def _mark(view: CampaignView, place: CampaignDir) -> list[str]:
+    """Say which keeps were built on a demoted one."""
+    parents = {i.index: parent.index for i in view.ideas if (parent := view.by_slug(i.parent))}
+    demoted = {i.index for i in view.ideas if i.confirmed == Claim.DEMOTED}
+    confirmed = {i.index for i in view.ideas if i.confirmed == Claim.CONFIRMED}
+    said = []
+    for index in sorted(marked(parents, demoted, confirmed)):
+        idea = next(i for i in view.ideas if i.index == index)
+        if idea.status == "keep" and not idea.marked and index not in demoted:
+            ancestor = view.by_slug(idea.parent)
+            of = ancestor.slug if ancestor else ""
+            campaign_dir.add(place.verdicts, "marked", index=index, slug=idea.slug, of=of)
+            said.append(f"idea {index} ({idea.slug}) was built on a demoted one")
+    return said

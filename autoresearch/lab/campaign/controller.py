@@ -1,0 +1,410 @@
+"""The controller: one loop that begins runs, settles them, and stops when a rule is clearly met.
+
+Everything it knows is folded from the journal, the ledger and the run directories, so that it may be killed
+at any instruction: `campaign resume` starts another one, which finds what lives and finishes what is dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from autoresearch.core.campaign import CampaignState
+from autoresearch.core.campaign_view import CampaignView, IdeaRun
+from autoresearch.core.proposal import Attempt
+from autoresearch.core.run import RunState
+from autoresearch.core.stop_rules import Stand, stand
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.adopt import adopt
+from autoresearch.lab.campaign import agenda, claims, ideas, progress, requests
+from autoresearch.lab.campaign.book import Book
+from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
+from autoresearch.lab.campaign.pool import Pool
+from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
+from autoresearch.lab.campaign.sources import Sources
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.sessions import close_session
+from autoresearch.lab.watch import Watcher
+from autoresearch.records import campaign_dir
+from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.rundir import RunDir
+from autoresearch.repository import checkout as repository
+
+LOOK_S = 1.0  # requests are looked for this often; everything else wakes
+WITHDRAWN_S = 5.0  # a Runner whose controller died goes within this time
+MOST_REFUSED = 20  # proposals in a row that could not be tried
+
+
+class Controller:
+    """Controls one campaign; make it while holding `place.lock`."""
+
+    def __init__(self, place: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
+        self.place, self.parts, self.say = place, parts, say
+        self.book = Book(place)
+        self.spec = self.book.view().spec
+        checkout = repository.find(Path(self.spec.repository) / self.spec.codebase)
+        if checkout is None:
+            raise AutoresearchError(f"the repository {self.spec.repository} is gone")
+        self.shop = Workshop.of(self.spec, checkout)
+        self.pool = Pool(self.spec, checkout)
+        self.sources = Sources(self.spec, place, self.shop)
+        self.ready: Ready | None = None
+        self.live: dict[str, RunDir] = {}
+        self.dry = False
+
+    # -- the loop -----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until a stop rule is met and everything is recorded."""
+        self.recover()
+        while True:
+            view = self.take_requests()
+            view = self.settle(view)
+            if self.is_over(view):
+                break
+            self.fill(view)
+            self.prepare_ahead()
+            self.sleep()
+        self.finish()
+
+    def recover(self) -> None:
+        """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
+        for idea in self.book.view().ideas:
+            for run in idea.runs:
+                if run.run not in idea.done:
+                    self._recover_run(run)
+        view = self.book.view()
+        if view.state is not CampaignState.PAUSED:
+            self._state(view, CampaignState.RUNNING)
+        self.sources.reconcile(view.attempts())
+
+    def _recover_run(self, run: IdeaRun) -> None:
+        rundir = RunDir(Path(run.run_dir))
+        deadline = time.monotonic() + WITHDRAWN_S
+        while not run.started and rundir.spec.exists() and not rundir.runner.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)  # its Runner goes by itself, now that nobody holds `launching`
+        if not rundir.spec.exists() or not (run.started or rundir.runner.exists() or rundir.exit_record.exists()):
+            self._note("withdrawn", run=run.run)
+            self.parts.index.discard_live(run.run)
+            return
+        if not run.started:
+            self._note("started", run=run.run)
+        self.live[run.run] = rundir
+        self.pool.occupied(Path(run.run_dir), run.run)
+
+    def take_requests(self) -> CampaignView:
+        """Do what people asked for since the last look."""
+        view = self.book.view()
+        for request in campaign_dir.entries(self.place.requests, view.requests):
+            requests.obey(self, view, request)
+            self._note("request", upto=request["seq"])
+            view = self.book.view()
+        return view
+
+    def settle(self, view: CampaignView) -> CampaignView:
+        """Record every run that is over; then tell its proposer and whoever watches."""
+        over = [(run, rundir) for run, rundir in self.live.items() if rundir.state() in _OVER]
+        for run, rundir in over:
+            try:
+                adopt(rundir, self.parts)
+            except (AutoresearchError, OSError) as error:  # a full disk: the next look tries again
+                self.say(f"{run}: its records cannot be written now: {error}")
+                continue
+            del self.live[run]
+            self.pool.free(run)
+            failpoint("campaign.settled")
+        if not over:
+            return view
+        view = self.book.view()
+        self._launch_ready(view)  # before anything that can wait
+        for run, rundir in over:
+            if run not in self.live:
+                self._after(self.book.view(), run, rundir)
+        return self.book.view()
+
+    def _after(self, view: CampaignView, run: str, rundir: RunDir) -> None:
+        idea = next(i for i in view.ideas if run in {r.run for r in i.runs})
+        with contextlib.suppress(AutoresearchError, OSError):
+            close_session(rundir, self.parts)
+        if not idea.live:
+            self.sources.tell(idea.attempt())
+        self.say(progress.row_line(view, idea, run))
+        self.say(self.stand(view).sentence + progress.eta(view))
+        if why := agenda.tripped(view, self._since()):
+            self.pause(view, f"circuit breaker: {why}")
+        elif agenda.baseline_failed(view):
+            self.pause(view, f"no run of the baseline printed {self.spec.objective.metric}: {progress.why_none(view)}")
+        progress.write_documents(self.place, self.book.view(), self.stand(view))
+
+    def _since(self) -> float:
+        """When the campaign last went on after a pause: older deaths are forgiven."""
+        times = [e["t"] for e in campaign_dir.entries(self.place.journal) if e.get("do") == "state"]
+        return max(times, default=0.0)
+
+    # -- beginning ----------------------------------------------------------------------------------------------
+
+    def may_begin(self, view: CampaignView, wanted: Wanted) -> bool:
+        """Whether a run may be started now."""
+        if view.state in (CampaignState.PAUSED, CampaignState.DRAINING) or view.told_stop:
+            return False
+        now = self.parts.clock()
+        deadline = view.spec.rules.deadline
+        if deadline is not None and deadline - now < agenda.expected_run_s(view):
+            return False
+        return wanted.why != "first" or not self.stand(view).met
+
+    def stand(self, view: CampaignView, *, conceived: bool = False) -> Stand:
+        """The stop rules; `conceived`: with the ideas that wait to be begun, to see whether one more is wanted."""
+        waiting = sum(not idea.attempted for idea in view.ideas) if conceived else 0
+        return stand(view.spec.rules, agenda.facts(view, self.parts.clock(), conceived=waiting), view.spec.objective)
+
+    def fill(self, view: CampaignView) -> None:
+        """Start runs in every free slot."""
+        while len(self.live) < view.spec.parallel:
+            if not self._launch_ready(view):
+                self.prepare_ahead()
+                if not self._launch_ready(self.book.view()):
+                    return
+            view = self.book.view()
+
+    def _launch_ready(self, view: CampaignView) -> bool:
+        """Give the word to the run that waits, if it may start and there is room; whether it did."""
+        ready = self.ready
+        if ready is None or len(self.live) >= view.spec.parallel:
+            return False
+        if not self.may_begin(view, ready.wanted) or (gpus := self.pool.gpus(self.live)) is None:
+            return False
+        self.ready = None
+        if self._stale(view, ready):
+            self._withdraw(ready)
+            return False
+        try:
+            ready.prepared.go(gpus)
+        except (AutoresearchError, OSError) as error:
+            self.say(f"{ready.run.run}: {error}")
+        failpoint("campaign.gone")
+        self._note("started", run=ready.run.run)
+        self.live[ready.run.run] = ready.prepared.rundir
+        self.pool.take(ready.slot, ready.run.run, gpus)
+        idea, why = ready.wanted.idea, ready.wanted.why
+        self.say(f"{idea.slug}: {why} run {ready.run.replicate} started on {idea.branch}")
+        return True
+
+    def _stale(self, view: CampaignView, ready: Ready) -> bool:
+        """Whether what just ended makes the prepared run pointless."""
+        if ready.wanted.why == "retest":
+            owed = agenda.owed(_without(view, ready.run.run))
+            return owed is None or owed.idea.index != ready.wanted.idea.index
+        return ready.wanted.idea.slug in view.unwanted
+
+    def prepare_ahead(self) -> None:
+        """Have the next run ready while the others train."""
+        view = self.book.view()
+        if self.ready is not None:
+            if view.state is CampaignState.RUNNING and not self.may_begin(view, self.ready.wanted):
+                self._withdraw(self.ready)  # a rule was met meanwhile: it must not be in the way of what is owed
+                self.ready = None
+            return
+        wanted = self.next_wanted(view)
+        if wanted is None or not self.may_begin(view, wanted):
+            return
+        slot = self.pool.spare()
+        if slot is None:
+            return
+        try:
+            ready = get_ready(self.shop, wanted, slot, self.parts)
+        except (AutoresearchError, OSError) as error:
+            progress.record_unmade(self.place, self.shop, wanted, str(error), self.parts.clock())
+            self.say(f"{wanted.idea.slug}: could not be started: {error}")
+            return
+        failpoint("campaign.prepared")
+        ongoing = view.open_round
+        number = ongoing.number if ongoing and wanted.why == "confirm" else 0
+        run = ready.run
+        self._note(
+            "prepared",
+            index=wanted.idea.index,
+            run=run.run,
+            run_dir=run.run_dir,
+            replicate=run.replicate,
+            why=run.why,
+            commit=run.commit,
+            seed=run.seed,
+            round=number,
+        )
+        self.pool.take(slot, run.run, ())
+        self.ready = ready
+
+    def next_wanted(self, view: CampaignView) -> Wanted | None:
+        """What should run next: what is owed, a confirmation, a new idea."""
+        if view.baseline is None:
+            return self._conceived(view, Attempt(1, ideas.baseline_of(self.spec)))
+        if found := agenda.owed(view) or claims.owed_to_round(view):
+            return found
+        if view.open_round or not agenda.baseline_done(view) or agenda.baseline_failed(view):
+            return None
+        if (waiting := agenda.unbegun(view)) is not None:
+            return waiting
+        return None if self.stand(view, conceived=True).met else self._new_idea(view)
+
+    def _new_idea(self, view: CampaignView) -> Wanted | None:
+        """Ask until something can be tried."""
+        for _ in range(MOST_REFUSED):
+            hypothesis = self.sources.ask(view.attempts())
+            for fault in self.sources.faults():
+                self.say(fault)
+            self.dry = hypothesis is None
+            if hypothesis is None:
+                return None
+            taken = {idea.slug for idea in view.ideas}
+            index = 1 + max((idea.index for idea in view.ideas), default=0)
+            found = self._conceived(view, Attempt(index, ideas.renamed(hypothesis, taken)))
+            if found is not None:
+                return found
+            view = self.book.view()
+        return None
+
+    def _conceived(self, view: CampaignView, attempt: Attempt) -> Wanted | None:
+        try:
+            idea = conceive(self.shop, view, attempt.hypothesis, attempt.index)
+        except Refused as refused:
+            if attempt.hypothesis.is_baseline:
+                raise
+            self._note("skipped", hypothesis=attempt.hypothesis.to_json(), reason=refused.message)
+            self.sources.tell(Attempt(0, attempt.hypothesis, "skipped"))
+            self.say(f"{attempt.hypothesis.slug}: skipped: {refused.message}")
+            return None
+        failpoint("campaign.conceived")
+        self._note("idea", **ideas.as_line(idea))
+        return Wanted(idea, 1, "baseline" if attempt.hypothesis.is_baseline else "first")
+
+    def _withdraw(self, ready: Ready) -> None:
+        with contextlib.suppress(AutoresearchError, OSError):
+            ready.prepared.withdraw()
+        self._note("withdrawn", run=ready.run.run)
+        self.pool.free(ready.run.run)
+
+    # -- ending -------------------------------------------------------------------------------------------------
+
+    def is_over(self, view: CampaignView) -> bool:
+        """Whether nothing is left to do, a confirmation included."""
+        if view.told_stop == "stop":
+            return not self.live
+        if self.live:
+            return False
+        if view.told_stop == "drain":
+            return True
+        if view.state is CampaignState.PAUSED:
+            return self._past_deadline(view)
+        if claims.round_is_over(view):
+            for sentence in claims.judge_round(view, self.place):
+                self.say(sentence)
+            return self.is_over(self.book.view())
+        if view.open_round:
+            wanted = claims.owed_to_round(view)
+            return wanted is not None and not self.may_begin(view, wanted) and self._too_late(view)
+        found = self.stand(view)
+        if not found.met:
+            self._wait_if_dry(view)
+            return False
+        owed = agenda.owed(view)
+        if owed is not None and self.may_begin(view, owed):
+            return False
+        return not self._confirming(view)
+
+    def _past_deadline(self, view: CampaignView) -> bool:
+        deadline = view.spec.rules.deadline
+        return deadline is not None and self.parts.clock() >= deadline
+
+    def _too_late(self, view: CampaignView) -> bool:
+        self.say("not confirmed: too little time is left")
+        return True
+
+    def _confirming(self, view: CampaignView) -> bool:
+        """Begin a round of confirmation, where there is something to claim and time for it."""
+        if not view.spec.confirm or len(view.rounds) >= claims.MOST_ROUNDS or view.spec.rules.count == 0:
+            return False
+        planned, why = claims.plan_round(view)
+        if planned is None:
+            self.say(f"no confirmation: {why}")
+            return False
+        best = view.best
+        assert best is not None
+        if not self.may_begin(view, Wanted(best, 0, "confirm")):
+            return not self._too_late(view)
+        self.begin_round(planned.number, planned.candidates, planned.each, planned.baseline)
+        self.say(f"confirming {best.slug}: {why}")
+        return True
+
+    def begin_round(self, number: int, candidates: tuple[int, ...], each: int, baseline: int) -> None:
+        """Write down what a round of confirmation will be, before its first run."""
+        if self.ready is not None:
+            self._withdraw(self.ready)
+            self.ready = None
+        self._note("confirming", round=number, candidates=list(candidates), each=each, baseline=baseline)
+
+    def _wait_if_dry(self, view: CampaignView) -> None:
+        idle = self.dry and self.ready is None and not self.live and agenda.owed(view) is None
+        if idle and view.state is CampaignState.RUNNING:
+            self._state(view, CampaignState.WAITING, "proposer exhausted")
+            self.say(f"{self.stand(view).sentence}, proposer exhausted; add ideas: {progress.add_line(view)}")
+        elif not idle and view.state is CampaignState.WAITING:
+            self._state(view, CampaignState.RUNNING)
+
+    def finish(self) -> None:
+        """The last word: documents, the campaign's own finish.flag, the end in the journal."""
+        if self.ready is not None:
+            self._withdraw(self.ready)
+            self.ready = None
+        view = self.book.view()
+        found = self.stand(view)
+        why = {"stop": "stopped on request", "drain": "drained on request"}.get(view.told_stop, found.sentence)
+        self._state(view, CampaignState.ENDED, why)
+        failpoint("campaign.ended")
+        progress.write_end(self.place, self.book.view(), found, why, self.say)
+        self.sources.close()
+        self.pool.remove()
+        self.say(why)
+
+    # -- small things -------------------------------------------------------------------------------------------
+
+    def pause(self, view: CampaignView, reason: str) -> None:
+        """Begin nothing more until somebody says `resume`; what runs goes on."""
+        self._state(view, CampaignState.PAUSED, reason)
+        self.say(f"paused: {reason}; go on with: autoresearch campaign resume {self.spec.name}")
+
+    def _state(self, view: CampaignView, state: CampaignState, reason: str = "") -> None:
+        if (view.state, view.reason) != (state, reason) or not view.timeline:
+            self._note("state", state=state.value, reason=reason)
+
+    def _note(self, do: str, **fields: object) -> None:
+        campaign_dir.add(self.place.journal, do, t=self.parts.clock(), **fields)
+
+    def sleep(self) -> None:
+        """Until something happens to a run, or somebody may have asked for something."""
+        with Watcher(list(self.live.values())) as watcher:
+            seen = self._requested()
+            while not watcher.wait(LOOK_S):
+                if self._requested() != seen or not self.live:
+                    return
+
+    def _requested(self) -> int:
+        try:
+            return os.stat(self.place.requests).st_size  # noqa: PTH116 - asked every second
+        except OSError:
+            return 0
+
+
+_OVER = (RunState.ENDED, RunState.DEAD)
+
+
+def _without(view: CampaignView, run: str) -> CampaignView:
+    """The view as if a run had never been prepared."""
+    from dataclasses import replace
+
+    slim = [replace(idea, runs=[r for r in idea.runs if r.run != run]) for idea in view.ideas]
+    return replace(view, ideas=slim)

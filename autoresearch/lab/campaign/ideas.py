@@ -1,0 +1,252 @@
+"""From a hypothesis to a commit on a branch of its own; what cannot be tried is refused with a reason."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from autoresearch.core.blueprint import Blueprint, parse_blueprint
+from autoresearch.core.blueprint_fields import BlueprintFields
+from autoresearch.core.campaign import CampaignSpec
+from autoresearch.core.campaign_view import CampaignView, Idea
+from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.naming import slugify
+from autoresearch.core.overrides import canonical, flatten
+from autoresearch.core.recipe_edits import diff_recipes
+from autoresearch.core.trainer import Trainer
+from autoresearch.errors import AutoresearchError, ConflictError, UsageError
+from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.yaml_files import edit, parse_mapping
+from autoresearch.repository import branches
+from autoresearch.repository.checkout import Checkout
+from autoresearch.repository.comparison import code_fingerprint, read_file
+from autoresearch.repository.hypothesis_commit import Change, commit_hypothesis
+from autoresearch.trainers import registry
+
+OURS = ".autoresearch"
+BLUEPRINT = f"{OURS}/blueprint.md"
+RECIPE = f"{OURS}/recipe.yaml"  # where the recipe lies outside of the repository
+
+
+class Refused(ConflictError):  # noqa: N818 - it names what happened to the idea
+    """This hypothesis cannot be tried; it is recorded and the campaign goes on."""
+
+    code = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What is needed to make commits for the ideas of one campaign."""
+
+    spec: CampaignSpec
+    checkout: Checkout
+    blueprint: Blueprint  # the campaign's own
+    trainer: Trainer
+
+    @classmethod
+    def of(cls, spec: CampaignSpec, checkout: Checkout) -> Workshop:
+        """Read the campaign's blueprint again from what was kept of it."""
+        blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
+        return cls(spec, checkout, blueprint, registry.choose(blueprint.notes.trainer, blueprint.launch_command))
+
+    @property
+    def recipe_path(self) -> str:
+        """Where the recipe is in the tree of every idea; "" where there is none."""
+        if not self.spec.recipe:
+            return ""
+        return RECIPE if self.spec.recipe.startswith("/") else self.spec.recipe
+
+    def recipe_text(self, commit: str) -> str:
+        """The recipe as a commit holds it."""
+        data = read_file(self.checkout, commit, self.recipe_path) if self.recipe_path else b""
+        return (data or b"").decode("utf-8", "replace")
+
+    def recipe(self, commit: str) -> Mapping[str, object]:
+        """The recipe as a commit holds it, parsed."""
+        return parse_mapping(self.recipe_text(commit).encode(), self.recipe_path) if self.recipe_path else {}
+
+    def blueprint_of(self, hypothesis: Hypothesis) -> Blueprint:
+        """The blueprint that an idea runs: its own, if it brings one."""
+        if not hypothesis.blueprint:
+            return self.blueprint
+        return parse_blueprint(hypothesis.blueprint.encode(), f"{hypothesis.slug}.md")
+
+
+def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: int) -> Idea:
+    """Commit an idea on its parent and claim its branch. Raises Refused with the reason where that cannot be."""
+    if hypothesis.slug in view.unwanted:
+        raise Refused("somebody asked to skip it")
+    try:
+        parent = _parent(view, hypothesis)
+        base = parent.commit if parent else shop.spec.base_commit
+        files = _files(shop, hypothesis, base)
+        message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nIdea {index} of {shop.spec.name}.\n"
+        made = commit_hypothesis(
+            shop.checkout,
+            base,
+            Change(hypothesis.patches, files),
+            message=message,
+            uncounted=(OURS,),
+        )
+        if made.changes_nothing and not hypothesis.is_baseline and not hypothesis.blueprint:
+            raise Refused("it changes nothing in its parent")
+        mark = _fingerprint(shop, made.commit, hypothesis)
+        twin = next((idea for idea in view.ideas if idea.fingerprint == mark), None)
+        if twin is not None:
+            raise Refused(f"it is the same as idea {twin.index}, {twin.slug}")
+        branch = branches.claim_branch(shop.checkout, shop.spec.branch(hypothesis.slug), made.commit)
+    except Refused:
+        raise
+    except AutoresearchError as error:
+        raise Refused(error.message, hint=error.hint, code=error.code) from error
+    return Idea(
+        index=index,
+        hypothesis=hypothesis,
+        parent=parent.slug if parent else "",
+        parent_commit=base,
+        commit=made.commit,
+        branch=branch,
+        fingerprint=mark,
+        simpler=hypothesis.simpler and made.stat.deletions > made.stat.insertions,
+    )
+
+
+def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
+    """The idea that this one builds on; None for the baseline, which builds on the base."""
+    if hypothesis.is_baseline:
+        return None
+    found = (
+        view.best
+        if hypothesis.parent in (BEST, "")
+        else view.baseline
+        if hypothesis.parent == BASELINE
+        else view.by_slug(hypothesis.parent)
+    )
+    if found is None:
+        raise Refused(f"its parent {hypothesis.parent!r} is no idea of this campaign")
+    return found
+
+
+def _files(shop: Workshop, hypothesis: Hypothesis, base: str) -> dict[str, bytes | None]:
+    """Whole files of the commit: those of the idea, its recipe, its blueprint."""
+    files: dict[str, bytes | None] = {path: text.encode() for path, text in hypothesis.files.items()}
+    if hypothesis.overrides:
+        if not shop.recipe_path:
+            raise Refused("it changes recipe keys, and the blueprint has no recipe")
+        given = files.get(shop.recipe_path)
+        text = given.decode("utf-8", "replace") if given else shop.recipe_text(base)
+        known = set(shop.trainer.space(shop.recipe(base)))  # keys with a default may be left out of a recipe
+        wanted = {f"+{key}" if key in known else key: value for key, value in hypothesis.overrides.items()}
+        files[shop.recipe_path] = edit(text, wanted, name=shop.recipe_path).encode()
+    if hypothesis.is_baseline and shop.recipe_path == RECIPE:
+        from pathlib import Path
+
+        files[RECIPE] = Path(shop.spec.recipe).read_bytes()
+    told = _difference(shop, hypothesis, base, files)
+    files[BLUEPRINT] = render_blueprint(fields_of(shop, hypothesis, told)).encode()
+    return files
+
+
+def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mapping[str, bytes | None]) -> str:
+    """How it differs from its parent, in words."""
+    if hypothesis.is_baseline:
+        return "Nothing is changed: this is what all others are measured against."
+    parts = []
+    recipe = files.get(shop.recipe_path) if shop.recipe_path else None
+    if recipe is not None:
+        changes = diff_recipes(shop.recipe(base), parse_mapping(recipe, shop.recipe_path))
+        parts.append("recipe: " + ", ".join(str(change) for change in changes))
+    if own := [path for path in hypothesis.files if path != shop.recipe_path]:
+        parts.append(f"files: {', '.join(own)}")
+    if hypothesis.patches:
+        parts.append(f"{len(hypothesis.patches)} patches")
+    return f"Differs from its parent ({hypothesis.parent}) in {'; '.join(parts) or 'its blueprint'}."
+
+
+def fields_of(shop: Workshop, hypothesis: Hypothesis, told: str, result_dir: str = "") -> BlueprintFields:
+    """The seven sections of an idea, good in any worktree: paths inside the repository are relative."""
+    own = shop.blueprint_of(hypothesis)
+    notes = own.notes
+    expected = f"\nExpected: {hypothesis.expected}" if hypothesis.expected else ""
+    return BlueprintFields(
+        title=hypothesis.slug,
+        purpose=f"{hypothesis.sentence}\n{told}{expected}",
+        launch_command=own.launch_command,
+        codebase_dir=f"./{shop.spec.codebase}",
+        venv_exe=shop.spec.interpreter,
+        yaml_path=_recipe_seen_from(shop) or "",
+        result_dir=result_dir or f"{shop.spec.result_dir}/{slugify(hypothesis.slug)}",
+        max_time_s=own.max_time_s,
+        first_step_s=own.first_step_s,
+        slug=slugify(hypothesis.slug),
+        trainer=shop.trainer.name,
+        metric=shop.spec.objective.metric,
+        direction=shop.spec.objective.direction.value,
+        first_step=notes.first_step,
+        keep_children=notes.keep_children,
+        prepare=notes.prepare,
+        cleanup=notes.cleanup,
+        env=notes.env,
+        requires_env=notes.requires_env,
+        include=shop.spec.include,
+        source=tuple(f"{source.format.value} {source.path}" for source in notes.source),
+    )
+
+
+def _recipe_seen_from(shop: Workshop) -> str:
+    """The recipe's path as the blueprint says it: from the codebase, where it is below that."""
+    path, codebase = shop.recipe_path, shop.spec.codebase
+    return path.removeprefix(codebase + "/") if codebase and path.startswith(codebase + "/") else path
+
+
+def _fingerprint(shop: Workshop, commit: str, hypothesis: Hypothesis) -> str:
+    """Equal for equal ideas: the code, and the recipe without what differs from run to run."""
+    code = code_fingerprint(shop.checkout, commit, ignoring=(OURS, *([shop.recipe_path] if shop.recipe_path else [])))
+    recipe = shop.recipe(commit)
+    apart = {output.key for output in shop.trainer.outputs(recipe)} | {shop.trainer.seed_key}
+    leaves = sorted(f"{key}={canonical(value)}" for key, value in flatten(recipe).items() if key not in apart)
+    own = shop.blueprint_of(hypothesis).launch_command if hypothesis.blueprint else ""
+    return hashlib.sha256("\n".join([code, own, *leaves]).encode()).hexdigest()[:16]
+
+
+def baseline_of(spec: CampaignSpec) -> Hypothesis:
+    """The hypothesis that changes nothing."""
+    return Hypothesis(BASELINE, "The baseline: nothing is changed.", parent="", proposer="campaign")
+
+
+def follow_up(shop: Workshop, idea: Idea, files: Mapping[str, bytes | None], message: str) -> str:
+    """A further commit on an idea's branch; its id. Nothing new is nothing done."""
+    tip = branches.branch_commit(shop.checkout, idea.branch) or idea.commit
+    made = commit_hypothesis(shop.checkout, tip, Change(files=files), message=message)
+    if made.changes_nothing:
+        return tip
+    try:
+        branches.advance_branch(shop.checkout, idea.branch, made.commit, tip)
+    except ConflictError as moved:
+        raise UsageError(f"the branch of idea {idea.index} cannot go on: {moved.message}", hint=moved.hint) from moved
+    return made.commit
+
+
+def as_line(idea: Idea) -> dict[str, object]:
+    """An idea as a line of the journal."""
+    return {
+        "index": idea.index,
+        "hypothesis": idea.hypothesis.to_json(),
+        "parent": idea.parent,
+        "parent_commit": idea.parent_commit,
+        "commit": idea.commit,
+        "branch": idea.branch,
+        "fingerprint": idea.fingerprint,
+        "simpler": idea.simpler,
+    }
+
+
+def renamed(hypothesis: Hypothesis, taken: set[str]) -> Hypothesis:
+    """The same under a free name."""
+    slug, n = slugify(hypothesis.slug), 1
+    wanted = slug
+    while wanted in taken:
+        n += 1
+        wanted = f"{slug[:36]}-{n}"
+    return replace(hypothesis, slug=wanted)

@@ -1,0 +1,62 @@
+"""A run in its worktree: what pointed into the user's checkout points here, and what is imported comes from here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.campaign import CampaignSpec
+from autoresearch.core.campaign_view import Idea
+from autoresearch.core.finding import Finding, errors
+from autoresearch.core.recipe_edits import diff_recipes
+from autoresearch.errors import BlueprintError
+from autoresearch.lab.campaign.ideas import Workshop
+from autoresearch.lab.import_proof import import_environment, prove_imports
+from autoresearch.lab.mapping import Mapped, Places, map_launch
+from autoresearch.lab.plan import Plan
+from autoresearch.lab.yaml_files import edit
+from autoresearch.repository.comparison import changed_paths
+from autoresearch.repository.worktrees import Slot
+
+
+def environment_in(spec: CampaignSpec, slot: Slot, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that put the worktree first on the trainer's import path."""
+    roots = (spec.codebase, f"{spec.codebase}/src") if spec.codebase else ()
+    return {"PYTHONPATH": import_environment(environ, slot.path, roots)["PYTHONPATH"]}
+
+
+def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapped, ...]]:
+    """The plan with every path into the user's codebase mapped to the worktree, recipe on disk included.
+
+    Raises BlueprintError for a path that the worktree will not have.
+    """
+    spec = shop.spec
+    declared = dict(plan.resolved.blueprint.notes.env)
+    places = Places(
+        codebase=Path(spec.repository) / spec.codebase,
+        worktree=slot.path,
+        exists=lambda relative: os.path.lexists(slot.path / relative),
+        root=Path(spec.repository),
+        never=(Path(spec.interpreter).parents[1], Path(spec.result_dir), Path(spec.directory).parent),
+        home=plan.environment.get("HOME", ""),
+    )
+    recipe_path = slot.path / shop.recipe_path if shop.recipe_path else None
+    recipe = plan.resolved.recipe_data if recipe_path else {}
+    found = map_launch(plan.spec.command, recipe, declared, places)
+    if bad := errors(found.findings):
+        raise BlueprintError(bad[0].message, hint=bad[0].hint, code=bad[0].code)
+    if recipe_path and (changes := diff_recipes(recipe, found.recipe)):
+        text = edit(recipe_path.read_text(), {change.key: change.new for change in changes}, name=shop.recipe_path)
+        recipe_path.write_text(text)
+    environment = {**plan.environment, **found.environment}
+    return replace(plan, spec=replace(plan.spec, command=found.command), environment=environment), found.mapped
+
+
+def proof(shop: Workshop, slot: Slot, idea: Idea, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Whether the packages that this idea changes are imported from the worktree; it must be checked out there."""
+    changed = [path for path in changed_paths(shop.checkout, shop.spec.base_commit, idea.commit) if ".py" in path]
+    if not changed:
+        return ()
+    return prove_imports(Path(shop.spec.interpreter), slot.path, environment, changed)

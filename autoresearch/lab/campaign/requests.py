@@ -1,0 +1,84 @@
+"""Requests: what people ask of a campaign from another terminal, and how its controller obeys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoresearch.core.campaign import CampaignState, Rules
+from autoresearch.core.campaign_view import CampaignView
+from autoresearch.records import campaign_dir, events
+from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.rundir import RunDir, write_json
+
+if TYPE_CHECKING:
+    from autoresearch.lab.campaign.controller import Controller
+
+KINDS = ("pause", "resume", "drain", "stop", "skip", "add", "set", "confirm")
+
+
+def ask(place: CampaignDir, do: str, **fields: Any) -> None:
+    """Ask the controller; it looks at least once a second, and reads what was asked while there was none."""
+    assert do in KINDS
+    campaign_dir.add(place.requests, do, **fields)
+
+
+def obey(controller: Controller, view: CampaignView, request: Mapping[str, Any]) -> None:
+    """Do one request. Unknown ones are of a newer version and passed over."""
+    reason = str(request.get("reason") or "asked for")
+    match request.get("do"):
+        case "pause":
+            controller.pause(view, reason)
+        case "resume":
+            note(controller.place, "state", state=CampaignState.RUNNING.value, reason=reason)
+            controller.say("going on")
+        case "drain" | "stop" as how:
+            note(controller.place, "told", how=how, reason=reason)
+            controller.say(f"{how}: {reason}")
+            if how == "stop":
+                for rundir in controller.live.values():
+                    stop_run(rundir, reason)
+        case "skip":
+            _skip(controller, view, str(request.get("slug")), reason)
+        case "set":
+            changes = {k: v for k, v in request.items() if k in Rules.__dataclass_fields__}
+            note(controller.place, "rules", **changes)
+            controller.say(f"rules changed: {', '.join(f'{k} {v}' for k, v in changes.items())}")
+        case "confirm":
+            _confirm(controller, view, [str(slug) for slug in request.get("slugs", ())])
+
+
+def _skip(controller: Controller, view: CampaignView, slug: str, reason: str) -> None:
+    note(controller.place, "unwanted", slug=slug, reason=reason)
+    controller.say(f"{slug}: to be skipped: {reason}")
+    for idea, run in view.live:
+        if idea.slug == slug:
+            stop_run(RunDir(Path(run.run_dir)), f"skipped: {reason}")
+
+
+def _confirm(controller: Controller, view: CampaignView, slugs: list[str]) -> None:
+    from autoresearch.lab.campaign.claims import plan_round
+
+    named = [idea for slug in slugs if (idea := view.by_slug(slug))]
+    if view.open_round:
+        controller.say("a confirmation is under way")
+        return
+    planned, why = plan_round(view, named)
+    if planned is None:
+        controller.say(f"no confirmation: {why}")
+        return
+    controller.begin_round(planned.number, planned.candidates, planned.each, planned.baseline)
+    controller.say(f"confirming: {why}")
+
+
+def stop_run(rundir: RunDir, reason: str) -> None:
+    """Ask one run to end now."""
+    events.append(rundir.events, "stop_requested", how="now", reason=reason)
+    write_json(rundir.stop, {"how": "now", "reason": reason, "t": time.time()})
+
+
+def note(place: CampaignDir, do: str, **fields: Any) -> None:
+    """A line of the journal."""
+    campaign_dir.add(place.journal, do, **fields)

@@ -1,0 +1,125 @@
+"""One run of an idea: its own commit, a worktree, a plan, and a Runner that waits for a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.campaign_view import Idea, IdeaRun
+from autoresearch.core.finding import errors
+from autoresearch.core.naming import slugify
+from autoresearch.errors import BlueprintError, EnvironmentUnusable
+from autoresearch.lab import settings as project
+from autoresearch.lab.campaign.ideas import BLUEPRINT, Workshop, fields_of, follow_up
+from autoresearch.lab.campaign.places import at_home_in, environment_in, proof
+from autoresearch.lab.launch import Prepared, prepare
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.plan import Member, Wishes, make_plan
+from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.yaml_files import edit
+from autoresearch.records import journal
+from autoresearch.repository.worktrees import Slot
+
+FRESH_SEEDS = 1000  # confirmations use seeds that chose nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A run that should be made."""
+
+    idea: Idea
+    replicate: int
+    why: str  # baseline, first, retest, retry, confirm
+
+    @property
+    def experiment(self) -> str:
+        """The name of its directories."""
+        slug = slugify(self.idea.slug)
+        return slug if self.replicate == 1 else f"{slug}-{self.replicate}"
+
+
+@dataclass(slots=True)
+class Ready:
+    """A run that waits for the word, in a worktree of its own."""
+
+    wanted: Wanted
+    run: IdeaRun
+    slot: Slot
+    prepared: Prepared
+
+
+def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts) -> Ready:
+    """Commit what differs from run to run, check it out, start its Runner.
+
+    Raises an AutoresearchError where this run cannot be made; the idea's commit and branch stay.
+    """
+    idea, spec = wanted.idea, shop.spec
+    seed = seed_of(shop, wanted)
+    result_dir = str(Path(spec.result_dir) / wanted.experiment)
+    commit = _commit(shop, wanted, seed, result_dir)
+    slot.switch(commit, spec.include)
+    settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec.tmux_socket))
+    member = Member(
+        campaign=spec.name,
+        directory=Path(spec.directory),
+        experiment=wanted.experiment,
+        index=idea.index,
+        replicate=wanted.replicate,
+        branch=idea.branch,
+        commit=commit,
+        parent_commit=idea.parent_commit,
+        parent_branch=spec.branch(idea.parent) if idea.parent else "",
+        why=wanted.why,
+        claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
+        timeout_s=spec.timeout_s,
+        environment=environment_in(spec, slot, parts.environ),
+    )
+    plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
+    plan, mapped = at_home_in(shop, slot, plan)
+    if bad := errors(proof(shop, slot, idea, plan.environment)):
+        raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
+    prepared = prepare(plan, parts, ahead=True)
+    for one in mapped:
+        journal.append(Path(prepared.spec.result_dir), f"mapped to the worktree: {one.where}: {one.old} -> {one.new}")
+    run = IdeaRun(
+        run=prepared.spec.run,
+        run_dir=prepared.spec.run_dir,
+        replicate=wanted.replicate,
+        why=wanted.why,
+        commit=commit,
+        seed=seed,
+    )
+    return Ready(wanted, run, slot, prepared)
+
+
+def seed_of(shop: Workshop, wanted: Wanted) -> int | None:
+    """The first run of an idea has the recipe's own seed; each further one the next, confirmations fresh ones."""
+    own = shop.trainer.seed(shop.recipe(wanted.idea.commit))
+    if own is None:
+        return None
+    return own + wanted.replicate - 1 + (FRESH_SEEDS if wanted.why == "confirm" else 0)
+
+
+def _commit(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: str) -> str:
+    """The idea with this run's seed and its own places to write to, as a follow-up commit."""
+    idea = wanted.idea
+    recipe = shop.recipe(idea.commit)
+    overrides: dict[str, object] = {}
+    for output in shop.trainer.outputs(recipe):
+        place = str(Path(result_dir) / output.name)
+        overrides[output.key] = place if output.name else f"{shop.spec.name}-{wanted.experiment}"
+    if seed is not None and shop.trainer.seed(recipe) != seed:
+        overrides[shop.trainer.seed_key] = seed
+    files: dict[str, bytes | None] = {}
+    if overrides:
+        text = edit(shop.recipe_text(idea.commit), overrides, name=shop.recipe_path, new_keys=True)
+        files[shop.recipe_path] = text.encode()
+    told = f"Idea {idea.index}, run {wanted.replicate} ({wanted.why}), seed {'its own' if seed is None else seed}."
+    files[BLUEPRINT] = render_blueprint(fields_of(shop, idea.hypothesis, told, result_dir)).encode()
+    if missing := [path for path in files if not path]:
+        raise BlueprintError(f"{missing} cannot be written: the blueprint names no recipe")
+    return follow_up(shop, idea, files, f"{idea.slug}: run {wanted.replicate}, {wanted.why}\n")
+
+
+def _flags(tmux_socket: str) -> dict[str, str]:
+    return {"tmux_socket": tmux_socket} if tmux_socket else {}

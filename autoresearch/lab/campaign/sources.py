@@ -1,0 +1,85 @@
+"""Sources: where the ideas of a campaign come from; what a person added goes before what a program proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.campaign import CampaignSpec
+from autoresearch.core.hypothesis import Hypothesis
+from autoresearch.core.proposal import Attempt, Proposer
+from autoresearch.core.space_file import read_space
+from autoresearch.lab.campaign.ideas import Workshop
+from autoresearch.lab.yaml_files import parse_any
+from autoresearch.proposers.queue import Queue
+from autoresearch.proposers.registry import Given, proposer
+from autoresearch.records.campaign_dir import CampaignDir
+
+ADDED = "added.yaml"
+
+
+class Sources:
+    """The queue of `campaign add`, then the campaign's own proposer."""
+
+    def __init__(self, spec: CampaignSpec, place: CampaignDir, shop: Workshop) -> None:
+        self.spec, self.place, self.shop = spec, place, shop
+        self._added: Queue | None = None
+        self._own: Proposer | None = None
+        self._said: set[str] = set()
+
+    def _proposers(self) -> list[Proposer]:
+        added = self.place.queue / ADDED
+        if self._added is None and added.exists():
+            self._added = Queue(added, parse_any)
+        if self._own is None:
+            self._own = proposer(self.spec.proposer.name, self._given())
+        return [*([self._added] if self._added else []), self._own]
+
+    def _given(self) -> Given:
+        mine = self.spec.proposer
+        baseline: Mapping[str, Any] = {}
+        if mine.space:
+            baseline = self.shop.recipe(self.spec.base_commit) if self.shop.recipe_path == self.spec.recipe else {}
+        return Given(
+            directory=self.place.path,
+            objective=self.spec.objective,
+            read_yaml=parse_any,
+            space=read_space(mine.space) if mine.space else None,
+            queue=Path(mine.queue) if mine.queue else None,
+            baseline=baseline,
+            seed=mine.seed,
+            parallel=self.spec.parallel + 1,  # one more is always being prepared
+        )
+
+    def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
+        """The next idea; None: dry at present."""
+        for one in self._proposers():
+            if (found := one.ask(attempts)) is not None:
+                return found
+        return None
+
+    def tell(self, attempt: Attempt) -> None:
+        """What became of an idea, to whoever proposed it."""
+        for one in self._proposers():
+            if attempt.hypothesis.proposer in ("", one.name) or attempt.hypothesis.is_baseline:
+                one.tell(attempt)
+
+    def reconcile(self, attempts: Sequence[Attempt]) -> None:
+        """After a crash: tell again everything that is settled; telling twice changes nothing."""
+        for attempt in attempts:
+            if attempt.settled:
+                self.tell(attempt)
+
+    def faults(self) -> list[str]:
+        """Entries of queues that cannot be understood, each said once."""
+        found = [fault for one in (self._added, self._own) if isinstance(one, Queue) for fault in one.faults()]
+        fresh = [fault for fault in found if fault not in self._said]
+        self._said.update(fresh)
+        return fresh
+
+    def close(self) -> None:
+        """Free what the proposers hold."""
+        for one in (self._added, self._own):
+            if one is not None:
+                one.close()

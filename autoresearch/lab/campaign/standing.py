@@ -1,0 +1,28 @@
+"""What a campaign is doing as seen from outside: its journal's word, unless its controller is gone."""
+
+from __future__ import annotations
+
+from autoresearch.core.campaign import CampaignState
+from autoresearch.core.campaign_view import CampaignView
+from autoresearch.records.campaign_dir import CampaignDir
+
+
+def state_now(place: CampaignDir, view: CampaignView) -> CampaignState:
+    """The state in truth."""
+    if view.state is CampaignState.ENDED:
+        return view.state
+    if not place.controlled:
+        return CampaignState.DEAD
+    return CampaignState.DRAINING if view.told_stop else view.state
+
+
+def next_commands(view: CampaignView, state: CampaignState) -> list[str]:
+    """What to type next."""
+    name = view.spec.name
+    if state is CampaignState.ENDED:
+        return [f"autoresearch campaign report {name}", f"autoresearch campaign brief {name}"]
+    if state in (CampaignState.DEAD, CampaignState.PAUSED):
+        return [f"autoresearch campaign resume {name}", f"autoresearch campaign brief {name}"]
+    if state is CampaignState.WAITING:
+        return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign drain {name}"]
+    return [f"autoresearch campaign wait {name} --for 100s", f"autoresearch campaign status {name}"]

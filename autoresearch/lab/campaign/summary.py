@@ -1,0 +1,280 @@
+"""What there is to say about a campaign: one line per idea, the noise band, what is claimed and what is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean, stdev
+from typing import Any
+
+from autoresearch.core.campaign import CampaignState
+from autoresearch.core.campaign_view import CampaignView, Idea, best_so_far, measured
+from autoresearch.core.ending import Ending, Verdict
+from autoresearch.core.ledger_row import LedgerRow
+
+CLAIMS = ("confirmed", "demoted", "undecided")
+
+
+class Standing(StrEnum):
+    """What became of an idea, in the word that a reader needs."""
+
+    BASELINE = "baseline"
+    CONFIRMED = "confirmed"
+    KEPT = "kept"  # the search built on it; nothing was claimed
+    DEMOTED = "demoted"
+    DISCARDED = "discarded"
+    SMOKE = "smoke"  # plumbing only
+    CRASHED = "crashed"
+    RUNNING = "running"
+    PREPARED = "prepared"
+
+
+@dataclass(frozen=True, slots=True)
+class IdeaLine:
+    """One idea as a row of a table. Differences are in the metric's unit; positive is higher, better or not."""
+
+    index: int
+    slug: str
+    sentence: str
+    parent: str
+    standing: Standing
+    claim: str  # confirmed, demoted, undecided; "" where nobody asked
+    marked: str  # the demoted ancestor
+    values: tuple[float, ...]
+    confirming: tuple[float, ...]  # of the runs that were made for a claim
+    mean: float | None
+    delta: float | None  # to the parent's mean
+    gain: float | None  # the same, positive where it is better
+    noise: float | None  # sd of one run
+    minutes: float | None  # of all its runs
+    branch: str
+    commit: str
+    changes: str
+    why: str
+    rows: tuple[LedgerRow, ...]
+
+    @property
+    def n(self) -> int:
+        """Runs that measured the objective and judged it."""
+        return len(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The baseline's mean and what a single run scatters around it."""
+
+    mean: float
+    sd: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A line of verdicts.jsonl about an idea, in words."""
+
+    index: int
+    slug: str
+    word: str
+    detail: str
+    t: float | None
+
+
+def band_of(view: CampaignView) -> Band | None:
+    """The noise band; None before the baseline was measured."""
+    baseline = view.baseline
+    values = baseline.values if baseline else []
+    if not values:
+        return None
+    return Band(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+def idea_lines(view: CampaignView, verdicts: Iterable[Mapping[str, Any]] = ()) -> list[IdeaLine]:
+    """Every idea, in the order in which they were begun."""
+    band = band_of(view)
+    smoke = {_index(v) for v in verdicts if v.get("do") == "smoke"}
+    known = {idea.slug: idea for idea in view.ideas}
+    return [_line(view, idea, known, band, smoked=idea.index in smoke) for idea in view.ideas]
+
+
+def _line(
+    view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band | None, *, smoked: bool
+) -> IdeaLine:
+    parent = known.get(idea.parent)
+    above = parent.value if parent else None
+    delta = idea.value - above if idea.value is not None and above is not None else None
+    sign = 1.0 if view.spec.objective.better(1.0, 0.0) else -1.0
+    noise = next((row.metric_noise for row in reversed(idea.rows) if row.metric_noise is not None), None)
+    if noise is None and band:
+        noise = band.sd
+    standing = _standing(idea, smoked=smoked or idea.hypothesis.smoke)
+    apart = {run.run for run in idea.runs if run.why == "confirm"}
+    spent = [row.elapsed_min for row in idea.rows if row.elapsed_min is not None]
+    return IdeaLine(
+        index=idea.index,
+        slug=idea.slug,
+        sentence=idea.hypothesis.sentence,
+        parent=idea.parent,
+        standing=standing,
+        claim=idea.confirmed,
+        marked=idea.marked,
+        values=tuple(idea.values),
+        confirming=tuple(v for row in idea.rows if row.run_id in apart and (v := measured(row)) is not None),
+        mean=idea.value,
+        delta=delta,
+        gain=None if delta is None else delta * sign,
+        noise=noise,
+        minutes=sum(spent) if spent else None,
+        branch=idea.branch,
+        commit=idea.commit or next((row.commit for row in idea.rows if row.commit), ""),
+        changes=changes(idea),
+        why=_why(idea, standing, delta, sign, noise),
+        rows=tuple(idea.rows),
+    )
+
+
+def _standing(idea: Idea, *, smoked: bool) -> Standing:
+    if idea.hypothesis.is_baseline:
+        return Standing.BASELINE
+    if not idea.status:
+        return Standing.RUNNING if idea.live else Standing.PREPARED
+    if smoked:
+        return Standing.SMOKE
+    if idea.confirmed == "demoted":
+        return Standing.DEMOTED
+    if idea.status == Verdict.CRASH:
+        return Standing.CRASHED
+    if idea.status == Verdict.KEEP:
+        return Standing.CONFIRMED if idea.confirmed == "confirmed" else Standing.KEPT
+    return Standing.DISCARDED
+
+
+def changes(idea: Idea) -> str:
+    """What differs from the parent, in few words."""
+    hypothesis = idea.hypothesis
+    words = [f"{key}={value}" for key, value in hypothesis.overrides.items()]
+    words += [f"file {path}" for path in hypothesis.files]
+    if hypothesis.patches:
+        words.append(f"{len(hypothesis.patches)} {'patch' if len(hypothesis.patches) == 1 else 'patches'}")
+    if hypothesis.blueprint:
+        words.append("a blueprint of its own")
+    return ", ".join(words)
+
+
+def _why(idea: Idea, standing: Standing, delta: float | None, sign: float, noise: float | None) -> str:
+    """Why it stands where it stands, from the numbers."""
+    last = idea.judged[-1] if idea.judged else None
+    if last is None:
+        return "its first run goes on" if idea.live else "not begun"
+    if standing is Standing.CRASHED:
+        return ended_badly(last)
+    if standing is Standing.SMOKE:
+        return "a smoke run: it shows that the plumbing works, and judges nothing"
+    if idea.hypothesis.is_baseline or delta is None:
+        return "" if idea.hypothesis.is_baseline else "its parent has no metric to compare with"
+    size = f"{delta:+.3g} to {idea.parent}"
+    if noise:
+        size += f", {abs(delta) / noise:.1f} sd of one run"
+    if standing is Standing.DEMOTED:
+        return f"it looked better ({size}), and fresh runs did not confirm it"
+    if standing in (Standing.KEPT, Standing.CONFIRMED):
+        return f"simpler and as good ({size})" if delta * sign <= 0 else f"better ({size})"
+    if noise and abs(delta) <= noise:
+        return f"no more than noise ({size})"
+    return f"worse ({size})" if delta * sign < 0 else f"better by less than the noise allows ({size})"
+
+
+def ended_badly(row: LedgerRow) -> str:
+    """How a crashed run ended, in words."""
+    try:
+        words = Ending(row.ending).wording
+    except ValueError:
+        words = row.ending or "no ending is recorded"
+    if row.failure and row.failure != row.ending:
+        return f"{words}: {row.failure}"
+    return words if row.ending != Ending.FINISHED else "it finished without a metric that can be used"
+
+
+def claims(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> list[Claim]:
+    """Everything that was claimed later, oldest first."""
+    names = {idea.index: idea.slug for idea in view.ideas}
+    found = []
+    for verdict in verdicts:
+        word = str(verdict.get("do", ""))
+        index = _index(verdict)
+        if word not in (*CLAIMS, "marked", "smoke") or index not in names:
+            continue
+        t = verdict.get("t")
+        found.append(Claim(index, names[index], word, _detail(verdict), t if isinstance(t, int | float) else None))
+    return found
+
+
+def _detail(verdict: Mapping[str, Any]) -> str:
+    """The sentence of a verdict, else whatever plain values it holds."""
+    for key in ("reason", "sentence"):
+        if verdict.get(key):
+            return str(verdict[key])
+    if verdict.get("do") == "marked":
+        return f"built on {verdict.get('of', 'an idea')}, which was demoted"
+    known = {"t", "do", "index", "seq", "slug"}
+    pairs = ((k, v) for k, v in verdict.items() if k not in known and isinstance(v, str | int | float) and v != "")
+    return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in pairs)
+
+
+def _index(verdict: Mapping[str, Any]) -> int:
+    try:
+        return int(verdict.get("index") or 0)
+    except (TypeError, ValueError):
+        return 0
+
+
+def honest(lines: Sequence[IdeaLine]) -> list[str]:
+    """What may be said about the outcome, and what may not."""
+    kept = [line for line in lines if line.standing is Standing.KEPT]
+    sure = [line for line in lines if line.standing is Standing.CONFIRMED]
+    gone = [line for line in lines if line.standing is Standing.DEMOTED]
+    words = []
+    if sure:
+        names = ", ".join(line.slug for line in sure[:10])
+        words.append(f"Confirmed by fresh runs with other seeds: {names}{_more(sure, 10)}.")
+    else:
+        words.append("Nothing is confirmed: no idea of this campaign may be claimed to beat the baseline.")
+    if kept:
+        names = ", ".join(f"{k.slug}{' (undecided)' if k.claim == 'undecided' else ''}" for k in kept[:10])
+        words.append(
+            f"Kept, not confirmed: {names}{_more(kept, 10)}. The search built on them; they were picked because "
+            "their numbers were high, so a part of what they show may be luck."
+        )
+    if gone:
+        names = ", ".join(line.slug for line in gone[:10])
+        words.append(f"Demoted, because fresh runs did not show it again: {names}{_more(gone, 10)}.")
+    if built := [line for line in lines if line.marked]:
+        names = ", ".join(f"{line.slug} (on {line.marked})" for line in built[:10])
+        words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
+    return words
+
+
+def _more(items: Sequence[object], shown: int) -> str:
+    return f" and {len(items) - shown} more" if len(items) > shown else ""
+
+
+def state_of(view: CampaignView, *, controlled: bool) -> CampaignState:
+    """The state, the lock considered: neither ended nor a living controller is dead."""
+    return view.state if controlled or view.state is CampaignState.ENDED else CampaignState.DEAD
+
+
+def best_line(view: CampaignView, lines: Sequence[IdeaLine]) -> IdeaLine | None:
+    """The line of the best idea that the search may build on."""
+    best = view.best
+    return next((line for line in lines if best is not None and line.index == best.index), None)
+
+
+def best_path(view: CampaignView) -> list[float | None]:
+    """The best kept mean after each idea; not finite is not known."""
+    return [v if v is not None and math.isfinite(v) else None for v in best_so_far(view.spec, view.ideas)]
+
+
+def row_name(view: CampaignView, row: LedgerRow) -> str:
+    """`<campaign>:<index>.<replicate>`, by which `compare` and `repro` know a row."""
+    return f"{view.spec.name}:{row.index}" + (f".{row.replicate}" if row.replicate else "")

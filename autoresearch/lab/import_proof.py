@@ -1,0 +1,200 @@
+"""The proof that a run trains with the worktree's code: changed Python packages import from it, and nowhere else.
+
+The trap is an editable install of the user's checkout: a .pth file or an import finder in the virtual
+environment then sends every `import` there, whatever the run changed. The worktree comes first on
+PYTHONPATH; here the trainer's own interpreter is asked, under the trainer's environment, where it would
+find each changed package. Nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from autoresearch.core.finding import Finding, Severity
+
+TIMEOUT_S = 30.0  # a cold interpreter on a network file system; a warm one answers in 50 ms
+_MARK = "autoresearch-import-proof:"
+_NEVER_IMPORTED = frozenset({"setup", "conftest", "__main__", "__init__"})  # as top-level names
+
+# Runs under any Python 3. `python -c` puts "" before PYTHONPATH, which a console script does not do.
+_PROBE = f"""
+import sys
+if sys.path[:1] == [""]: del sys.path[0]
+import json
+from importlib.util import find_spec
+found = {{}}
+for name in sys.argv[1:]:
+    if name in sys.builtin_module_names: continue
+    try: spec = find_spec(name)
+    except Exception as error: spec, found[name] = None, {{"error": repr(error)}}
+    if spec is not None:
+        places = list(spec.submodule_search_locations or [])
+        found[name] = {{"origin": spec.origin if spec.has_location else None, "places": places}}
+finders = [getattr(f, "__module__", "") + "." + getattr(f, "__name__", type(f).__name__) for f in sys.meta_path]
+print("\\n{_MARK}" + json.dumps({{"found": found, "finders": finders}}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TopLevel:
+    """What Python code imports by one name: where it begins, and one changed file in it."""
+
+    name: str
+    root: str  # relative to the worktree; "." for the worktree itself
+    changed: str  # path relative to the worktree
+
+
+def import_environment(environment: Mapping[str, str], worktree: Path, roots: Iterable[str] = ()) -> dict[str, str]:
+    """The environment in which the worktree comes first on the import path.
+
+    PYTHONPATH is the worktree, its src/ where there is one, further `roots` relative to it, then what it was.
+    Doing it twice changes nothing.
+    """
+    first = [str(worktree)]
+    first += [str(worktree / root) for root in ("src", *roots) if (worktree / root).is_dir() and root != "."]
+    before = environment.get("PYTHONPATH", "")
+    kept = [part for part in before.split(os.pathsep) if part not in first] if before else []
+    return {**environment, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*first, *kept]))}
+
+
+def top_levels(worktree: Path, changed: Iterable[str]) -> tuple[TopLevel, ...]:
+    """The packages and modules that changed .py files belong to, one entry for each name.
+
+    A package begins at the topmost directory in a row that has an `__init__.py`, in whatever folder of the
+    repository; without one it is the part below the root or src/. Files that no import can name are left out.
+    """
+    found: dict[str, TopLevel] = {}
+    for path in sorted(set(changed)):
+        if path.endswith((".py", ".pyi")):
+            one = _top_level(worktree, PurePosixPath(path))
+            if one.name.isidentifier() and one.name not in _NEVER_IMPORTED:
+                found.setdefault(one.name, one)
+    return tuple(found.values())
+
+
+def prove_imports(
+    interpreter: Path,
+    worktree: Path,
+    environment: Mapping[str, str],
+    changed: Iterable[str],
+    *,
+    timeout_s: float = TIMEOUT_S,
+) -> tuple[Finding, ...]:
+    """An error for each changed package that the trainer would import from elsewhere; nothing where all is well.
+
+    `environment` is the trainer's; the worktree is put first in it (`import_environment`). `changed` are
+    paths relative to the worktree, whose commit must be checked out. An interpreter that does not answer is
+    an error, too: what was not proved is not true.
+    """
+    wanted = top_levels(worktree, changed)
+    if not wanted:
+        return ()
+    trainers = import_environment(environment, worktree)
+    answer = _ask(interpreter, worktree, trainers, [one.name for one in wanted], timeout_s)
+    if isinstance(answer, Finding):
+        return (answer,)
+    findings = (_judge(one, worktree, interpreter, answer) for one in wanted)
+    return tuple(finding for finding in findings if finding is not None)
+
+
+def _top_level(worktree: Path, path: PurePosixPath) -> TopLevel:
+    top = path.with_suffix("") if path.name != "__init__.py" else path.parent
+    folder = path.parent
+    if (worktree / folder / "__init__.py").is_file() or path.name == "__init__.py":
+        while str(folder.parent) != "." and (worktree / folder.parent / "__init__.py").is_file():
+            folder = folder.parent
+        return TopLevel(folder.name, str(folder.parent), str(path))
+    root = "src" if top.parts[0] == "src" and len(top.parts) > 1 else "."
+    name = top.parts[1] if root == "src" else top.parts[0]
+    return TopLevel(name, root, str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the interpreter said."""
+
+    found: Mapping[str, Mapping[str, object]]
+    finders: Sequence[str]
+
+
+def _ask(
+    interpreter: Path, worktree: Path, environment: Mapping[str, str], names: Sequence[str], timeout_s: float
+) -> _Answer | Finding:
+    try:
+        process = subprocess.Popen(
+            [str(interpreter), "-c", _PROBE, *names],
+            cwd=worktree,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # whatever a .pth file starts ends with it
+        )
+    except OSError as failure:
+        return _unproved(interpreter, f"cannot be started: {failure.strerror}")
+    with process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return _unproved(interpreter, f"did not answer within {timeout_s:g} s")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    said = out.decode("utf-8", "replace").rpartition(_MARK)[2].strip()
+    try:
+        answer = json.loads(said)
+        return _Answer(answer["found"], answer["finders"])
+    except (ValueError, KeyError, TypeError):
+        last = " ".join(err.decode("utf-8", "replace").split())[-300:]
+        return _unproved(interpreter, f"failed ({process.returncode}): {last or 'it said nothing'}")
+
+
+def _unproved(interpreter: Path, clause: str) -> Finding:
+    message = f"it cannot be proved that the worktree's code is imported: {interpreter} {clause}"
+    return Finding(Severity.ERROR, "import_unproved", message, "correct [exp_venv_exe]")
+
+
+def _judge(one: TopLevel, worktree: Path, interpreter: Path, answer: _Answer) -> Finding | None:
+    """None where the package is the worktree's, or where nothing imports it by this name."""
+    found = answer.found.get(one.name)
+    if found is None:
+        return None  # a script in a folder: it runs by its path
+    if "error" in found:
+        return _unproved(interpreter, f"fails to look for {one.name}: {found['error']}")
+    origin, places = found.get("origin"), found.get("places")
+    source = origin if isinstance(origin, str) else _namespace_part(one, worktree, places)
+    if source is None or _within(source, worktree):
+        return None
+    message = f"the changed package {one.name} would be imported from {source}, not from the worktree {worktree}"
+    return Finding(Severity.ERROR, "imports_elsewhere", message, _remedy(one, source, answer, interpreter), one.changed)
+
+
+def _namespace_part(one: TopLevel, worktree: Path, places: object) -> str | None:
+    """Which part of a package without `__init__.py` holds the changed file first."""
+    roots = [place for place in places if isinstance(place, str)] if isinstance(places, list) else []
+    below = PurePosixPath(one.changed).relative_to(PurePosixPath(one.root) / one.name)
+    return next((place for place in roots if (Path(place) / below).exists()), None)
+
+
+def _within(path: str, worktree: Path) -> bool:
+    real, top = os.path.realpath(path), os.path.realpath(worktree)
+    return real.startswith(top + "/") or os.path.abspath(path).startswith(f"{worktree}/")  # noqa: PTH100
+
+
+def _remedy(one: TopLevel, source: str, answer: _Answer, interpreter: Path) -> str:
+    editable = [f.split(".")[0] for f in answer.finders if "editable" in f.lower()]
+    uninstall = f"`{interpreter} -m pip uninstall {one.name}` (its distribution may have another name)"
+    if editable:
+        return f"an editable install is in the way ({', '.join(editable)}): {uninstall}, or install it as a plain copy"
+    if one.root not in (".", "src"):
+        return f"put the worktree's {one.root} on PYTHONPATH: `env: PYTHONPATH={one.root}`, or {uninstall}"
+    if "site-packages" in source:
+        return f"a package of the same name is installed there: {uninstall}"
+    return f"something puts that directory before PYTHONPATH (a .pth file, sitecustomize): {uninstall}"

@@ -1,0 +1,125 @@
+"""Judge a run: a lone one is kept if it was measured, in a campaign the noise decides."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.campaign import CampaignSpec
+from autoresearch.core.campaign_view import CampaignView, Idea
+from autoresearch.core.decision import Decision, Evidence, Rule, decide
+from autoresearch.core.ending import Ending, Verdict, lone_verdict
+from autoresearch.core.noise import Noise, noise_of
+from autoresearch.core.run import RunSpec
+from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.rundir import locked
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What goes into the row."""
+
+    verdict: Verdict
+    reason: str = ""
+    noise: float | None = None
+    judged: bool = True  # False: it says nothing for or against the idea
+
+
+@contextlib.contextmanager
+def judging(spec: RunSpec) -> Iterator[CampaignView | None]:
+    """Alone with the ledger until the row is written, so that two runs that end together see one another.
+
+    Yields the campaign's view; None for a lone run, which needs no such thing.
+    """
+    place = CampaignDir(Path(spec.ledger).parent)
+    if not place.spec.exists():
+        yield None
+        return
+    from autoresearch.lab.campaign.book import Book
+
+    with locked(place.judge_lock):
+        yield Book(place).view()
+
+
+def judge(
+    spec: RunSpec, end: ExitRecord, value: float | None, steps: int | None, view: CampaignView | None
+) -> Judgement:
+    """The verdict on one run that is over."""
+    idea = next((i for i in view.ideas if i.index == spec.index), None) if view else None
+    if view is None or idea is None:
+        return Judgement(lone_verdict(end.ending, measured=value is not None))
+    if spec.why == "confirm":
+        measured = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
+        verdict = Verdict.CRASH if measured is None else Verdict(idea.status or Verdict.DISCARD)
+        return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
+    counted = value if _counts(spec, end) else None
+    smoke = "smoke" in spec.claims or (steps is not None and steps < view.spec.min_steps)
+    smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
+    decision = decide(
+        view.spec.objective,
+        Evidence(
+            values=[*_past(idea), counted],
+            incumbent=() if idea.hypothesis.is_baseline else incumbent(view, idea),
+            noise=noise_without(view, idea),
+            simpler="simpler" in spec.claims,
+            smoke=smoke,
+        ),
+        rule_of(view.spec),
+    )
+    return Judgement(decision.status, decision.reason, decision.noise, decision.judged)
+
+
+def pending(view: CampaignView, idea: Idea) -> Decision | None:
+    """What was decided after the last judged row of an idea, computed again; None before there is one."""
+    rows = idea.judged
+    if not rows:
+        return None
+    return decide(
+        view.spec.objective,
+        Evidence(
+            values=_past(idea),
+            incumbent=() if idea.hypothesis.is_baseline else incumbent(view, idea),
+            noise=noise_without(view, idea),
+            simpler=idea.simpler,
+            smoke=idea.hypothesis.smoke,
+        ),
+        rule_of(view.spec),
+    )
+
+
+def incumbent(view: CampaignView, idea: Idea) -> list[float]:
+    """The runs of the best other idea that is kept, else of the baseline: what an idea has to beat."""
+    rest = CampaignView(view.spec, [other for other in view.ideas if other is not idea])
+    best = rest.best
+    return best.values if best else []
+
+
+def noise_without(view: CampaignView, idea: Idea) -> Noise:
+    """The noise as every other idea's replicates tell it."""
+    return noise_of(other.values for other in view.ideas if other is not idea)
+
+
+def rule_of(spec: CampaignSpec) -> Rule:
+    """The rule of decision with as many re-tests as this campaign allows."""
+    usual = Rule()
+    most = 1 + spec.retests
+    return Rule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
+
+
+def _past(idea: Idea) -> list[float | None]:
+    """One entry per row that says something about the idea, oldest first."""
+    return [_value(row.metric_value, row.status) for row in idea.judged]
+
+
+def _value(value: float | None, status: str) -> float | None:
+    return None if status == Verdict.CRASH else value
+
+
+def _counts(spec: RunSpec, end: ExitRecord) -> bool:
+    """Whether the ending lets the metric count: a campaign's --timeout is a failure, exp_max_time is not."""
+    if end.ending is Ending.MAX_TIME:
+        return spec.timed_by != "timeout"
+    return lone_verdict(end.ending, measured=True) is Verdict.KEEP

@@ -1,0 +1,69 @@
+"""Keep the code that runs: a branch whose commit holds exactly it, made without touching the checkout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.run import RunSpec
+from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.lab.plan import Plan
+from autoresearch.records import journal
+from autoresearch.repository import branches
+from autoresearch.repository.snapshot import Snapshot, snapshot
+
+
+def keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
+    """Make the branch whose commit holds exactly the code that runs; without git, say so and go on."""
+    result_dir = Path(spec.result_dir)
+    if plan.checkout is None:
+        journal.append(result_dir, f"no branch: {plan.no_git}")
+        return replace(spec, branch="")
+    parent = branches.branch_commit(plan.checkout, spec.branch) if spec.fix_of else None
+    try:
+        shot = snapshot(
+            plan.checkout,
+            message=_message(spec),
+            extra=_outside_files(plan),
+            leave_out=[plan.campaign_dir.parent, result_dir],
+            parent=parent,
+        )
+        branch = _publish(plan, spec, shot, parent)
+    except (ConflictError, EnvironmentUnusable) as error:
+        journal.append(result_dir, f"no branch: {error.message}")
+        return replace(spec, branch="")
+    left_out = tuple(str(item) for item in shot.left_out)
+    journal.append(result_dir, f"branch {branch} at {shot.commit[:12]} holds the code that runs")
+    for item in left_out:
+        journal.append(result_dir, f"left out of the snapshot: {item}")
+    return replace(spec, branch=branch, commit=shot.commit, parent_commit=shot.parent, left_out=left_out)
+
+
+def _publish(plan: Plan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
+    assert plan.checkout is not None
+    if parent:
+        try:
+            branches.advance_branch(plan.checkout, spec.branch, shot.commit, parent)
+            return spec.branch
+        except ConflictError as moved:  # checked out or moved by somebody: the fix gets a branch beside it
+            journal.append(Path(spec.result_dir), moved.message)
+    return branches.claim_branch(plan.checkout, spec.branch, shot.commit)
+
+
+def _message(spec: RunSpec) -> str:
+    subject = f"{spec.slug}: follow-up fix of {spec.fix_of}" if spec.fix_of else f"{spec.slug}: run {spec.run}"
+    return f"{subject}\n\n{spec.purpose}\n\nCommand: {spec.command}\n"
+
+
+def _outside_files(plan: Plan) -> dict[str, bytes]:
+    """The blueprint and the recipe, where they lie outside the repository or are ignored by it."""
+    assert plan.checkout is not None
+    extra: dict[str, bytes] = {}
+    for kind, path in (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe)):
+        if path is None:
+            continue
+        real = path.resolve()
+        root = plan.checkout.root.resolve()
+        name = str(real.relative_to(root)) if root in real.parents else f".autoresearch/{kind}/{real.name}"
+        extra[name] = real.read_bytes()
+    return extra

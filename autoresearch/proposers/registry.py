@@ -1,0 +1,71 @@
+"""Proposers by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoresearch.core.objective import Objective
+from autoresearch.core.proposal import Proposer
+from autoresearch.core.space import Space
+from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.proposers.queue import Queue, ReadYaml
+from autoresearch.proposers.sweep import GridSweep, RandomSweep
+from autoresearch.proposers.tpe import Tpe
+
+NAMES = ("queue", "grid", "random", "tpe")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """All that a proposer may ask of a campaign; what a proposer does not need may be left out."""
+
+    directory: Path  # of the campaign: an optimiser keeps its journal there
+    objective: Objective
+    read_yaml: ReadYaml
+    space: Space | None = None
+    queue: Path | None = None  # a folder of blueprints or a YAML list
+    baseline: Mapping[str, object] = field(default_factory=dict)  # the recipe's own values, nested or dotted
+    seed: int = 0
+    parallel: int = 1  # runs at a time
+
+
+def proposer(name: str, given: Given) -> Proposer:
+    """The proposer of that name; nothing is written before its first ask.
+
+    Raises UsageError for an unknown name, a missing space or queue, or a space that it cannot search
+    (`bad_space`); NotFoundError for a queue that is not there; EnvironmentUnusable where optuna is missing.
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
+        raise UsageError(f"there is no proposer {name!r}", hint=hint, code="unknown_proposer")
+    if name == "queue":
+        return _queue(given)
+    if given.space is None:
+        hint = "declare `space:` in the campaign file, or give --space FILE"
+        raise UsageError(f"the proposer {name} needs a search space", hint=hint, code="no_space")
+    if name == "grid":
+        return GridSweep(given.space, given.baseline)
+    if name == "random":
+        return RandomSweep(given.space, given.baseline, given.seed)
+    return Tpe(
+        given.space,
+        given.objective,
+        given.directory,
+        baseline=given.baseline,
+        seed=given.seed,
+        parallel=given.parallel,
+    )
+
+
+def _queue(given: Given) -> Queue:
+    if given.queue is None:
+        hint = "name a folder of blueprints or a YAML list of ideas"
+        raise UsageError("the proposer queue needs a queue", hint=hint, code="no_queue")
+    if not given.queue.exists():
+        hint = "make it, empty if need be: ideas can be added while the campaign runs"
+        raise NotFoundError(f"{given.queue}: there is no such queue", hint=hint, code="no_queue")
+    return Queue(given.queue, given.read_yaml)

@@ -1,0 +1,290 @@
+"""Optuna's TPE by ask and tell, with a journal file that survives a kill at any instruction.
+
+The attempts are the truth and the journal follows them: a trial that is in no attempt was lost in a crash and
+is told FAIL; what was measured but never told is told; what the journal does not know (the baseline, a
+person's ideas, everything if the file was lost) is added to it. Each ask seeds the sampler from the number of
+trials, so that equal histories propose equal ideas before and after a restart.
+
+A crash is told PRUNED: TPE then ranks it below all that finished and turns away from its neighbourhood. FAIL
+would hide it, and TPE would go on proposing points that break; a made-up bad value would need a scale. An idea
+that never ran teaches nothing and is told FAIL.
+
+The only file that knows optuna (half a second to import). Sampler: Watanabe, "Tree-structured Parzen estimator",
+arXiv:2304.11127; file format: optuna.storages.journal.JournalFileBackend.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import random
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoresearch.core.attempted import config_only, points, tried
+from autoresearch.core.hypothesis import BEST, Hypothesis
+from autoresearch.core.objective import Objective
+from autoresearch.core.overrides import canonical, changed, fingerprint, flatten
+from autoresearch.core.proposal import Attempt
+from autoresearch.core.space import Choices, Dimension, Point, Space, need_search
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.proposers.journal import KernelLock, free_name, mend
+from autoresearch.proposers.parameters import as_parameter, as_value
+from autoresearch.proposers.sweep import hypothesis, slugs, untried
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial, TrialState
+
+JOURNAL = "optuna.journal"
+REASKS = 8
+"""Duplicates in a row before a point is drawn at random instead."""
+
+_SLUG = "slug"  # user attribute of a trial that was not asked for here: the attempt that it stands for
+
+
+class Tpe:
+    """Proposes where good results were dense and bad ones were not; at random for the first few ideas."""
+
+    name = "tpe"
+
+    def __init__(
+        self,
+        space: Space,
+        objective: Objective,
+        directory: Path,
+        *,
+        baseline: Mapping[str, object],
+        seed: int = 0,
+        parallel: int = 1,
+    ) -> None:
+        """Nothing is written before the first ask.
+
+        Raises UsageError `bad_space` for a space of one point, EnvironmentUnusable without optuna.
+        """
+        need_search(space)
+        need_optuna()
+        self._space, self._objective, self._baseline = space, objective, baseline
+        self._journal, self._seed, self._parallel = directory / JOURNAL, seed, parallel
+        self._study: Study | None = None
+        self._asked: dict[str, str] = {}  # in this life: fingerprint -> slug
+        self._absorbed: set[str] = set()
+        self._met = False  # whether this life has seen the attempts
+
+    def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
+        """The next idea that equals none before it; None where nothing untried is found."""
+        with _quiet():
+            study = self._opened()
+            self._catch_up(study, attempts)
+            known = tried(attempts, self._baseline) | self._asked.keys()
+            asked = self._ask_new(study, known) or self._draw_new(study, known)
+        if asked is None:
+            return None
+        number, point = asked
+        idea = hypothesis(self.name, str(number), point, self._baseline, slugs(attempts, self._asked.values()))
+        self._asked[fingerprint(point, self._baseline)] = idea.slug
+        return idea
+
+    def tell(self, attempt: Attempt) -> None:
+        """Teach the sampler what became of an idea of its own; others are learnt from at the next ask."""
+        with _quiet():
+            study = self._opened()
+            trial = self._trial_of(attempt, _trials(study))
+            if trial is not None:
+                _settle(study, trial, attempt)
+
+    def close(self) -> None:
+        """The journal is open only while it is read or written."""
+        self._study = None
+
+    # --- asking ---
+
+    def _ask_new(self, study: Study, known: set[str]) -> tuple[int, Point] | None:
+        from optuna.trial import TrialState
+
+        distributions = {d.key: _distribution(d) for d in self._space.free}
+        for _ in range(REASKS):
+            study.sampler = _sampler(self._seed, len(_trials(study)), len(distributions), self._parallel)
+            trial = study.ask(distributions)
+            point = self._point(trial.params)
+            if fingerprint(point, self._baseline) not in known:
+                return trial.number, point
+            study.tell(trial, state=TrialState.FAIL)
+        return None
+
+    def _draw_new(self, study: Study, known: set[str]) -> tuple[int, Point] | None:
+        from optuna.trial import TrialState, create_trial
+
+        point = untried(self._space, self._baseline, known, f"{self._seed}:{len(_trials(study))}")
+        if point is None:
+            return None
+        params, distributions = self._as_trial(point)
+        study.add_trial(create_trial(state=TrialState.RUNNING, params=params, distributions=distributions))
+        return len(_trials(study)) - 1, point
+
+    def _point(self, params: Mapping[str, object]) -> Point:
+        return {
+            d.key: as_value(d, params[d.key]) if d.key in params else d.grid()[0] for d in self._space.dimensions
+        }
+
+    def _as_trial(self, point: Point) -> tuple[dict[str, object], dict[str, BaseDistribution]]:
+        params = {d.key: as_parameter(d, point[d.key]) for d in self._space.free}
+        return params, {d.key: _distribution(d) for d in self._space.free}
+
+    # --- following the attempts ---
+
+    def _catch_up(self, study: Study, attempts: Sequence[Attempt]) -> None:
+        from optuna.trial import TrialState
+
+        trials = _trials(study)
+        self._absorbed |= {str(t.user_attrs[_SLUG]) for t in trials if _SLUG in t.user_attrs}
+        ours: set[int] = set()
+        changes = points(attempts)
+        for attempt in attempts:
+            trial = self._trial_of(attempt, trials)
+            if trial is not None:
+                ours.add(trial.number)
+                _settle(study, trial, attempt)
+            elif attempt.settled and attempt.hypothesis.slug not in self._absorbed:
+                self._absorb(study, attempt, changes.get(attempt.hypothesis.slug))
+        if not self._met:
+            for trial in trials:
+                if trial.state == TrialState.RUNNING and trial.number not in ours:
+                    study.tell(trial.number, state=TrialState.FAIL)
+        self._met = True
+
+    def _trial_of(self, attempt: Attempt, trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
+        """The trial that was asked for as this attempt; None where the journal has forgotten it."""
+        token = attempt.hypothesis.token
+        if attempt.hypothesis.proposer != self.name or not token.isdecimal() or int(token) >= len(trials):
+            return None
+        trial = trials[int(token)]
+        if not trial.params.keys() >= {d.key for d in self._space.free}:
+            return None
+        same = fingerprint(self._point(trial.params)) == fingerprint(attempt.hypothesis.overrides)
+        return trial if same and _SLUG not in trial.user_attrs else None
+
+    def _absorb(self, study: Study, attempt: Attempt, changes: Mapping[str, object] | None) -> None:
+        """Learn from an attempt that was not asked for here, where it is a point of the space and nothing more."""
+        from optuna.trial import TrialState, create_trial
+
+        idea = attempt.hypothesis
+        if changes is None and config_only(idea) and idea.parent == BEST:
+            whole = flatten(idea.overrides)  # of use where it says every key of the space itself
+        else:
+            whole = {**flatten(self._baseline), **changes} if changes is not None else {}
+        point = self._space.point_in(whole)
+        elsewhere = changed(whole, self._baseline).keys() - {d.key for d in self._space.dimensions}
+        state, value = _outcome(attempt)
+        if point is None or elsewhere or state == TrialState.FAIL:
+            return
+        params, distributions = self._as_trial(point)
+        attributes = {_SLUG: idea.slug}
+        study.add_trial(
+            create_trial(
+                state=state, value=value, params=params, distributions=distributions, user_attrs=attributes
+            )
+        )
+        self._absorbed.add(idea.slug)
+
+    # --- the journal ---
+
+    def _opened(self) -> Study:
+        if self._study is None:
+            self._journal.parent.mkdir(parents=True, exist_ok=True)
+            mend(self._journal)
+            try:
+                self._study = self._load()
+            except (ValueError, KeyError, TypeError, IndexError):  # a line in the middle is damaged
+                self._journal.replace(free_name(self._journal))
+                self._study = self._load()
+        return self._study
+
+    def _load(self) -> Study:
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
+        backend = JournalFileBackend(str(self._journal), lock_obj=KernelLock(self._journal))  # type: ignore[arg-type]
+        declared = "\n".join(f"{d.key}: {_distribution(d)!r}" for d in self._space.free)
+        return optuna.create_study(
+            storage=JournalStorage(backend),
+            study_name=f"space-{fingerprint({'space': declared})}",  # another space is another study
+            direction=self._objective.direction.value,
+            load_if_exists=True,
+        )
+
+
+def need_optuna() -> None:
+    """Refuse to go on without optuna, cheaply. Raises EnvironmentUnusable `no_optuna`."""
+    if importlib.util.find_spec("optuna") is None:
+        message, fix = "the proposer tpe needs optuna, which is not installed", "pip install 'autoresearch[search]'"
+        raise EnvironmentUnusable(message, code="no_optuna", fix=fix, hint=f"{fix}, or search with random or grid")
+
+
+def startup_trials(free_keys: int) -> int:
+    """Results before TPE takes over from chance; Optuna's own 10 would leave it half of 24 ideas."""
+    return max(4, min(10, free_keys + 2))
+
+
+def _sampler(seed: int, trials: int, free_keys: int, parallel: int) -> object:
+    from optuna.samplers import TPESampler
+
+    return TPESampler(
+        seed=random.Random(f"{seed}:{trials}").getrandbits(32),
+        n_startup_trials=startup_trials(free_keys),
+        multivariate=True,
+        constant_liar=parallel > 1,
+    )
+
+
+def _trials(study: Study) -> list[FrozenTrial]:
+    return study.get_trials(deepcopy=False)
+
+
+def _settle(study: Study, trial: FrozenTrial, attempt: Attempt) -> None:
+    from optuna.trial import TrialState
+
+    if attempt.settled and trial.state == TrialState.RUNNING:
+        state, value = _outcome(attempt)
+        study.tell(trial.number, value, state=state, skip_if_finished=True)
+
+
+def _outcome(attempt: Attempt) -> tuple[TrialState, float | None]:
+    """What Optuna is told, see the module."""
+    from optuna.trial import TrialState
+
+    if attempt.status == "crash":
+        return TrialState.PRUNED, None
+    if attempt.status == "skipped" or attempt.value is None:
+        return TrialState.FAIL, None
+    return (TrialState.COMPLETE, attempt.value) if math.isfinite(attempt.value) else (TrialState.PRUNED, None)
+
+
+def _distribution(dimension: Dimension) -> BaseDistribution:
+    """Optuna's name for a dimension. Ordered choices are their rank, so that neighbours are neighbours."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if isinstance(dimension, Choices):
+        if dimension.ordered:
+            return IntDistribution(0, len(dimension.values) - 1)
+        return CategoricalDistribution([canonical(value) for value in dimension.values])
+    if dimension.whole:
+        step = 1 if dimension.step is None else int(dimension.step)
+        return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log, step=step)
+    return FloatDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Optuna announces every study, and warns that what it has had for years is experimental."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        yield

@@ -1,0 +1,143 @@
+"""The directory of a campaign: the one place that knows its file names, and its journal.
+
+    campaign.json     what was decided at the start (CampaignSpec); never changed
+    journal.jsonl     what happened to its ideas, one object a line, by its controller; the truth about ideas
+    requests.jsonl    what people ask of it (pause, stop, skip, add, set), by any command; read by the controller
+    verdicts.jsonl    claims about rows of the ledger made later: confirmed, demoted, smoke, marked
+    results.tsv       the ledger; the truth about runs
+    controller.lock   flock'd by the controller while it lives
+    controller.json   who that is: pid, start, boot id
+    controller.log    what it printed
+    judge.lock        flock'd while a run is judged and its row is written
+    queue/            ideas added by `campaign add`
+    tpe.journal       the optimiser's own
+    <experiment>/     run directories
+    finish.flag       at the end of the campaign
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.campaign import CampaignSpec
+from autoresearch.errors import NotFoundError
+from autoresearch.records import lines
+from autoresearch.records.appending import append_line, sync_directory
+from autoresearch.records.rundir import is_locked, read_json, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignDir:
+    """Every path of one campaign."""
+
+    path: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.path / "campaign.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def requests(self) -> Path:
+        return self.path / "requests.jsonl"
+
+    @property
+    def verdicts(self) -> Path:
+        return self.path / "verdicts.jsonl"
+
+    @property
+    def ledger(self) -> Path:
+        return self.path / "results.tsv"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "controller.lock"
+
+    @property
+    def controller(self) -> Path:
+        return self.path / "controller.json"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "controller.log"
+
+    @property
+    def judge_lock(self) -> Path:
+        return self.path / "judge.lock"
+
+    @property
+    def queue(self) -> Path:
+        return self.path / "queue"
+
+    @property
+    def flag(self) -> Path:
+        return self.path / "finish.flag"
+
+    @property
+    def controlled(self) -> bool:
+        """Whether a controller lives: the kernel's lock says so, whatever killed the last one."""
+        return is_locked(self.lock)
+
+
+def write_spec(place: CampaignDir, spec: CampaignSpec) -> None:
+    """Write campaign.json, atomically and durably; its presence is the campaign's beginning."""
+    write_json(place.spec, spec.to_json())
+    sync_directory(place.path)
+
+
+def read_spec(place: CampaignDir) -> CampaignSpec:
+    """The spec of a campaign, under the rules as they were changed since.
+
+    Raises NotFoundError where there is none, or none that can be understood.
+    """
+    record = read_json(place.spec)
+    if record is None:
+        raise NotFoundError(f"{place.path} holds no campaign", hint="autoresearch campaign status lists them")
+    try:
+        spec = CampaignSpec.from_json(record)
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotFoundError(f"{place.spec} is damaged: {error}", code="spec_damaged") from error
+    for line in entries(place.journal):
+        if line.get("do") == "rules":
+            spec = spec.with_rules(line)
+    return spec
+
+
+def add(path: Path, do: str, *, t: float | None = None, **fields: Any) -> None:
+    """Append one object to the journal, the requests or the verdicts, durably."""
+    record = {"t": round(time.time() if t is None else t, 3), "do": do, **_finite(fields)}
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    append_line(path, text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def entries(path: Path, since: int = 0) -> Iterator[dict[str, Any]]:
+    """The objects after line `since`, each with its number as `seq`; half a line is passed over."""
+    with lines.reading(path) as fd:
+        if fd is None:
+            return
+        for seq, line in enumerate(lines.forwards(fd), 1):
+            if seq <= since or not line.endswith(b"\n"):
+                continue
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                yield {**record, "seq": seq}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, list | tuple) else value

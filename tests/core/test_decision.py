@@ -1,0 +1,211 @@
+"""keep, discard or crash, after each run."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from autoresearch.core.decision import Decision, Evidence, Rule, decide
+from autoresearch.core.ending import Verdict
+from autoresearch.core.noise import UNKNOWN, measured, noise_of
+from autoresearch.core.objective import Direction, Objective
+
+KEEP, DISCARD, CRASH = Verdict.KEEP, Verdict.DISCARD, Verdict.CRASH
+UP = Objective("reward")
+DOWN = Objective("loss", Direction.MINIMIZE)
+BASE = [9.0, 10.0, 11.0]  # mean 10, sd 1
+
+
+def judged(
+    values: Sequence[float | None],
+    base: Sequence[float | None] = BASE,
+    *,
+    objective: Objective = UP,
+    simpler: bool = False,
+    smoke: bool = False,
+) -> Decision:
+    return decide(objective, Evidence(values, base, noise_of([base]), simpler=simpler, smoke=smoke))
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "retest", "says"),
+    [
+        ([12.0], DISCARD, True, "being re-tested, run 2 of 4 to 6"),
+        ([10.81], DISCARD, True, "being re-tested"),  # the trigger is 0.8 sd
+        ([10.79], DISCARD, False, "within the noise"),
+        ([10.0], DISCARD, False, "no better"),
+        ([8.0], DISCARD, False, "no better"),
+        ([50.0], DISCARD, True, "being re-tested"),  # one run is never enough
+        ([12.0, 9.0], DISCARD, False, "within the noise"),
+        ([12.0, 12.0], DISCARD, True, "run 3 of 4 to 6"),
+        ([12.0, 12.0, 12.0, 12.0], KEEP, False, "better than the noise allows"),
+        ([11.0, 13.0, 10.0, 10.5], DISCARD, True, "run 5 of 5 to 6"),
+        ([11.0, 13.0, 10.0, 10.5, 11.0, 11.0], DISCARD, False, "not shown to be better in 6 runs"),
+        ([None], CRASH, False, "no valid metric"),
+        ([math.nan], CRASH, False, "no valid metric"),
+        ([math.inf], CRASH, False, "no valid metric"),
+        ([None, None], CRASH, False, "no valid metric"),
+        ([12.0, None], CRASH, True, "being re-tested"),
+        ([10.0, None], CRASH, False, "no valid metric"),
+        ([12.0, None, 12.0, 12.0], DISCARD, True, "being re-tested"),
+        ([12.0, None, 12.0, 12.0, 12.0], KEEP, False, "better"),
+        ([12.0, None, 12.0, None, None, 12.0], DISCARD, False, "too few of its 6 runs"),
+    ],
+)
+def test_an_idea_over_its_runs(values: list[float | None], status: Verdict, retest: bool, says: str) -> None:
+    decision = judged(values)
+    assert (decision.status, decision.retest, decision.retests) == (status, retest, int(retest))
+    assert says in decision.reason
+    assert decision.judged
+
+
+@pytest.mark.parametrize("values", [[12.0], [8.0], [12.0] * 4, [11.0, 13.0, 10.0, 10.5], [10.0]])
+def test_minimise_is_the_mirror(values: list[float]) -> None:
+    up = judged(values)
+    down = judged([-v for v in values], [-v for v in BASE], objective=DOWN)
+    assert (down.status, down.retest, down.delta, down.threshold) == (up.status, up.retest, up.delta, up.threshold)
+
+
+def test_the_numbers() -> None:
+    first = judged([12.0])
+    assert (first.n, first.delta, first.noise, first.threshold) == (1, 2.0, 1.0, pytest.approx(0.8))
+    kept = judged([11.0, 13.0, 12.0, 12.0])
+    # pooled: squares 2 + 2, degrees of freedom 2 + 3; t(0.94, 5) = 1.873; sqrt(1/4 + 1/3) = 0.7638
+    assert (kept.n, kept.delta, kept.noise) == (4, 2.0, pytest.approx(math.sqrt(0.8)))
+    assert kept.threshold == pytest.approx(1.873 * math.sqrt(0.8) * 0.7638, abs=1e-3)
+    assert kept.reason == "+2 over 10 (4 against 3 runs, sd 0.894, 5 df): better than the noise allows (1.28)"
+
+
+def test_the_noise_of_other_ideas_counts() -> None:
+    quiet = noise_of([BASE, *[[5.0, 5.1, 5.2]] * 10])
+    assert not judged([10.7]).retest
+    assert decide(UP, Evidence([10.7], BASE, quiet)).retest
+
+
+def test_the_baseline_itself() -> None:
+    first = decide(UP, Evidence([10.0], []))
+    assert (first.status, first.noise) == (KEEP, None)
+    assert first.reason == "baseline: mean 10 of 1 run, noise unknown"
+    third = decide(UP, Evidence(BASE, []))
+    assert (third.status, third.noise, third.retest) == (KEEP, 1.0, False)
+    assert decide(UP, Evidence([10.0, None], [])).status is CRASH
+    assert decide(UP, Evidence([None], [])).status is CRASH
+
+
+def test_an_incumbent_without_a_metric_is_nothing_to_beat() -> None:
+    decision = judged([12.0], [None, math.nan])
+    assert (decision.status, decision.retest) == (DISCARD, False)
+    assert "incumbent has no valid metric" in decision.reason
+    assert judged([12.0, None], [None]).status is CRASH
+
+
+def test_one_baseline_run_says_so_and_is_conservative() -> None:
+    first = judged([12.0], [10.0])
+    assert (first.status, first.retest, first.noise, first.threshold) == (DISCARD, True, None, None)
+    assert "noise unknown" in first.reason
+    assert not judged([10.0], [10.0]).retest
+    assert not judged([9.0], [10.0]).retest
+    assert judged([11.0, 13.0, 10.5, 12.5], [10.0]).status is DISCARD  # three baseline runs would do for this
+    assert judged([11.0, 13.0, 10.5, 12.5]).status is KEEP
+    assert judged([19.0, 20.0, 21.0, 20.0], [10.0]).status is KEEP
+
+
+def test_zero_noise_every_strict_gain_is_real_and_still_re_tested() -> None:
+    still = [0.1, 0.1, 0.1]
+    first = judged([0.11], still)
+    assert (first.status, first.retest, first.noise) == (DISCARD, True, 0.0)
+    assert judged([0.11] * 4, still).status is KEEP
+    assert not judged([0.1], still).retest
+    assert not judged([0.1 + 2e-17], still).retest  # rounding is no gain
+    assert judged([0.11, 0.05], still).status is DISCARD
+
+
+@pytest.mark.parametrize("base", [BASE, [10.0, 10.0, 10.0]])
+def test_a_tie_is_no_gain(base: list[float]) -> None:
+    for n in (1, 4, 6):
+        assert judged([10.0] * n, base).status is DISCARD
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "retest"),
+    [
+        ([10.0], DISCARD, True),  # flat, but one run shows nothing
+        ([9.3], DISCARD, True),
+        ([9.1], DISCARD, False),  # more than 0.8 sd worse
+        ([10.0] * 4, KEEP, False),
+        ([9.8] * 4, KEEP, False),
+        ([9.3, 9.2, 9.6, 9.9], DISCARD, True),  # 0.5 off, 0.34 allowed: 0.5 sd
+        ([9.3, 9.2, 9.6, 9.9, 9.5, 9.5], DISCARD, False),
+        ([12.0] * 4, KEEP, False),
+        ([None], CRASH, False),
+    ],
+)
+def test_simpler_needs_only_to_be_flat(values: list[float | None], status: Verdict, retest: bool) -> None:
+    decision = judged(values, simpler=True)
+    assert (decision.status, decision.retest) == (status, retest)
+
+
+def test_why_it_was_kept_is_said() -> None:
+    assert "flat but simpler" in judged([10.0] * 4, simpler=True).reason
+    assert "better than the noise" in judged([13.0] * 4, simpler=True).reason
+    assert "simpler" not in judged([10.0] * 4).reason
+
+
+@pytest.mark.parametrize(("values", "status"), [([99.0], DISCARD), ([-99.0], DISCARD), ([None], CRASH)])
+def test_a_smoke_run_judges_nothing(values: list[float | None], status: Verdict) -> None:
+    decision = judged(values, smoke=True, simpler=True)
+    assert (decision.status, decision.retest, decision.judged) == (status, False, False)
+    assert decision.reason.startswith("smoke run")
+
+
+def test_a_rule_of_ones_own() -> None:
+    rule = Rule(trigger=0.0, least=1, most=1, alpha=0.4)
+    assert decide(UP, Evidence([11.0], BASE, noise_of([BASE])), rule).status is KEEP
+
+
+def test_huge_numbers_raise_nothing() -> None:
+    assert judged([1.7e308], [-1.7e308, 1.7e308, 0.0]).status is DISCARD
+    assert judged([1.7e308] * 4, [-1.7e308, 1.7e308, 0.0]).status is DISCARD
+
+
+def test_whatever_comes_the_decision_is_coherent() -> None:
+    rng = random.Random(3)
+    for _ in range(3000):
+        base = [rng.choice([rng.gauss(0, 1), 0.0, None]) for _ in range(rng.randint(1, 4))]
+        values: list[float | None] = []
+        while True:
+            values.append(rng.choice([rng.gauss(0.7, 1), 1.0, None, math.nan]))
+            found = decide(UP, Evidence(values, base, rng.choice([UNKNOWN, noise_of([base])]), rng.random() < 0.3))
+            if not measured(values[-1:]):
+                assert found.status is CRASH
+            assert found.status is not KEEP or (found.n >= 4 and not found.retest)
+            assert found.reason
+            assert "\n" not in found.reason
+            if not found.retest:
+                break
+        assert len(values) <= 6
+
+
+def test_more_gain_never_turns_a_keep_into_a_discard() -> None:
+    rng = random.Random(4)
+    for _ in range(500):
+        values = [rng.gauss(11.5, 1) for _ in range(rng.choice([4, 5, 6]))]
+        if judged(values).status is KEEP:
+            assert judged([value + 0.5 for value in values]).status is KEEP
+
+
+def test_pure_noise_is_seldom_kept() -> None:
+    """1,500 ideas that change nothing; a ratchet of single runs keeps a sixth of them at the same trigger."""
+    rng = random.Random(5)
+    kept = 0
+    for _ in range(1500):
+        base = [rng.gauss(0, 1) for _ in range(3)]
+        noise = noise_of([base, *[[rng.gauss(0, 1), rng.gauss(0, 1)] for _ in range(10)]])
+        values = [rng.gauss(0, 1)]
+        while (found := decide(UP, Evidence(values, base, noise))).retest:
+            values.append(rng.gauss(0, 1))
+        kept += found.status is KEEP
+    assert kept / 1500 < 0.05

@@ -1,0 +1,271 @@
+"""A campaign made by hand, with the real functions: a repository, a journal, a ledger, run directories."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign_view import CampaignView, fold
+from autoresearch.core.hypothesis import Hypothesis
+from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.limits import Limits
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.run import RunSpec
+from autoresearch.core.stop_rules import Facts, Stand, stand
+from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.records import spec_file
+from autoresearch.records.campaign_dir import CampaignDir, add, entries, write_spec
+from autoresearch.records.ledger import Ledger
+from autoresearch.records.rundir import RunDir
+
+METRIC = "task_pass_rate@1"
+START = 1_790_000_000.0
+RECIPE = "lr: {lr}\nseed: {seed}\nhidden: 96\nmetrics_jsonl_path: {out}/metrics.jsonl\n"
+
+
+@dataclass
+class Made:
+    """A campaign that grows line by line, as its controller would write it."""
+
+    place: CampaignDir
+    spec: CampaignSpec
+    root: Path
+    clock: float = START
+    heads: dict[str, str] = field(default_factory=dict)  # slug -> commit
+    indexes: dict[str, int] = field(default_factory=dict)
+
+    def git(self, *args: str) -> str:
+        done = subprocess.run(
+            ["git", *args], cwd=self.root, env=os.environ, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    def idea(self, slug: str, sentence: str = "", *, parent: str = "baseline", **more: Any) -> int:
+        """A journal line, a branch and a commit that differs from the parent's."""
+        index = self.indexes[slug] = len(self.indexes) + 1
+        known = {k: more.pop(k) for k in ("overrides", "smoke", "simpler", "files") if k in more}
+        hypothesis = Hypothesis(slug, sentence or f"Try {slug}", parent=parent, **known)
+        above = self.heads.get(parent, self.spec.base_commit)
+        real = slug != "baseline" and more.pop("git", True)
+        commit = self._commit(slug, above, hypothesis) if real else above
+        self.heads[slug] = commit
+        self._tell(
+            "idea",
+            index=index,
+            hypothesis=hypothesis.to_json(),
+            parent="" if slug == "baseline" else parent,
+            parent_commit=above,
+            commit=commit,
+            branch=self.spec.branch(slug),
+            fingerprint=slug,
+            **more,
+        )
+        return index
+
+    def run(self, slug: str, value: float | None, status: str = "keep", **more: Any) -> LedgerRow:
+        """One run of an idea from its preparation to its row, a run directory with a curve included."""
+        index = self.indexes[slug]
+        replicate = sum(row.index == index for row in Ledger(self.place.ledger).rows()) + 1
+        run = f"{slug}-{replicate:06d}"
+        why = more.pop("why", "baseline" if slug == "baseline" else "first" if replicate == 1 else "retest")
+        run_dir = self.place.path / f"{slug}-{replicate}"
+        seed = 40 + replicate
+        curve = more.pop("curve", True)
+        told = {"index": index, "run": run, "run_dir": str(run_dir), "replicate": replicate, "why": why, "seed": seed}
+        self._tell("prepared", **told, commit=self.heads[slug])
+        self._tell("started", run=run)
+        row = LedgerRow(
+            index=index,
+            branch=self.spec.branch(slug),
+            commit=self.heads[slug],
+            recipe="recipe.yaml",
+            metric_name=METRIC,
+            metric_value=value,
+            elapsed_min=5.0,
+            command="python train.py",
+            status=status,
+            description=f"run of {slug}",
+            run_id=run,
+            replicate=replicate,
+            ending=more.pop("ending", "crashed" if status == "crash" else "finished"),
+            returncode=1 if status == "crash" else 0,
+            seed=seed,
+            trainer="generic",
+            run_dir=str(run_dir),
+            campaign=self.spec.name,
+            started=self.clock,
+            ended=self.clock + 300,
+        )
+        row = replace(row, **more)
+        if curve:
+            self._rundir(row, slug)
+        self.clock += 300
+        Ledger(self.place.ledger).append_once(row)
+        return row
+
+    def _commit(self, slug: str, above: str, hypothesis: Hypothesis) -> str:
+        self.git("checkout", "-q", "--detach", above)
+        (self.root / "recipe.yaml").write_text(
+            RECIPE.format(lr=hypothesis.overrides.get("lr", 0.1), seed=0, out="out")
+        )
+        (self.root / f"{slug}.py").write_text(f"print('{slug} </script><b>')\n")
+        (self.root / ".autoresearch").mkdir(exist_ok=True)
+        (self.root / ".autoresearch/blueprint.md").write_text(f"# {slug}\n")
+        self.git("add", "-A")
+        self.git("commit", "-qm", slug)
+        self.git("branch", self.spec.branch(slug))
+        commit = self.git("rev-parse", "HEAD")
+        self.git("checkout", "-q", "main")
+        return commit
+
+    def _rundir(self, row: LedgerRow, slug: str) -> None:
+        place = RunDir(Path(row.run_dir))
+        place.path.mkdir(parents=True)
+        place.log.write_text("hello\n")
+        metrics = place.path / "metrics.jsonl"
+        last = row.metric_value if row.metric_value is not None else 0.1
+        with metrics.open("w") as file:
+            for step in range(0, 50, 10):
+                value = 0.1 + (last - 0.1) * step / 40
+                file.write(json.dumps({"step": step, "data": {METRIC: value}}) + "\n")
+        spec_file.write(place, self.run_spec(row, slug, str(metrics)), {})
+
+    def run_spec(self, row: LedgerRow, slug: str, metrics: str) -> RunSpec:
+        return RunSpec(
+            run=row.run_id,
+            slug=slug,
+            purpose=f"Try {slug}",
+            campaign=self.spec.name,
+            experiment=Path(row.run_dir).name,
+            index=row.index,
+            replicate=row.replicate or 1,
+            blueprint=str(self.root / ".autoresearch/blueprint.md"),
+            blueprint_sha="ab" * 32,
+            recipe=str(self.root / "recipe.yaml"),
+            trainer="generic",
+            command=row.command,
+            cwd=str(self.root),
+            interpreter="/v/python",
+            limits=Limits(max_s=600.0 if slug == "baseline" else 900.0),
+            session=f"ajet_{slug}",
+            run_dir=row.run_dir,
+            result_dir=str(self.root.parent / "results" / Path(row.run_dir).name),
+            ledger=str(self.place.ledger),
+            created=self.clock,
+            objective=self.spec.objective,
+            branch=row.branch,
+            commit=row.commit,
+            seed=row.seed,
+            environment={"MODE": slug, "HF_TOKEN": "***"},
+            sources=(Source(SourceFormat.JSONL, metrics, 1),),
+        )
+
+    def tell(self, do: str, **fields: Any) -> None:
+        """Any other line of the journal."""
+        self._tell(do, **fields)
+
+    def verdict(self, do: str, slug: str, **fields: Any) -> None:
+        """A line of verdicts.jsonl."""
+        add(self.place.verdicts, do, t=self.clock, index=self.indexes[slug], **fields)
+
+    def _tell(self, do: str, **fields: Any) -> None:
+        self.clock += 1
+        add(self.place.journal, do, t=self.clock, **fields)
+
+    def view(self) -> CampaignView:
+        """What is known now, read from the files."""
+        rows = list(Ledger(self.place.ledger).rows())
+        return fold(self.spec, entries(self.place.journal), rows, entries(self.place.verdicts))
+
+    def stand(self, view: CampaignView | None = None) -> Stand:
+        """Where it stands at its own clock."""
+        view = view or self.view()
+        best = view.best
+        facts = Facts(view.attempted, best.value if best else None, view.gpu_hours, self.clock, 300.0)
+        return stand(self.spec.rules, facts, self.spec.objective)
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Callable[..., Made]:
+    """A campaign with a baseline of three runs; more of it is up to the test."""
+
+    def make(name: str = "20261121-sort", **changes: Any) -> Made:
+        root = tmp_path / "code"
+        root.mkdir()
+        (root / "train.py").write_text("print('train')\n")
+        (root / "recipe.yaml").write_text(RECIPE.format(lr=0.1, seed=0, out="out"))
+        place = CampaignDir(tmp_path / "reports" / name)
+        place.path.mkdir(parents=True)
+        spec = CampaignSpec(
+            name=name,
+            slug="sort",
+            directory=str(place.path),
+            repository=str(root),
+            codebase="",
+            trees=str(tmp_path / "trees"),
+            blueprint=str(root / "exp.md"),
+            blueprint_text="# Sort",
+            prefix=f"autoresearch/{name}",
+            base_commit="",
+            base="a snapshot of the working tree",
+            recipe="recipe.yaml",
+            interpreter="/v/python",
+            result_dir=str(tmp_path / "results"),
+            objective=changes.pop("objective", Objective(METRIC, Direction.MAXIMIZE)),
+            proposer=ProposerSpec("tpe"),
+            rules=changes.pop("rules", Rules(count=12, deadline=START + 7200)),
+            created=START,
+        )
+        made = Made(place, replace(spec, **changes), root)
+        made.git("init", "-q", "-b", "main")
+        made.git("add", "-A")
+        made.git("commit", "-qm", "start")
+        made.spec = replace(made.spec, base_commit=made.git("rev-parse", "HEAD"))
+        write_spec(place, made.spec)
+        made.idea("baseline", "Change nothing")
+        for value in (0.50, 0.52, 0.48):
+            made.run("baseline", value)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def lived(campaign: Callable[..., Made]) -> Made:
+    """One of everything: kept, discarded, crashed, confirmed, demoted, smoke, skipped, still running."""
+    made = campaign()
+    made.idea("lr-up", "A larger step <script>alert(1)</script> | learns", overrides={"lr": 0.2})
+    made.run("lr-up", 0.58)
+    made.run("lr-up", 0.60)
+    made.idea("lr-down", "A smaller step is steadier", overrides={"lr": 0.05})
+    made.run("lr-down", 0.42, "discard")
+    made.idea("oom", "Twice the batch", parent="lr-up")
+    made.run("oom", None, "crash", failure="cuda_oom", curve=False)
+    made.idea("flat", "Change the warm-up", parent="lr-up")
+    made.run("flat", 0.595, "discard")
+    made.idea("lucky", "Another schedule", parent="lr-up")
+    made.run("lucky", 0.66)
+    made.idea("child", "On the lucky one", parent="lucky")
+    made.run("child", 0.67)
+    made.idea("plumbing", "Ten steps only", smoke=True)
+    made.run("plumbing", 0.11, "discard")
+    made.idea("best", "Lower KL", parent="lr-up", overrides={"lr": 0.3})
+    for value in (0.70, 0.72, 0.69):
+        made.run("best", value)
+    made.tell("skipped", hypothesis=Hypothesis("again", "The same once more").to_json(), reason="equal to lr-up")
+    made.run("best", 0.71, why="confirm")
+    made.verdict("confirmed", "best", reason="+0.19 over 8 fresh baseline runs, p 0.001")
+    made.verdict("demoted", "lucky", reason="fresh runs: +0.01, p 0.4")
+    made.verdict("marked", "child", of="lucky")
+    made.idea("now", "Under way")
+    made.tell("prepared", index=made.indexes["now"], run="now-000001", run_dir="/nowhere", replicate=1, why="first")
+    made.tell("started", run="now-000001")
+    return made

@@ -1,0 +1,191 @@
+"""A person's queue: read anew at each ask, nothing twice, and what is broken is told and passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.hypothesis import BEST
+from autoresearch.proposers.queue import Queue
+
+Reader = Callable[[bytes, str], object]
+BLUEPRINT = """# {title}
+
+## [exp_purpose]
+- purpose: {title}, to see what it does.
+
+## [exp_codebase_dir]
+- dir: ./
+
+## [exp_venv_exe]
+- path: auto
+
+## [exp_yaml_path]
+- path: recipe.yaml
+
+## [exp_launch_command]
+- command: `python train.py`
+
+## [exp_result_dir]
+- path: ./results/
+
+## [exp_max_time]
+- time: 1 hour
+"""
+DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
+
+
+@pytest.fixture
+def queue(tmp_path: Path, read_yaml: Reader) -> Callable[[str], Queue]:
+    def write(text: str) -> Queue:
+        (tmp_path / "ideas.yaml").write_text(text)
+        return Queue(tmp_path / "ideas.yaml", read_yaml)
+
+    return write
+
+
+def test_every_word_of_an_entry(queue: Any, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/reward.py").write_text("def reward(): ...\n")
+    (tmp_path / "a.diff").write_text(DIFF)
+    (tmp_path / "b.md").write_text(BLUEPRINT.format(title="Longer"))
+    entry = (
+        "- {slug: Wide Clip, sentence: a wider clip, overrides: {actor: {clip: 1e-1}, lr: 0.1}, parent: baseline,\n"
+        "   files: {src/reward.py: new/reward.py}, patches: [a.diff], blueprint: b.md,\n"
+        "   expected: one point, simpler: true, smoke: true}\n"
+    )
+    idea = queue(entry).ask([])
+    assert idea.slug == idea.token == "wide-clip"
+    assert (idea.sentence, idea.expected, idea.parent) == ("a wider clip", "one point", "baseline")
+    assert idea.overrides == {"actor.clip": 0.1, "lr": 0.1}
+    assert idea.files == {"src/reward.py": "def reward(): ...\n"}
+    assert idea.patches == (DIFF,)
+    assert idea.blueprint.startswith("# Longer")
+    assert idea.simpler
+    assert idea.smoke
+    assert idea.proposer == "queue"
+
+
+def test_what_is_left_out_is_made_up(queue: Any, tmp_path: Path) -> None:
+    (tmp_path / "x.diff").write_text(DIFF)
+    waiting = queue("- overrides: {lr: 1e-3, group_size: 16}\n- patches: [x.diff]\n")
+    first, second = waiting.ask([]), waiting.ask([])
+    assert (first.slug, first.sentence, first.parent) == ("lr-1e-3-group-16", "lr = 0.001, group_size = 16", BEST)
+    assert (second.slug, second.sentence) == ("applies-x-diff", "applies x.diff")
+
+
+def test_what_is_appended_is_found(queue: Any, campaign: Any) -> None:
+    running = campaign()
+    waiting = queue("- overrides: {lr: 1}\n")
+    assert len(running.run(waiting, 5)) == 1
+    queue("- overrides: {lr: 1}\n- overrides: {lr: 2}\n")
+    assert [dict(i.overrides) for i in running.run(waiting, 5)] == [{"lr": 1}, {"lr": 2}]
+    assert waiting.faults() == []
+
+
+def test_nothing_is_proposed_twice_after_a_restart(queue: Any, campaign: Any) -> None:
+    running = campaign()
+    text = "- {slug: a, overrides: {lr: 1}}\n- overrides: {lr: 2}\n- sentence: third\n  overrides: {lr: 3}\n"
+    for _ in range(9):
+        running.step(queue(text))
+    assert [dict(i.overrides) for i in running.ideas] == [{"lr": 1}, {"lr": 2}, {"lr": 3}]
+    reordered = "- overrides: {lr: 2.0}\n- overrides: {lr: 0}\n- {slug: a, overrides: {lr: 5}}\n"
+    assert running.step(queue(reordered)).overrides == {"lr": 0}
+    assert running.step(queue(reordered)) is None
+
+
+def test_a_name_that_another_idea_has_gets_a_number(queue: Any, campaign: Any) -> None:
+    running = campaign()
+    running.run(queue("- {slug: a, overrides: {lr: 1}}\n"), 1)
+    taken = running.attempts[1]
+    running.attempts[1] = replace(taken, hypothesis=replace(taken.hypothesis, proposer="tpe"))
+    idea = queue("- {slug: a, overrides: {lr: 1}}\n").ask(running.attempts)
+    assert (idea.slug, idea.token) == ("a-2", "a")
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ("- 3", "it is no mapping"),
+        ("- {slug: a}", "it changes nothing"),
+        ("- {override: {lr: 1}}", "`override` is no word of an entry; write `overrides`"),
+        ("- {overrides: [lr]}", "`overrides` is no mapping"),
+        ("- {overrides: {lr: 1}, simpler: maybe}", "`simpler` is neither true nor false"),
+        ("- {overrides: {lr: 1}, slug: 3}", "`slug` is no text"),
+        ("- {slug: baseline, overrides: {lr: 1}}", "cannot be called `baseline`"),
+        ("- {overrides: {lr: 1}, parent: nobody}", "its parent `nobody` is no idea of this campaign yet"),
+        ("- {patches: [gone.diff]}", "gone.diff: No such file"),
+        ("- {patches: gone.diff}", "`patches` is no list"),
+        ("- {patches: [ideas.yaml]}", "ideas.yaml is no unified diff"),
+        ("- {files: {../x: ideas.yaml}}", "../x is no path inside the repository"),
+        ("- {files: {/etc/x: ideas.yaml}}", "/etc/x is no path inside"),
+        ("- {files: {.git/config: ideas.yaml}}", ".git/config is no path inside"),
+        ("- {files: {x: gone}}", "gone: No such file"),
+        ("- {files: {x: binary}}", "is no UTF-8 text"),
+        ("- {blueprint: ideas.yaml}", "ideas.yaml"),
+    ],
+)
+def test_a_broken_entry_is_told_and_passed_over(queue: Any, tmp_path: Path, entry: str, says: str) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    waiting = queue(f"{entry}\n- overrides: {{lr: 7}}\n")
+    assert waiting.ask([]).overrides == {"lr": 7}
+    assert len(waiting.faults()) == 1
+    assert waiting.faults()[0].startswith("ideas.yaml: entry 1: ")
+    assert says in waiting.faults()[0]
+    assert waiting.ask([]) is None
+
+
+def test_a_parent_that_comes_later_frees_its_child(queue: Any, campaign: Any) -> None:
+    running = campaign()
+    text = "- {slug: child, parent: root, overrides: {lr: 2}}\n- {slug: root, overrides: {lr: 1}}\n"
+    assert [idea.slug for idea in running.run(queue(text), 5)] == ["root", "child"]
+
+
+def test_two_entries_of_one_name(queue: Any) -> None:
+    waiting = queue("- {slug: a, overrides: {lr: 1}}\n- {slug: a, overrides: {lr: 2}}\n")
+    assert waiting.ask([]).overrides == {"lr": 1}
+    assert waiting.ask([]) is None
+    assert waiting.faults() == ["ideas.yaml: entry 2: it is called like entry 1: `a`"]
+
+
+@pytest.mark.parametrize("text", ["- a: [", "a: {b", "just text", "a: 1"])
+def test_a_file_that_is_half_written_sinks_nothing(queue: Any, text: str) -> None:
+    waiting = queue(text)
+    assert waiting.ask([]) is None
+    assert len(waiting.faults()) == 1
+    queue("ideas:\n- overrides: {lr: 1}\n")
+    assert waiting.ask([]).overrides == {"lr": 1}
+    assert waiting.faults() == []
+
+
+def test_an_empty_or_missing_file_is_dry(queue: Any, tmp_path: Path) -> None:
+    waiting = queue("")
+    assert waiting.ask([]) is None
+    assert waiting.faults() == []
+    (tmp_path / "ideas.yaml").unlink()
+    assert waiting.ask([]) is None
+    assert "No such file" in waiting.faults()[0]
+
+
+def test_a_folder_of_blueprints(tmp_path: Path, read_yaml: Reader, campaign: Any) -> None:
+    folder, running = tmp_path / "queue", campaign()
+    folder.mkdir()
+    for name in ("20 Second", "10-first"):
+        (folder / f"{name}.md").write_text(BLUEPRINT.format(title=name))
+    (folder / "notes.txt").write_text("no blueprint")
+    waiting = Queue(folder, read_yaml)
+    first = running.step(waiting)
+    assert (first.slug, first.token) == ("10-first", "10-first.md")
+    assert first.sentence == "10-first, to see what it does."
+    assert first.blueprint == (folder / "10-first.md").read_text()
+    (folder / "15-broken.md").write_text("# nothing")
+    assert running.step(waiting).slug == "20-second"
+    assert running.step(waiting) is None
+    assert len(waiting.faults()) == 1
+    assert waiting.faults()[0].startswith("15-broken.md: ")
+    (folder / "15-broken.md").write_text(BLUEPRINT.format(title="mended"))
+    assert running.step(Queue(folder, read_yaml)).slug == "15-broken"

@@ -1,0 +1,58 @@
+"""Proposers by name, and what each says when something that it needs is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.objective import Objective
+from autoresearch.core.space_file import read_space
+from autoresearch.errors import AutoresearchError
+from autoresearch.proposers.registry import NAMES, Given, proposer
+
+
+@pytest.fixture
+def given(tmp_path: Path, read_yaml: Callable[[bytes, str], object]) -> Callable[..., Given]:
+    def make(**more: Any) -> Given:
+        whole = {"directory": tmp_path / "campaign", "objective": Objective("x"), "read_yaml": read_yaml, **more}
+        return Given(**whole)
+
+    return make
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_proposer_proposes(name: str, given: Any, tmp_path: Path) -> None:
+    (tmp_path / "queue.yaml").write_text("- overrides: {lr: 2}\n")
+    space = read_space({"lr": [1, 2, 3]})
+    found = proposer(name, given(space=space, queue=tmp_path / "queue.yaml", baseline={"lr": 1}))
+    assert found.name == name
+    assert not (tmp_path / "campaign").exists()
+    idea = found.ask([])
+    assert idea is not None
+    assert idea.proposer == name
+    assert idea.overrides["lr"] in (2, 3)
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "code", "says"),
+    [
+        ("gird", {}, "unknown_proposer", "no proposer 'gird'"),
+        ("tpe", {}, "no_space", "tpe needs a search space"),
+        ("grid", {}, "no_space", "grid needs"),
+        ("queue", {}, "no_queue", "needs a queue"),
+        ("queue", {"queue": Path("gone")}, "no_queue", "gone: there is no such queue"),
+        ("tpe", {"space": read_space({"a": [1]})}, "bad_space", "one point only"),
+        ("random", {"space": read_space({"a": [1]})}, "bad_space", "one point only"),
+        ("grid", {"space": read_space({"a": {"low": 0.1, "high": 1}})}, "bad_space", "continuous"),
+    ],
+)
+def test_what_is_missing_is_said(name: str, more: dict[str, Any], code: str, says: str, given: Any) -> None:
+    with pytest.raises(AutoresearchError) as caught:
+        proposer(name, given(**more))
+    assert caught.value.code == code
+    assert says in caught.value.message
+    assert caught.value.hint
