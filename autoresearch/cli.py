@@ -27,6 +27,8 @@ COMMANDS: dict[str, Entry] = {
     "attach": ("attach:attach", "Attach this terminal to the tmux session of a run."),
     "close": ("close:close", "Close the tmux session of a run that is over."),
     "adopt": ("adopt:adopt", "Find every run again after a crash: report the living, record the dead."),
+    "compare": ("compare:compare", "Compare two runs: metrics, recipe by key, code, environment, limits."),
+    "repro": ("repro:repro", "Check a row's commit out again, ready to be run; --run launches it."),
     "note": ("note:note", "Add a line to the experiment log of a run."),
     "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
@@ -101,6 +103,10 @@ def run(argv: list[str]) -> int:
 
 def _started(argv: list[str]) -> list[str]:
     """`campaign FILE` and `campaign --count 24` mean `campaign start ...`."""
+    if argv[:1] == ["campaign"]:
+        from autoresearch.commands import output
+
+        output.typed[:] = argv  # the plan ends with this line and `--yes`
     if argv[:1] != ["campaign"] or argv[1:2] in (["--help"], [], *([name] for name in GROUPS["campaign"][1])):
         return argv
     return ["campaign", "start", *argv[1:]]

@@ -23,6 +23,7 @@ def show(
 ) -> int:
     """The rows of the ledger that a run is in."""
     from autoresearch.records import ledger_views
+    from autoresearch.records.campaign_dir import CampaignDir, entries
     from autoresearch.records.ledger import Ledger
 
     if style not in FORMATS:
@@ -34,6 +35,11 @@ def show(
     header = ledger.header()
     records = list(ledger.records())
     shown = records[-last:] if last > 0 else records
+    brief = list(BRIEF)
+    if verdicts := list(entries(CampaignDir(path.parent).verdicts)):
+        shown = list(ledger_views.with_claims(shown, verdicts))
+        header = (*header, ledger_views.CLAIM)
+        brief.insert(brief.index("status") + 1, ledger_views.CLAIM)
     if as_json or style == "json":
         payload = {
             "ledger": str(path),
@@ -47,11 +53,11 @@ def show(
         for line in ledger_views.as_tsv(header, shown):
             output.say(line)
     elif style == "md":
-        for line in ledger_views.as_markdown(shown):
+        for line in ledger_views.as_markdown(shown, brief):
             output.say(line)
     else:
-        rows = [[r.get(name, "")[:60] for name in BRIEF] for r in shown]
-        output.table([list(BRIEF), *rows])
+        rows = [[r.get(name, "")[:60] for name in brief] for r in shown]
+        output.table([brief, *rows])
         output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {path}")
     return 0
 

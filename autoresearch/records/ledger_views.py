@@ -6,11 +6,42 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from autoresearch.core.ledger_row import NUMERIC_COLUMNS, LedgerRow
+from autoresearch.core.ledger_row import NUMERIC_COLUMNS, LedgerRow, integer
 from autoresearch.records import tsv
 
 BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
+CLAIM = "claim"
 CELL_MAX = 80  # characters of a cell in markdown
+
+
+def with_claims(
+    records: Iterable[Mapping[str, str]], verdicts: Iterable[Mapping[str, object]]
+) -> Iterator[dict[str, str]]:
+    """The same rows with a column `claim`: what was said of them later, in verdicts.jsonl.
+
+    A verdict that names a run is about that row, one that names an index about all rows of the idea. Of
+    confirmed, demoted and undecided the last one stands.
+    """
+    later = list(verdicts)
+    for record in records:
+        yield {**record, CLAIM: _claim(record, later)}
+
+
+def _claim(record: Mapping[str, str], verdicts: Sequence[Mapping[str, object]]) -> str:
+    claim, marks = "", dict[str, None]()
+    for verdict in verdicts:
+        word = str(verdict.get("do", ""))
+        run, index = verdict.get("run"), verdict.get("index")
+        of_idea = not run and index is not None and integer(str(index)) == integer(record.get("index", ""))
+        if not (of_idea or (run and run == record.get("run_id"))):
+            continue
+        if word in ("confirmed", "demoted", "undecided"):
+            claim = word
+        elif word == "smoke":
+            marks["smoke"] = None
+        elif word == "marked":
+            marks[f"built on demoted {verdict.get('of', '')}".strip()] = None
+    return ", ".join([*([claim] if claim else []), *marks])
 
 
 def as_tsv(columns: Sequence[str], records: Iterable[Mapping[str, str]]) -> Iterator[str]:

@@ -256,7 +256,7 @@ def lived(campaign: Callable[..., Made]) -> Made:
     made.idea("child", "On the lucky one", parent="lucky")
     made.run("child", 0.67)
     made.idea("plumbing", "Ten steps only", smoke=True)
-    made.run("plumbing", 0.11, "discard")
+    made.verdict("smoke", "plumbing", run=made.run("plumbing", 0.11, "discard").run_id)
     made.idea("best", "Lower KL", parent="lr-up", overrides={"lr": 0.3})
     for value in (0.70, 0.72, 0.69):
         made.run("best", value)

@@ -45,3 +45,21 @@ def test_markdown_is_a_table_whatever_the_cells_hold(ledger: Ledger) -> None:
     assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
     assert "a \\| pipe and a line" in lines[2]
     assert max(map(len, lines)) < 300
+
+
+def test_claims_are_joined_by_run_or_by_idea(tmp_path: Path, row: Callable[..., LedgerRow]) -> None:
+    ledger = Ledger(tmp_path / "results.tsv")
+    for run, index in (("a-1", 1), ("b-1", 2), ("b-2", 2), ("c-1", 3)):
+        ledger.append_once(row(run, index=index))
+    verdicts = [
+        {"do": "undecided", "index": 2},
+        {"do": "confirmed", "index": 2},
+        {"do": "smoke", "index": 2, "run": "b-2"},
+        {"do": "marked", "index": 3, "of": "b"},
+        {"do": "demoted", "index": "3"},
+        {"do": "confirmed", "index": "?"},
+        {"do": "anything", "index": 1},
+        {},
+    ]
+    found = [r["claim"] for r in views.with_claims(ledger.records(), verdicts)]
+    assert found == ["", "confirmed", "confirmed, smoke", "demoted, built on demoted b"]

@@ -8,7 +8,7 @@ any time, also while the campaign runs; it reads run directories and asks git, s
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.stop_rules import Stand
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign import evidence, memory, plot_data, plot_svg, summary, texts
+from autoresearch.lab.campaign.standing import next_commands, state_now
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.records.campaign_dir import CampaignDir, entries
 from autoresearch.records.rundir import write_atomically
@@ -28,12 +29,15 @@ MOST_ROWS = 2000  # that are told how to be reproduced
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was written; `picture` is None where it could not be drawn."""
+    """What was written, to be iterated over; `picture` is None where it could not be drawn."""
 
     markdown: Path
     page: Path
     picture: Path | None
     remarks: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter([path for path in (self.markdown, self.page, self.picture) if path is not None])
 
 
 def write_report(
@@ -47,7 +51,7 @@ def write_report(
 
     wall = time.time() if now is None else now
     verdicts = list(entries(place.verdicts))
-    lines = summary.idea_lines(view, verdicts)
+    lines = summary.idea_lines(view)
     progress = plot_data.progress_of(view, lines)
     curves, missing = evidence.curves_of(view, lines)
     remarks = [f"{missing} runs have no curve: their directories cannot be read, or hold no metric"] if missing else []
@@ -81,7 +85,7 @@ def write_report(
 
 
 def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) -> Mapping[str, Any]:
-    state = summary.state_of(view, controlled=place.controlled)
+    state = state_now(place, view)
     ends = [row.ended for row in view.rows if row.ended is not None]
     return {
         "spec": view.spec,
@@ -93,7 +97,7 @@ def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) ->
         "lasted": texts.minutes((max(ends) - view.spec.created) / 60) if ends else texts.UNKNOWN,
         "goal": memory.goal(view.spec),
         "rules": memory.rule_words(view.spec),
-        "next": memory.next_commands(view.spec, state),
+        "next": next_commands(view, state),
         "skipped": view.skipped[-MOST_SKIPPED:],
         "directory": str(place.path),
         "plain": texts.plain,

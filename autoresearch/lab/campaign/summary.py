@@ -9,7 +9,6 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Any
 
-from autoresearch.core.campaign import CampaignState
 from autoresearch.core.campaign_view import CampaignView, Idea, best_so_far, measured
 from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.ledger_row import LedgerRow
@@ -90,25 +89,26 @@ def band_of(view: CampaignView) -> Band | None:
     return Band(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def idea_lines(view: CampaignView, verdicts: Iterable[Mapping[str, Any]] = ()) -> list[IdeaLine]:
+def idea_lines(view: CampaignView) -> list[IdeaLine]:
     """Every idea, in the order in which they were begun."""
     band = band_of(view)
-    smoke = {_index(v) for v in verdicts if v.get("do") == "smoke"}
     known = {idea.slug: idea for idea in view.ideas}
-    return [_line(view, idea, known, band, smoked=idea.index in smoke) for idea in view.ideas]
+    return [_line(view, idea, known, band) for idea in view.ideas]
 
 
-def _line(
-    view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band | None, *, smoked: bool
-) -> IdeaLine:
+def _line(view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band | None) -> IdeaLine:
     parent = known.get(idea.parent)
     above = parent.value if parent else None
-    delta = idea.value - above if idea.value is not None and above is not None else None
+    standing = _standing(idea)
+    values = tuple(idea.values)
+    if standing is Standing.SMOKE:  # they judge nothing, and are shown all the same
+        values = tuple(v for row in idea.rows if (v := measured(row)) is not None)
+    value = fmean(values) if values else None
+    delta = value - above if value is not None and above is not None else None
     sign = 1.0 if view.spec.objective.better(1.0, 0.0) else -1.0
     noise = next((row.metric_noise for row in reversed(idea.rows) if row.metric_noise is not None), None)
     if noise is None and band:
         noise = band.sd
-    standing = _standing(idea, smoked=smoked or idea.hypothesis.smoke)
     apart = {run.run for run in idea.runs if run.why == "confirm"}
     spent = [row.elapsed_min for row in idea.rows if row.elapsed_min is not None]
     return IdeaLine(
@@ -119,9 +119,9 @@ def _line(
         standing=standing,
         claim=idea.confirmed,
         marked=idea.marked,
-        values=tuple(idea.values),
+        values=values,
         confirming=tuple(v for row in idea.rows if row.run_id in apart and (v := measured(row)) is not None),
-        mean=idea.value,
+        mean=value,
         delta=delta,
         gain=None if delta is None else delta * sign,
         noise=noise,
@@ -134,12 +134,14 @@ def _line(
     )
 
 
-def _standing(idea: Idea, *, smoked: bool) -> Standing:
+def _standing(idea: Idea) -> Standing:
     if idea.hypothesis.is_baseline:
         return Standing.BASELINE
-    if not idea.status:
-        return Standing.RUNNING if idea.live else Standing.PREPARED
-    if smoked:
+    if not idea.judged and idea.live:
+        return Standing.RUNNING
+    if not idea.rows:
+        return Standing.PREPARED
+    if not idea.judged and (idea.smoke or idea.hypothesis.smoke):
         return Standing.SMOKE
     if idea.confirmed == "demoted":
         return Standing.DEMOTED
@@ -164,11 +166,11 @@ def changes(idea: Idea) -> str:
 
 def _why(idea: Idea, standing: Standing, delta: float | None, sign: float, noise: float | None) -> str:
     """Why it stands where it stands, from the numbers."""
-    last = idea.judged[-1] if idea.judged else None
-    if last is None:
+    rows = idea.judged or idea.rows
+    if standing in (Standing.RUNNING, Standing.PREPARED) or not rows:
         return "its first run goes on" if idea.live else "not begun"
     if standing is Standing.CRASHED:
-        return ended_badly(last)
+        return ended_badly(rows[-1])
     if standing is Standing.SMOKE:
         return "a smoke run: it shows that the plumbing works, and judges nothing"
     if idea.hypothesis.is_baseline or delta is None:
@@ -257,11 +259,6 @@ def honest(lines: Sequence[IdeaLine]) -> list[str]:
 
 def _more(items: Sequence[object], shown: int) -> str:
     return f" and {len(items) - shown} more" if len(items) > shown else ""
-
-
-def state_of(view: CampaignView, *, controlled: bool) -> CampaignState:
-    """The state, the lock considered: neither ended nor a living controller is dead."""
-    return view.state if controlled or view.state is CampaignState.ENDED else CampaignState.DEAD
 
 
 def best_line(view: CampaignView, lines: Sequence[IdeaLine]) -> IdeaLine | None:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from autoresearch.core.campaign import CampaignState, Rules
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.lab.campaign import memory
@@ -128,10 +126,3 @@ def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[...
     assert len(lines) == 60
     assert all(len(line) <= 242 and line.isprintable() for line in lines)
     assert lines[-1].startswith("next: ") and "report.md" in "".join(lines[-4:])
-
-
-@pytest.mark.parametrize("state", list(CampaignState))
-def test_every_state_has_a_next_command(campaign: Callable[..., Any], state: CampaignState) -> None:
-    made = campaign()
-    assert all(line.startswith("autoresearch ") for line in memory.next_commands(made.spec, state))
-    assert memory.next_commands(made.spec, state)

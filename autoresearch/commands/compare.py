@@ -1,0 +1,117 @@
+"""`autoresearch compare A B`: what differs between two runs, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+
+if TYPE_CHECKING:
+    from autoresearch.lab.compare import Comparison
+
+SHOWN = 6  # differing keys of a kind, for people
+WIDE = 36
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
+    b: Annotated[str, typer.Argument(metavar="B", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Compare two runs: metrics, recipe by key, code, environment, limits."""
+    from autoresearch.lab import rows
+    from autoresearch.lab.compare import compare as compared
+
+    parts = real_parts()
+    found = compared(rows.find(a, parts), rows.find(b, parts))
+    if as_json:
+        output.emit("compare", _payload(found), as_json=True)
+        return 0
+    lines = _lines(found)
+    for line in lines:
+        output.say(line)
+    room = output.MAX_LINES - len(lines) - 1
+    diff = found.diff.splitlines()
+    for line in diff[: max(room, 0)]:
+        output.say(f"  | {line[:200]}")
+    if found.git and len(diff) > room:
+        output.say(f"next: {found.git}")
+    return 0
+
+
+def _payload(found: Comparison) -> dict[str, Any]:
+    from autoresearch.lab.compare import metrics_of
+
+    return {
+        "a": found.a.run,
+        "b": found.b.run,
+        "metric_name": found.metric or None,
+        "metrics": {"a": metrics_of(found.a), "b": metrics_of(found.b), "difference": found.difference},
+        "config": found.config,
+        "per_run": found.per_run,
+        "command_line": found.command,
+        "commits": [found.a.commit or None, found.b.commit or None],
+        "code": found.code,
+        "diff": found.diff,
+        "environment": found.environment,
+        "limits": found.limits,
+        "next": [line for line in (found.git, f"autoresearch repro {found.b.name}") if line],
+    }
+
+
+def _lines(found: Comparison) -> list[str]:
+    from autoresearch.lab.compare import metrics_of
+
+    a, b = metrics_of(found.a), metrics_of(found.b)
+    rows = [["", "A", "B"]]
+    rows += [["run", a["run"], b["run"]], ["status", _status(a), _status(b)]]
+    rows += [[f"{found.metric or 'metric'}, last", output.number(a["last"]), output.number(b["last"])]]
+    rows += [["best", output.number(a["best"]), output.number(b["best"])]]
+    rows += [["mean of the idea", _mean(a), _mean(b)]]
+    rows += [["steps, seed", f"{_or(a['steps'])}, {_or(a['seed'])}", f"{_or(b['steps'])}, {_or(b['seed'])}"]]
+    minutes = [None if m["elapsed_min"] is None else m["elapsed_min"] * 60 for m in (a, b)]
+    rows += [["took", output.duration(minutes[0]), output.duration(minutes[1])]]
+    lines = _aligned(rows)
+    if found.difference is not None:
+        lines.append(f"difference of the means (B - A): {found.difference:+.4g}; a comparison, not a confirmation")
+    lines += _section("config", found.config)
+    lines += _section("per run", found.per_run, 3)
+    if found.command:
+        lines += ["command:", f"  A {found.command[0][:160]!r}", f"  B {found.command[1][:160]!r}"]
+    lines += _section("environment", found.environment, 4)
+    lines += _section("limits", found.limits, 4)
+    lines.append(f"code: {found.code}")
+    return lines[: output.MAX_LINES - 1]
+
+
+def _section(title: str, pairs: Mapping[str, tuple[Any, Any]], most: int = SHOWN) -> list[str]:
+    from autoresearch.lab.campaign.texts import plain
+
+    if not pairs:
+        return [f"{title}: the same"]
+    first = list(pairs.items())[:most]
+    shown = [f"  {plain(k, 60)}: {plain(_or(x), 60)} -> {plain(_or(y), 60)}" for k, (x, y) in first]
+    left = [f"  and {len(pairs) - most} more: --json"] if len(pairs) > most else []
+    return [f"{title}:", *shown, *left]
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    width = [max(min(len(row[n]), WIDE) for row in rows) for n in range(3)]
+    return ["  ".join(cell[:WIDE].ljust(width[n]) for n, cell in enumerate(row)).rstrip() for row in rows]
+
+
+def _status(side: dict[str, Any]) -> str:
+    return f"{side['status']} ({side['ending']})" if side["status"] else "not over"
+
+
+def _mean(side: dict[str, Any]) -> str:
+    spread = f" ± {output.number(side['sd'])}" if side["sd"] is not None else ""
+    return f"{output.number(side['mean'])}{spread} (n={side['n']})"
+
+
+def _or(value: object) -> str:
+    return "-" if value is None or value == "" else str(value)

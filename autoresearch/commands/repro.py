@@ -1,0 +1,87 @@
+"""`autoresearch repro ROW [--run]`: the code, recipe and seed of a row in a worktree, ready to be run again."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+
+if TYPE_CHECKING:
+    from autoresearch.lab.repro import Redone
+
+SHOWN = 9  # caveats, for people
+
+
+def repro(
+    row: Annotated[str, typer.Argument(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
+    run: Annotated[bool, typer.Option("--run", help="Launch it, as a run of its own.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Check a row's commit out again and print what to type; with --run, launch it."""
+    from autoresearch.lab import rows
+    from autoresearch.lab import settings as project
+    from autoresearch.lab.repro import redo, run_again
+
+    parts = real_parts()
+    redone = redo(rows.find(row, parts), parts)
+    payload = _payload(redone)
+    if not run:
+        payload["next"] = [f"autoresearch repro {row} --run"]
+        output.emit("repro", payload, as_json=as_json, lines=_lines(redone))
+        return 0
+    settings = project.load(redone.checkout.root, environ=os.environ, flags=_socket(redone))
+    launched = run_again(redone, settings, parts)
+    spec = launched.spec
+    payload |= {"run": spec.run, "session": spec.session, "attach": launched.attach, "branch": spec.branch}
+    payload |= {"run_dir": spec.run_dir, "ledger": spec.ledger, "state": "running"}
+    payload["next"] = [f"autoresearch wait {spec.run} --for 100s", f"autoresearch compare {row} {spec.run}"]
+    lines = [f"{spec.run} runs in {spec.session}", f"attach: {launched.attach}", *_caveats(redone)]
+    output.emit("repro", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def _socket(redone: Redone) -> dict[str, str]:
+    campaign = redone.found.campaign
+    return {"tmux_socket": campaign.tmux_socket} if campaign and campaign.tmux_socket else {}
+
+
+def _payload(redone: Redone) -> dict[str, Any]:
+    row = redone.found.row
+    return {
+        "row": redone.found.run,
+        "run": None,
+        "worktree": redone.worktree,
+        "commit": redone.commit,
+        "checked_out": redone.follow_up,
+        "blueprint": redone.blueprint,
+        "cwd": redone.cwd,
+        "command_line": redone.command,
+        "seed": row.seed if row else None,
+        "metric_name": (row.metric_name if row else "") or None,
+        "value": row.metric_value if row else None,
+        "result_dir": redone.result_dir,
+        "lines": redone.lines,
+        "caveats": redone.caveats,
+    }
+
+
+def _lines(redone: Redone) -> list[str]:
+    row = redone.found.row
+    told = f", {row.metric_name} = {output.number(row.metric_value)}, seed {row.seed}" if row else ""
+    head = [
+        f"{redone.found.run} (commit {redone.commit[:12]}{told})",
+        f"worktree: {redone.worktree}",
+        f"results:  {redone.result_dir}",
+        "to run it by hand:",
+    ]
+    return [*head, *(f"  {line}" for line in redone.lines[:12]), *_caveats(redone)]
+
+
+def _caveats(redone: Redone) -> list[str]:
+    shown = [f"  - {text}" for text in redone.caveats[:SHOWN]]
+    left = [f"  - and {len(redone.caveats) - SHOWN} more: --json"] if len(redone.caveats) > SHOWN else []
+    return ["what is not, or may not be, the same:", *shown, *left] if redone.caveats else []

@@ -1,0 +1,78 @@
+"""The recipe that a run had, read from its commit, for `compare` and `repro`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from autoresearch.core.trainer import Recipe, Trainer
+from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.lab.rows import Found
+from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.repository.checkout import Checkout
+from autoresearch.repository.comparison import read_file
+
+OURS = ".autoresearch"
+BLUEPRINT = f"{OURS}/blueprint.md"
+
+
+def recipe_path(found: Found, checkout: Checkout) -> str:
+    """Where the recipe lies in the commit of a run; "" where it has none, or none that was committed."""
+    if found.campaign is not None:
+        own = found.campaign.recipe
+        names = [f"{OURS}/recipe.yaml"] if own.startswith("/") else [own]
+    else:
+        text = found.spec.recipe if found.spec else found.row.recipe if found.row else ""
+        names = _seen_from(PurePosixPath(text), checkout) if text else []
+    return next((name for name in names if name and _holds(checkout, found.commit, name)), "")
+
+
+def blueprint_path(found: Found, checkout: Checkout) -> str:
+    """Where the blueprint lies in the commit of a run; "" where none was committed."""
+    text = found.spec.blueprint if found.spec else ""
+    beside = [] if found.campaign or not text else _seen_from(PurePosixPath(text), checkout, "blueprint")
+    return next((name for name in (*beside, BLUEPRINT) if _holds(checkout, found.commit, name)), "")
+
+
+def _seen_from(path: PurePosixPath, checkout: Checkout, kind: str = "recipe") -> list[str]:
+    root = PurePosixPath(str(checkout.root))
+    if not path.is_absolute():
+        return [str(path)]
+    inside = [str(path.relative_to(root))] if root in path.parents else []
+    return [*inside, f"{OURS}/{kind}/{path.name}"]
+
+
+def _holds(checkout: Checkout, commit: str, name: str) -> bool:
+    if not commit:
+        return False
+    try:
+        read_file(checkout, commit, name)
+    except AutoresearchError:
+        return False
+    return True
+
+
+def recipe_text(found: Found, checkout: Checkout | None) -> str:
+    """The recipe as the run had it: from its commit, else from the disk as it is now. "" where there is none."""
+    if checkout and found.commit and (name := recipe_path(found, checkout)):
+        return read_file(checkout, found.commit, name).decode("utf-8", "replace")
+    text = found.spec.recipe if found.spec else ""
+    if found.campaign or not text:
+        return ""
+    try:
+        return Path(text).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def parsed(text: str, name: str) -> Mapping[str, object]:
+    """The recipe as a mapping; {} where it is none that can be read."""
+    try:
+        return parse_mapping(text.encode(), name)
+    except (AutoresearchError, NotFoundError):
+        return {}
+
+
+def per_run(trainer: Trainer, recipe: Recipe) -> set[str]:
+    """The keys that differ from run to run of one idea: the seed, and where it writes."""
+    return {output.key for output in trainer.outputs(recipe)} | ({trainer.seed_key} - {""})
