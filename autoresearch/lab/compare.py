@@ -103,7 +103,7 @@ def _config(
     apart: set[str] = set()
     for side, recipe in ((a, old), (b, new)):
         name = side.spec.trainer if side.spec else side.row.trainer if side.row else ""
-        if trainer := next((one for one in registry.ALL if one.name == name), None):
+        if trainer := next((one for one in registry.every() if one.name == name), None):
             apart |= recipes.per_run(trainer, recipe)
     chosen: dict[str, Pair] = {}
     anyway: dict[str, Pair] = {}
