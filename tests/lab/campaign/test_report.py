@@ -185,7 +185,7 @@ def test_an_outlier_does_not_flatten_the_rest(campaign: Callable[..., Any]) -> N
     assert "(off the scale)" in written(made)[2]
 
 
-@pytest.mark.parametrize(("values", "low"), [([0.15, 0.07, 0.0], 0.0), ([0.48] * 20 + [0.0], 0.4)])
+@pytest.mark.parametrize(("values", "low"), [([0.15, 0.07, 0.0], 0.0), ([0.48] * 20 + [0.0], 0.45)])
 def test_the_scale_shows_most_of_what_is_worse(campaign: Callable[..., Any], values: list[float], low: float) -> None:
     """A quiet baseline, and ideas that are all much worse: they are what there is to see."""
     made = campaign()
@@ -194,7 +194,7 @@ def test_the_scale_shows_most_of_what_is_worse(campaign: Callable[..., Any], val
         made.run(f"i{n}", value, "discard", curve=False)
     view = made.view()
     data = plot_data.progress_of(view, summary.idea_lines(view))
-    assert data.low == pytest.approx(low, abs=0.06) and data.high > 0.5
+    assert low - 0.06 < data.low <= low + 0.06 and data.high > 0.5
 
 
 def test_budgets_burn_down(lived: Any) -> None:
