@@ -623,6 +623,7 @@ def test_every_command_prints_exactly_one_object(bench: Any) -> None:
         **{("campaign", name): () for name in ("status", "wait", "brief", "report", "pause", "drain", "stop")},
         ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas"),
         ("campaign", "skip"): ("some-idea",),
+        ("campaign", "fix"): ("baseline", "--set", "lr=0.1"),
         ("campaign", "add"): ("--set", "lr=0.1"),
         ("campaign", "set"): ("--count", "4"),
         ("campaign", "resume"): ("--detach",),

@@ -30,10 +30,10 @@ def owed(view: CampaignView) -> Wanted | None:
     for idea in view.ideas:
         if idea.hypothesis.is_baseline:
             continue
-        if retry := _retry(idea):
-            return retry
         if _waits(idea):
             continue
+        if retry := _repaired(idea) or _retry(idea):
+            return retry
         decision = pending(view, idea)
         if decision is not None and decision.retest:
             return Wanted(idea, _next_replicate(idea), "retest")
@@ -74,6 +74,13 @@ def _waits(idea: Idea) -> bool:
 
 def _next_replicate(idea: Idea) -> int:
     return 1 + max((run.replicate for run in idea.runs), default=0)
+
+
+def _repaired(idea: Idea) -> Wanted | None:
+    """The rerun of an idea whose code was repaired since its last run."""
+    if idea.repaired < 0 or idea.repaired < len(idea.runs):
+        return None
+    return Wanted(idea, max((run.replicate for run in idea.runs), default=1), "fix")
 
 
 def _retry(idea: Idea) -> Wanted | None:

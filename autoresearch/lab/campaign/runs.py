@@ -29,7 +29,7 @@ class Wanted:
 
     idea: Idea
     replicate: int
-    why: str  # baseline, first, retest, retry, confirm
+    why: str  # baseline, first, retest, retry, fix, confirm
 
     @property
     def experiment(self) -> str:
@@ -53,7 +53,8 @@ def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts) -> Ready
 
     Raises an AutoresearchError where this run cannot be made; the idea's commit and branch stay.
     """
-    idea, spec = wanted.idea, shop.spec
+    idea, shop = wanted.idea, shop.for_idea(wanted.idea.hypothesis)
+    spec = shop.spec
     seed = seed_of(shop, wanted)
     result_dir = str(Path(spec.result_dir) / wanted.experiment)
     commit = _commit(shop, wanted, seed, result_dir)
@@ -72,6 +73,7 @@ def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts) -> Ready
         why=wanted.why,
         claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
         timeout_s=spec.timeout_s,
+        fix_of=idea.rows[-1].run_id if wanted.why == "fix" and idea.rows else "",
         environment=environment_in(spec, slot, parts.environ),
     )
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
