@@ -217,7 +217,7 @@ class Controller:
         if slot is None:
             return
         try:
-            ready = get_ready(self.shop, wanted, slot, self.parts)
+            ready = get_ready(self.shop, wanted, slot, self.parts, self.pool.busy(self.live))
         except (AutoresearchError, OSError) as error:
             self._unmade(view, wanted, str(error))
             return
