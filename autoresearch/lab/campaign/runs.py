@@ -54,7 +54,8 @@ def get_ready(
 ) -> Ready:
     """Commit what differs from run to run, check it out, start its Runner.
 
-    `busy`: files that live runs write -> the run that does. Raises an AutoresearchError where this run cannot be made; the idea's commit and branch stay.
+    `busy`: files that live runs write -> the run that does. Raises an AutoresearchError where this run
+    cannot be made; the idea's commit and branch stay.
     """
     idea, shop = wanted.idea, shop.for_idea(wanted.idea.hypothesis)
     spec = shop.spec
