@@ -38,7 +38,10 @@ STEP_KEYS = (
 NO_STEP = -1
 """The step of a line that does not name one; whoever reads the whole file puts its ordinal there."""
 
-_VALIDATION_PREFIXES = ("val-", "val/", "val_", "eval/", "eval_", "validation/", "task_pass_rate@", "TGC@")
+_VALIDATION_PREFIXES = (
+    *("val-", "val/", "val_", "eval/", "eval_", "validation/", "validation-"),
+    *("task_pass_rate@", "TGC@"),
+)
 _BESIDE_VALIDATION = (
     "global_steps",
     "pass_n",

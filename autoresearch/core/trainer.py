@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from autoresearch.core.finding import Finding
 from autoresearch.core.objective import Objective
@@ -20,6 +20,8 @@ class SourceFormat(StrEnum):
     JSONL = "jsonl"  # verl file logger: {"step": N, "data": {...}}, or flat objects with a step key
     DICT_LINES = "dict_lines"  # AgentJet: one Python dict repr per line
     CONSOLE = "console"  # the run's log
+    TENSORBOARD = "tensorboard"  # a directory with event files, or a pattern of directories
+    TRAINER_STATE = "trainer_state"  # Hugging Face: trainer_state.json, or the directory of its checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +86,59 @@ class Trainer(Protocol):
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
         """A low-risk search space around this recipe, as a campaign file would declare it; {} for none."""
+
+
+class LogReader(Protocol):
+    """Reads one log from its beginning, with a memory for what is spread over several lines."""
+
+    @property
+    def needles(self) -> tuple[str, ...]:
+        """Texts of which every line that matters holds at least one; it is shown no other line."""
+
+    def line(self, text: str) -> Reading | None:
+        """The reading that this line completes; lines come as `read_line` has them."""
+
+    def end(self) -> Reading | None:
+        """What was still open when the log ended."""
+
+
+@runtime_checkable
+class ReadsLogs(Protocol):
+    """A trainer whose lines say everything only together: blocks of bullets, a bar that tells the step."""
+
+    def reader(self) -> LogReader:
+        """A new reader for one log."""
+
+
+@runtime_checkable
+class StopsItself(Protocol):
+    """A trainer that may have a limit of its own, at which it saves and ends well."""
+
+    def time_limit(self, recipe: Recipe) -> float | None:
+        """Seconds after which it stops itself, checked once a step; None for no limit."""
+
+
+@runtime_checkable
+class ReadsCommands(Protocol):
+    """A trainer that takes settings on its command line, over those of the recipe or without one."""
+
+    def settings(self, recipe: Recipe, command: str) -> Recipe:
+        """The recipe as this launch command changes it; give it to the other questions of a Trainer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What makes a trainer write its metrics into a file of ours, where it would not by itself."""
+
+    source: Source
+    environment: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, object] = field(default_factory=dict)  # dotted recipe keys, where there is a recipe
+    arguments: tuple[str, ...] = ()  # words for the end of the trainer's own command, where there is none
+
+
+@runtime_checkable
+class Records(Protocol):
+    """A trainer with a writer of metrics that can be switched on from outside."""
+
+    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
+        """How to have metrics written below this absolute directory; None if the recipe sees to it itself."""

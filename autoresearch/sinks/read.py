@@ -10,11 +10,14 @@ from pathlib import Path
 from autoresearch.core.metric_keys import readings as split
 from autoresearch.core.objective import Objective
 from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.trainer import ReadsLogs, Source, SourceFormat, Trainer
 from autoresearch.sinks.console import read_console
 from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.jsonl import read_jsonl
 from autoresearch.sinks.numbering import merged
+from autoresearch.sinks.tensorboard import read_tensorboard
+from autoresearch.sinks.trainer_state import read_trainer_state
+from autoresearch.sinks.whole_log import read_whole_log
 
 _EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 _TOLD = 3  # disagreements that are spelled out per source
@@ -47,6 +50,13 @@ def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> li
         return list(merged(read_jsonl(path, offset)))
     if source.format is SourceFormat.DICT_LINES:
         return list(merged(read_dict_lines(path, offset)))
+    if source.format is SourceFormat.TENSORBOARD:
+        return list(merged(read_tensorboard(path, offset)))
+    if source.format is SourceFormat.TRAINER_STATE:
+        return list(merged(read_trainer_state(path)))
+    if isinstance(trainer, ReadsLogs):
+        found = read_whole_log(path, trainer.reader(), offset)
+        return list(merged(part for reading in found for part in _parts(reading)))
     patterns = [signal.pattern for signal in trainer.signals() if signal.kind in _EVENTS]
     found = read_console(path, trainer.read_line, patterns, offset)
     return list(merged(part for reading in found for part in _parts(reading)))

@@ -1,0 +1,37 @@
+"""Whole logs: metrics that are spread over several lines, read by a trainer's reader with a memory.
+
+Only lines that hold one of the reader's needles are shown to it; the rest of a log of gigabytes is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.core.lines import logical_lines
+from autoresearch.core.signal import Reading
+from autoresearch.core.trainer import LogReader
+from autoresearch.runner.patterns import lines_with
+from autoresearch.sinks.chunks import chunks
+from autoresearch.sinks.numbering import numbered
+
+
+def read_whole_log(path: Path, reader: LogReader, offset: int = 0) -> Iterator[Reading]:
+    """The readings of a log from a byte offset on, in the order in which they were completed.
+
+    A last line without its newline is left out: of `0.4137` it may hold `0.4` only. Steps that are not named
+    are counted.
+    """
+    return numbered(_readings(path, reader, offset))
+
+
+def _readings(path: Path, reader: LogReader, offset: int) -> Iterator[Reading]:
+    needles = tuple(needle.encode() for needle in reader.needles)
+    for chunk in chunks(path, offset):
+        whole = chunk[: max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1]
+        for low, high in lines_with(whole, needles):
+            for line in logical_lines(whole[low:high]):
+                if (reading := reader.line(line)) is not None:
+                    yield reading
+    if (reading := reader.end()) is not None:
+        yield reading
