@@ -125,6 +125,17 @@ class ReadsCommands(Protocol):
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe as this launch command changes it; give it to the other questions of a Trainer."""
 
+    def lint_command(self, command: str) -> tuple[Finding, ...]:
+        """What is wrong with the command itself."""
+
+
+@runtime_checkable
+class SeedsByRecipe(Protocol):
+    """A trainer whose seed has another key in another kind of recipe."""
+
+    def seed_key_in(self, recipe: Recipe) -> str:
+        """The dotted key of the seed in this recipe; it comes before `seed_key`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:

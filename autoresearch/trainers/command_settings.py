@@ -1,0 +1,65 @@
+"""Settings that stand on a launch command: hydra's `a.b=c` and `--flag value`, as a recipe would hold them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from autoresearch.core.regex import later
+from autoresearch.core.shell_words import simple_commands
+from autoresearch.core.trainer import Recipe
+
+_HYDRA = later(r"\+{0,2}(?P<key>[A-Za-z_][\w-]*(?:\.[\w-]+)+)=(?P<value>.*)", re.DOTALL)
+_FLAG = later(r"--(?P<key>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
+_WORDS: dict[str, object] = {"true": True, "false": False, "null": None, "none": None}
+
+
+def with_hydra(recipe: Recipe, command: str) -> Recipe:
+    """The recipe with the command's `a.b=c` over it, as dotted keys; `+` and `++` before a key are taken off."""
+    found = {m["key"]: value_of(m["value"]) for word in _words(command) if (m := _HYDRA.fullmatch(word))}
+    return {**recipe, **{key: value for key, value in found.items() if not _unknown(value)}}
+
+
+def with_flags(recipe: Recipe, command: str) -> Recipe:
+    """The recipe with the command's `--flags` over it, dashes in names as underscores; a flag alone is True."""
+    found: dict[str, object] = {}
+    words = [*_words(command), ""]
+    for word, following in pairwise(words):
+        flag = _FLAG.fullmatch(word)
+        if flag is None:
+            continue
+        own = flag["value"]
+        value = value_of(own) if own is not None else True if _no_value(following) else value_of(following)
+        if not _unknown(value):
+            found[flag["key"].replace("-", "_")] = value
+    return {**recipe, **found}
+
+
+def value_of(text: str) -> object:
+    """A scalar or a flat list as YAML has it; anything else stays text."""
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]"):
+        return [value_of(item.strip().strip("'\"")) for item in text[1:-1].split(",") if item.strip()]
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _words(command: str) -> Iterator[str]:
+    for simple in simple_commands(command):
+        yield from simple.words
+
+
+def _no_value(word: str) -> bool:
+    """Whether what follows a flag is another flag, the end, or a shell variable that may hold flags."""
+    return not word or word == "--" or bool(_FLAG.fullmatch(word)) or word.startswith("${")
+
+
+def _unknown(value: object) -> bool:
+    return isinstance(value, str) and "$" in value

@@ -1,0 +1,211 @@
+"""NeMo-RL: GRPO, PPO, distillation, SFT, DPO and reward models (NVIDIA-NeMo/RL at 7ea279ab).
+
+Formats: nemo_rl/algorithms/*.py (console, see `nemo_rl_log`), nemo_rl/utils/logger.py (log directories and tags),
+nemo_rl/utils/timer.py (TimeoutChecker), examples/configs/*.yaml (recipes; a recipe may name its parent under
+`defaults:` and then holds only what differs).
+
+Overrides: in the recipe, or `a.b=c` (`++a.b=c` for a new key) behind the command. The reference KL is no line of the
+console; the files have it as train/kl_penalty. It ends with status 0 and a line of its own at `max_num_steps`, at
+`checkpoint_must_save_by` and at an early-stop threshold; `Async GRPO training complete!` stands in a `finally` and
+is printed after a crash as well, so it proves nothing: the exit code does.
+
+Leaves behind: `<log_dir>/exp_NNN`, a new one each run; `<checkpoint_dir>/step_N`, from which the next run with the
+same directory resumes without asking. `ray.init` joins a cluster that is already there. To stop it gracefully give
+it `checkpoint_must_save_by`; a signal saves nothing. Under ray.sub the file ENDED in its log directory stops the job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoresearch.core.finding import Finding
+from autoresearch.core.metric_keys import NO_STEP
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.regex import later
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.values import numbers, python_dict
+from autoresearch.trainers import boot, fatal, nemo_rl_lint
+from autoresearch.trainers.command_settings import with_hydra
+from autoresearch.trainers.nemo_rl_log import NemoRlLog
+from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
+
+_COMMAND = later(
+    r"\bnemo_rl\b|\bnrl-k8s\b"
+    r"|\bexamples/(?:[\w-]+/)*run_(?:grpo|ppo|distillation|sft|dpo|rm|vlm|xtoken)\w*\.py\b"
+)
+
+ALGORITHMS = ("grpo", "ppo", "distillation", "sft", "dpo", "rm")
+_USUAL = {
+    "sft": Objective("validation/val_loss", Direction.MINIMIZE),
+    "dpo": Objective("validation-default/loss", Direction.MINIMIZE),
+    "rm": Objective("validation-default/accuracy", Direction.MAXIMIZE),
+}  # the others: the accuracy of the validation
+_FIELDS = later(
+    r"(?P<set>validation-.+?)_(?P<field>sft_loss|preference_loss|rewards_chosen_mean|rewards_rejected_mean"
+    r"|num_valid_samples|global_valid_seqs|global_valid_toks|accuracy|loss)"
+)
+_OLD_NAMES = {"val_reward": "val:accuracy", "val_loss": "val:val_loss"}
+
+STEP = SignalPattern(
+    SignalKind.STEP,
+    r"\x9f\x93\x8a Training Results:(?=[ \t]*(?:[\r\n]|\Z))",  # the last bytes of U+1F4CA
+    needles=(" Training Results:",),
+)
+"""A training step's block; which step it was stands on another line, so that the Runner counts."""
+
+CONTROLLER_STEP = SignalPattern(
+    SignalKind.STEP,
+    r"train step (?P<step>[1-9]\d{0,8})/\d{1,9} {2}trainer_v=",
+    needles=("  trainer_v=",),
+)
+"""A step of the single controller, which prints no block."""
+
+VALIDATION = SignalPattern(
+    SignalKind.VALIDATION,
+    r"\x9f\x93\x8a Validation Results(?: for `[^`\r\n]{1,200}` set)?:(?=[ \t]*(?:[\r\n]|\Z))",
+    needles=(" Validation Results",),
+)
+
+_BOOT = SignalPattern(
+    SignalKind.PROGRESS,
+    r"Running initial validation\.\.\.|Starting validation at step 0\b|SETUP COMPLETE"
+    r"|Loaded configuration from: |Using log directory: ",
+    boot.HOLD_S,
+    (
+        *("Running initial validation...", "Starting validation at step 0"),
+        *("SETUP COMPLETE", "Loaded configuration from", "Using log directory"),
+    ),
+)
+
+_FAULTS = SignalPattern(
+    SignalKind.ERROR,
+    r"(?P<text>Error in async loop: [^\r\n]{0,160}|WARNING: rollout stall -- [^\r\n]{0,160}"
+    r"|RolloutStall: [^\r\n]{0,160})",
+    needles=("Error in async loop: ", "WARNING: rollout stall -- ", "RolloutStall: "),
+)
+"""The asynchronous loop's own words; after a warned stall the process hangs on."""
+
+
+@dataclass(frozen=True, slots=True)
+class NemoRl:
+    """NeMo-RL's console, TensorBoard files and recipe."""
+
+    name: str = "nemo_rl"
+    named: bool = True
+
+    def recognises(self, command: str) -> bool:
+        """`uv run examples/run_grpo.py ...`, its kin, a path with nemo_rl, or nrl-k8s."""
+        return _COMMAND.search(command) is not None
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        """Blocks, validations, fatal lines; loading and the initial validation hold for two minutes."""
+        return (
+            STEP,
+            CONTROLLER_STEP,
+            VALIDATION,
+            _FAULTS,
+            fatal.TRACEBACK,
+            fatal.OUT_OF_MEMORY,
+            fatal.RAY_EXCEPTION,
+            fatal.NCCL_TIMEOUT,
+            boot.LOADING,
+            _BOOT,
+        )
+
+    def reader(self) -> LogReader:
+        """Blocks of bullets, with the step from the lines before them."""
+        return NemoRlLog()
+
+    def objective(self, recipe: Recipe) -> Objective | None:
+        """`checkpointing.metric_name`, by which the run keeps its own checkpoints; else the algorithm's usual one."""
+        named = text_of(recipe, "checkpointing.metric_name")
+        if named:
+            falls = look_up(recipe, "checkpointing.higher_is_better") is False
+            return Objective(metric_of(named), Direction.MINIMIZE if falls else Direction.MAXIMIZE)
+        kind = algorithm(recipe)
+        return _USUAL.get(kind, Objective("validation/accuracy")) if kind else None
+
+    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
+        """TensorBoard's files, if switched on, of the last `exp_NNN`: a new one is made for each run."""
+        if not true_at(recipe, "logger.tensorboard_enabled"):
+            return ()
+        return (Source(SourceFormat.TENSORBOARD, f"{text_of(recipe, 'logger.log_dir') or 'logs'}/exp_*/tensorboard"),)
+
+    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
+        """TensorBoard below a directory of the run's own; all four loggers are off by default."""
+        if true_at(recipe, "logger.tensorboard_enabled"):
+            return None
+        keys: dict[str, object] = {"logger.tensorboard_enabled": True, "logger.log_dir": f"{directory}/logs"}
+        return Recording(
+            Source(SourceFormat.TENSORBOARD, f"{directory}/logs/exp_*/tensorboard"),
+            overrides=keys,
+            arguments=("++logger.tensorboard_enabled=true", f"++logger.log_dir={directory}/logs"),
+        )
+
+    def read_line(self, line: str) -> Reading | None:
+        """The single controller's `step_metrics={...}`; every other metric needs the lines around it."""
+        if not line.startswith("step_metrics={"):
+            return None
+        metrics = {f"train/{key}": value for key, value in numbers(python_dict(line[13:]) or {}).items()}
+        return Reading(SignalKind.STEP, NO_STEP, metrics) if metrics else None
+
+    def settings(self, recipe: Recipe, command: str) -> Recipe:
+        """hydra overrides behind the command win over the recipe."""
+        return with_hydra(recipe, command)
+
+    def lint_command(self, command: str) -> tuple[Finding, ...]:
+        """Nothing beyond what holds for every command."""
+        return ()
+
+    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
+        """See `nemo_rl_lint`."""
+        return nemo_rl_lint.lint(recipe, algorithm(recipe))
+
+    def time_limit(self, recipe: Recipe) -> float | None:
+        """`checkpointing.checkpoint_must_save_by`: it saves and ends at the first step after so long."""
+        return nemo_rl_lint.seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))
+
+    def seed(self, recipe: Recipe) -> int | None:
+        """`<algorithm>.seed`."""
+        return whole_number(recipe, self.seed_key_in(recipe))
+
+    @property
+    def seed_key(self) -> str:
+        """Of GRPO; see `seed_key_in` for the others."""
+        return "grpo.seed"
+
+    def seed_key_in(self, recipe: Recipe) -> str:
+        """`grpo.seed`, `sft.seed`, ...: every algorithm keeps it in its own section."""
+        return f"{algorithm(recipe) or 'grpo'}.seed"
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """Logs and checkpoints; two runs with one checkpoint directory resume each other."""
+        names = [Output(f"logger.{k}.name") for k in ("wandb", "swanlab") if true_at(recipe, f"logger.{k}_enabled")]
+        return (Output("logger.log_dir", "logs"), Output("checkpointing.checkpoint_dir", "checkpoints"), *names)
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """Learning rate and KL penalty, around what the recipe has."""
+        return around(recipe, "policy.optimizer.kwargs.lr", "loss_fn.reference_policy_kl_penalty")
+
+
+def algorithm(recipe: Recipe) -> str:
+    """Which algorithm a recipe configures; "" where it does not say."""
+    return next((name for name in ALGORITHMS if _section(recipe, name)), "")
+
+
+def _section(recipe: Recipe, name: str) -> bool:
+    return isinstance(recipe.get(name), Mapping) or any(str(key).startswith(f"{name}.") for key in recipe)
+
+
+def metric_of(name: str) -> str:
+    """`val:accuracy` as the files call it: validation/accuracy; of a named set, validation-default/loss."""
+    source, _, metric = _OLD_NAMES.get(name, name).partition(":")
+    if not metric:
+        return name
+    if source != "val":
+        return f"{source}/{metric}"
+    found: re.Match[str] | None = _FIELDS.fullmatch(metric)
+    return f"{found['set']}/{found['field']}" if found else f"validation/{metric}"

@@ -1,0 +1,109 @@
+"""What is wrong with a NeMo-RL recipe, and the one limit that it may set itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.regex import later
+from autoresearch.core.trainer import Recipe
+from autoresearch.trainers.recipe_keys import look_up, text_of, true_at, whole_number
+
+_LIMIT = later(r"(\d{1,4}):(\d{1,4}):(\d{1,6}):(\d{1,9})")
+_LOGGERS = ("wandb", "tensorboard", "swanlab", "mlflow")
+
+
+def seconds(value: object) -> float | None:
+    """`DD:HH:MM:SS` in seconds; None for no limit and for a text of another form.
+
+    YAML 1.1 reads an unquoted 10:03:45:00 (but not 00:03:45:00) as a number to the base of sixty.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        digits = [value // 216000, value // 3600 % 60, value // 60 % 60, value % 60]
+    elif isinstance(value, str) and (found := _LIMIT.fullmatch(value.strip())):
+        digits = [int(part) for part in found.groups()]
+    else:
+        return None
+    days, hours, minutes, rest = digits
+    return float(days * 86400 + hours * 3600 + minutes * 60 + rest)
+
+
+def lint(recipe: Recipe, algorithm: str) -> tuple[Finding, ...]:
+    """Blind, silently resumed or self-contradicting runs; `algorithm` is the recipe's section or ""."""
+    return (*_metrics(recipe, algorithm), *_limit(recipe), *_stop(recipe, algorithm), *_resume(recipe))
+
+
+def _metrics(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
+    if look_up(recipe, "logger") is not None and not any(true_at(recipe, f"logger.{k}_enabled") for k in _LOGGERS):
+        yield Finding(
+            Severity.WARNING,
+            "no_structured_logger",
+            "all loggers are off: the console rounds to four digits and never prints the reference KL",
+            "set logger.tensorboard_enabled: true",
+        )
+    name = text_of(recipe, "checkpointing.metric_name")
+    if name and not name.startswith(("val:", "train:")):
+        yield Finding(
+            Severity.WARNING,
+            "metric_name_prefix",
+            f"checkpointing.metric_name {name!r} begins with neither val: nor train:, which NeMo-RL asserts",
+            "write val:accuracy, val:val_loss, val:validation-default_loss or train:reward",
+        )
+    period = whole_number(recipe, f"{algorithm}.val_period") if algorithm else None
+    late = any(true_at(recipe, f"{algorithm}.{key}") for key in ("val_at_start", "val_at_end"))
+    if name.startswith("val:") and period is not None and period <= 0 and not late:
+        yield Finding(
+            Severity.WARNING,
+            "no_validation",
+            f"{algorithm}.val_period is {period}: {name} is never measured",
+            "set a val_period that divides max_num_steps, or val_at_end: true",
+        )
+
+
+def _limit(recipe: Recipe) -> Iterator[Finding]:
+    value = look_up(recipe, "checkpointing.checkpoint_must_save_by")
+    if value is None:
+        return
+    if seconds(value) is None:
+        yield Finding(
+            Severity.ERROR,
+            "save_by_format",
+            f"checkpointing.checkpoint_must_save_by {value!r} is not of the form DD:HH:MM:SS",
+            'write "00:03:45:00" for 3 hours and 45 minutes',
+        )
+    elif isinstance(value, int):
+        yield Finding(
+            Severity.WARNING,
+            "save_by_unquoted",
+            "checkpointing.checkpoint_must_save_by is read as one number, for want of quotes",
+            'write it in quotes: "10:03:45:00"',
+        )
+    if look_up(recipe, "checkpointing.enabled") is False:
+        yield Finding(
+            Severity.WARNING,
+            "save_by_without_checkpoints",
+            "checkpoint_must_save_by ends the run, but checkpointing.enabled is false: nothing is saved",
+            "set checkpointing.enabled: true, or take the limit out",
+        )
+
+
+def _stop(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
+    metric = text_of(recipe, f"{algorithm}.stop_at_validation_metric") if algorithm else ""
+    if metric and look_up(recipe, f"{algorithm}.stop_at_validation_threshold") is None:
+        yield Finding(
+            Severity.ERROR,
+            "no_stop_threshold",
+            f"{algorithm}.stop_at_validation_metric is {metric}, but no threshold is given: NeMo-RL refuses to start",
+            f"set {algorithm}.stop_at_validation_threshold",
+        )
+
+
+def _resume(recipe: Recipe) -> Iterator[Finding]:
+    directory = text_of(recipe, "checkpointing.checkpoint_dir")
+    if directory and look_up(recipe, "checkpointing.enabled") is not False:
+        yield Finding(
+            Severity.WARNING,
+            "silent_resume",
+            f"a run whose checkpointing.checkpoint_dir {directory} holds a step_N resumes it silently",
+            "give each run a checkpoint_dir of its own; a campaign does so by itself",
+        )

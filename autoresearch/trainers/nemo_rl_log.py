@@ -1,0 +1,128 @@
+"""NeMo-RL's console: blocks of bullets under a heading, the step on a line of its own before them.
+
+Written by nemo_rl/algorithms/{grpo,grpo_sync,ppo,distillation,sft,dpo,rm}.py (NVIDIA-NeMo/RL at 7ea279ab). The
+step in `== Step i/M ==` begins again with every epoch, while `Starting validation at step N` and the files count
+on; the asynchronous loops count on everywhere. Names are given as the files have them, so that console and
+TensorBoard say the same. single_controller.py prints no block but `step_metrics={...}` and `train step N/M`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from autoresearch.core.metric_keys import NO_STEP
+from autoresearch.core.regex import later
+from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.values import number, numbers, python_dict
+
+_HEADING = later(r"\U0001F4CA (?P<kind>Training|Validation) Results(?: for `(?P<set>[^`]{1,200})` set)?:\s*")
+_MARK = later(r"={10,} (?P<what>Epoch|Step) (?P<n>\d{1,9})/(?P<of>\d{1,9}) ={10,}\s*")
+_BULLET = later(r"\s{1,8}\u2022 (?P<name>[^:]{1,80}): (?P<value>\S+)")
+_VALIDATES = later(r"\u25b6 Starting validation at step (?P<n>\d{1,9})\b")
+_CONTROLLER = later(r"train step (?P<n>\d{1,9})/\d{1,9} {2}trainer_v=")
+
+_NAMES = {
+    "Policy Loss": "loss",
+    "Generation KL Error": "gen_kl_error",
+    "Avg Reward": "reward",
+    "Avg Total Reward": "reward",  # with dynamic sampling the files call all rewards so
+    "Avg Filtered Reward": "filtered_reward",
+    "Mean Generation Length": "mean_gen_tokens_per_sample",
+    "Critic Loss": "critic/loss",
+    "Critic Grad Norm": "critic/grad_norm",
+    "Critic LR": "critic/lr",
+    "Critic Clip Frac": "critic/vf_clipfrac",
+    "Average response length": "avg_length",
+    "Samples processed": "num_samples",
+    "Validation loss": "val_loss",
+}
+
+
+class NemoRlLog:
+    """See `core.trainer.LogReader`."""
+
+    needles = (
+        *("\u2022 ", " Results", "===== ", "Starting validation at", "Timing"),
+        *("step_metrics={", "train step "),
+    )
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._in_epoch = 0  # the last step that was announced
+        self._before = 0  # steps of earlier epochs
+        self._validated = NO_STEP  # the step that the last validation was announced for
+        self._kind = SignalKind.STEP
+        self._prefix = ""
+        self._open: dict[str, float] | None = None
+        self._controller: dict[str, float] = {}
+
+    @property
+    def step(self) -> int:
+        """Training steps in all, the one that was announced last included."""
+        return self._before + self._in_epoch
+
+    def line(self, text: str) -> Reading | None:
+        """The block that this line ends, if it ends one."""
+        bullet = _BULLET.match(text)
+        if bullet:
+            self._take(bullet["name"], bullet["value"])
+            return None
+        done = self.end()
+        heading, mark, validates = _HEADING.fullmatch(text), _MARK.fullmatch(text), _VALIDATES.match(text)
+        if heading:
+            self._begin(heading)
+        elif mark:
+            self._announced(mark["what"], int(mark["n"]), int(mark["of"]))
+        elif validates:
+            self._validates(int(validates["n"]))
+        return done or self._of_controller(text)
+
+    def end(self) -> Reading | None:
+        """The block that is open."""
+        metrics, self._open = self._open, None
+        if not metrics:
+            return None
+        if self._kind is SignalKind.STEP:
+            return Reading(self._kind, self.step or NO_STEP, metrics)
+        step = self.step if self._validated == NO_STEP else self._validated
+        return Reading(self._kind, step, metrics)
+
+    def _begin(self, heading: re.Match[str]) -> None:
+        self._open = {}
+        self._kind = SignalKind.STEP if heading["kind"] == "Training" else SignalKind.VALIDATION
+        self._prefix = f"validation-{heading['set']}/" if heading["set"] else "validation/"
+        if self._kind is SignalKind.STEP:
+            self._prefix = "train/"
+
+    def _take(self, name: str, text: str) -> None:
+        value = number(text.rstrip("%,"))
+        if self._open is None or value is None:
+            return
+        if self._prefix.startswith("validation-"):
+            name = name.removeprefix("Validation ")
+        self._open[self._prefix + _NAMES.get(name, name.lower().replace(" ", "_"))] = value
+
+    def _announced(self, what: str, n: int, of: int) -> None:
+        if what == "Epoch":
+            if self._epoch:
+                self._before, self._in_epoch = self._before + self._in_epoch, 0
+            self._epoch = n
+        else:
+            if self._epoch > 1 and not self.step:  # a resumed run: the epochs before were another process's
+                self._before = (self._epoch - 1) * of
+            self._in_epoch = n
+            self._validated = NO_STEP
+
+    def _validates(self, step: int) -> None:
+        self._validated = step
+        if self._epoch and step > self._in_epoch > 0:  # it counts over all epochs and resumes
+            self._before = step - self._in_epoch
+
+    def _of_controller(self, text: str) -> Reading | None:
+        if text.startswith("step_metrics={"):
+            self._controller = {f"train/{k}": v for k, v in numbers(python_dict(text[13:]) or {}).items()}
+        elif self._controller and (found := _CONTROLLER.match(text)):
+            metrics, self._controller = self._controller, {}
+            self._in_epoch = int(found["n"])
+            return Reading(SignalKind.STEP, self._in_epoch, metrics)
+        return None

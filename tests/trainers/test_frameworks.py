@@ -1,0 +1,98 @@
+"""What holds for every framework: its sample wherever it is cut, its own lines and no others, its own command."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.signal import SignalKind
+from autoresearch.core.trainer import Source, SourceFormat, Trainer
+from autoresearch.runner.follow import LogFollower
+from autoresearch.runner.patterns import Pattern, Scanner, group
+from autoresearch.sinks.read import read_source
+from autoresearch.trainers import registry
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
+
+OWN = {  # sample: its trainer, the signals in it, and the first step that the Runner sees with its KL
+    "nemo_grpo.log": ("nemo_rl", {"step": 2, "validation": 2}, (b"", b"")),
+}
+
+COMMANDS = {
+    "nemo_rl": [
+        "uv run examples/run_grpo.py --config examples/configs/grpo_math_1B.yaml grpo.max_num_steps=20",
+        "uv run python examples/run_dpo.py",
+        "python /opt/nemo_rl/examples/run_sft.py",
+        "uv run ./examples/nemo_gym/run_grpo_nemo_gym.py",
+        "nrl-k8s run job.yaml",
+    ],
+}
+FOREIGN = ["python run_grpo.py --config c.yaml", "python train.py", "bash scripts/run.sh", "echo nemo"]
+
+
+def scan(trainer: Trainer, chunk: bytes, start: int = 0) -> list[tuple[str, int]]:
+    events = []
+    for signal in (s for s in trainer.signals() if s.kind in EVENTS):
+        found = re.finditer(signal.pattern.encode("latin-1"), chunk, re.MULTILINE)
+        events += [(signal.kind.value, start + m.start()) for m in found]
+    return sorted(events)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_signals_of_a_sample(name: str) -> None:
+    kinds = [kind for kind, _ in scan(registry.by_name(OWN[name][0]), (SAMPLES / name).read_bytes())]
+    assert {kind: kinds.count(kind) for kind in kinds} == OWN[name][1]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_runner_sees_the_first_step(name: str) -> None:
+    trainer, _, wanted = OWN[name]
+    steps = [s for s in registry.by_name(trainer).signals() if s.kind is SignalKind.STEP]
+    scanner = Scanner(Pattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in steps)
+    follower = LogFollower(str(SAMPLES / name))
+    seen = []
+    for chunk in follower.poll():
+        start = follower.offset - len(chunk)
+        seen += [(group(m, "step"), group(m, "kl")) for _, m, _ in scanner.scan(chunk, start)]
+    follower.close()
+    assert seen[0] == wanted
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_it_does_not_matter_where_the_log_is_cut(name: str) -> None:
+    raw, trainer = (SAMPLES / name).read_bytes(), registry.by_name(OWN[name][0])
+    whole = scan(trainer, raw)
+    cuts = {max(raw.rfind(b"\n", 0, at), raw.rfind(b"\r", 0, at)) + 1 for at in range(0, len(raw) + 1, 7)}
+    for cut in cuts:
+        assert sorted(scan(trainer, raw[:cut]) + scan(trainer, raw[cut:], cut)) == whole, cut
+
+
+@pytest.mark.parametrize("name", [path.name for path in sorted(SAMPLES.glob("*.log"))])
+@pytest.mark.parametrize("trainer", sorted({own[0] for own in OWN.values()}))
+def test_nobody_claims_the_lines_of_another(name: str, trainer: str) -> None:
+    known = registry.by_name(trainer)
+    mine = OWN.get(name, ("",))[0] == trainer
+    assert bool(scan(known, (SAMPLES / name).read_bytes())) == mine
+    assert bool(read_source(Source(SourceFormat.CONSOLE, name), SAMPLES, 0, known)) == mine
+
+
+@pytest.mark.parametrize(("name", "command"), [(name, c) for name, commands in COMMANDS.items() for c in commands])
+def test_the_framework_of_a_command(name: str, command: str) -> None:
+    assert [t.name for t in registry.every() if t.recognises(command)] == [name]
+    assert registry.choose("", command).name == name
+
+
+@pytest.mark.parametrize("command", FOREIGN)
+def test_nobody_claims_a_command_that_says_nothing(command: str) -> None:
+    assert registry.choose("", command).name == "generic"
+
+
+@pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
+def test_no_pattern_nests_possessive_repeats(trainer: Trainer) -> None:
+    """They miss matches in Python before 3.11.5."""
+    for signal in trainer.signals():
+        assert not re.search(r"\)[*+?}]\+|\)\{[\d,]+\}\+", signal.pattern)
+        assert signal.needles
