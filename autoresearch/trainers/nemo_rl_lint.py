@@ -100,10 +100,11 @@ def _stop(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
 
 def _resume(recipe: Recipe) -> Iterator[Finding]:
     directory = text_of(recipe, "checkpointing.checkpoint_dir")
-    if directory and look_up(recipe, "checkpointing.enabled") is not False:
+    shared = directory and not directory.startswith("/")  # of every run in this checkout
+    if shared and look_up(recipe, "checkpointing.enabled") is not False:
         yield Finding(
             Severity.WARNING,
             "silent_resume",
-            f"a run whose checkpointing.checkpoint_dir {directory} holds a step_N resumes it silently",
-            "give each run a checkpoint_dir of its own; a campaign does so by itself",
+            f"checkpointing.checkpoint_dir {directory} is the same for all runs here: a step_N in it is resumed silently",
+            "name an absolute directory of this run alone; a campaign does so by itself",
         )

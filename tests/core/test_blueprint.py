@@ -82,6 +82,11 @@ EXPECTED = {
         "--skip-check-avail-gpu",
         "/data/results/gsm8k_kl_001", 43200.0, 1800.0,
     ),
+    "examples/nemo_rl.md": (
+        "does-a-smaller-kl-penalty-help-nemo-rl-o", "/data/projects/nemo-rl",
+        "/data/projects/nemo-rl/.venv/bin/python", "/data/recipes/nemo-rl-grpo.yaml",
+        "  loss_fn.reference_policy_kl_penalty=0.001", "/data/results/nemo_rl_grpo", 28800.0, 2700.0,
+    ),
 }  # fmt: skip
 
 
@@ -89,6 +94,7 @@ TRAINERS = {
     "quickstart.md": "tinygrpo",
     "campaign.md": "tinygrpo",
     "examples/fenced.md": "verl",
+    "examples/nemo_rl.md": "nemo_rl",
 }
 
 

@@ -6,15 +6,18 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from autoresearch.core.blueprint import parse_blueprint
 from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.trainer import ReadsCommands, Source, SourceFormat, StopsItself, Trainer
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.sinks.read import read_source
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+BLUEPRINTS = Path(__file__).parents[2] / "blueprints"
 EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 
 OWN = {  # sample: its trainer, the signals in it, and the first step that the Runner sees with its KL
@@ -88,6 +91,30 @@ def test_the_framework_of_a_command(name: str, command: str) -> None:
 @pytest.mark.parametrize("command", FOREIGN)
 def test_nobody_claims_a_command_that_says_nothing(command: str) -> None:
     assert registry.choose("", command).name == "generic"
+
+
+EXAMPLES = {  # blueprint: its recipe, if it has one
+    "nemo_rl.md": "nemo-rl-grpo.yaml",
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_of_a_framework(name: str) -> None:
+    """Its command is recognised, its recipe is found fault with by nobody, its metric is the usual one."""
+    blueprint = parse_blueprint((BLUEPRINTS / "examples" / name).read_bytes(), name)
+    trainer = registry.choose("", blueprint.launch_command)
+    assert trainer.name == blueprint.notes.trainer == name.removesuffix(".md")
+    recipe = yaml.safe_load((BLUEPRINTS / "recipes" / EXAMPLES[name]).read_text()) if EXAMPLES[name] else {}
+    if isinstance(trainer, ReadsCommands):
+        recipe = trainer.settings(recipe, blueprint.launch_command)
+        assert trainer.lint_command(blueprint.launch_command) == ()
+    assert trainer.lint(recipe) == ()
+    assert trainer.seed(recipe) is not None
+    usual = trainer.objective(recipe)
+    assert usual is not None
+    assert (usual.metric, usual.direction) == (blueprint.notes.metric, blueprint.notes.direction)
+    if isinstance(trainer, StopsItself) and (limit := trainer.time_limit(recipe)) is not None:
+        assert limit < blueprint.max_time_s
 
 
 @pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
