@@ -125,6 +125,9 @@ class ReadsCommands(Protocol):
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe as this launch command changes it; give it to the other questions of a Trainer."""
 
+    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
+        """Words for the end of the trainer's own command that set these keys of a recipe."""
+
     def lint_command(self, command: str) -> tuple[Finding, ...]:
         """What is wrong with the command itself."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from autoresearch.core.regex import later
@@ -34,6 +34,31 @@ def with_flags(recipe: Recipe, command: str) -> Recipe:
         if not _unknown(value):
             found[flag["key"].replace("-", "_")] = value
     return {**recipe, **found}
+
+
+def hydra_words(overrides: Mapping[str, object]) -> tuple[str, ...]:
+    """`++a.b=c` for each key: it sets what is there and adds what is not."""
+    return tuple(f"++{key}={_shown(value)}" for key, value in overrides.items())
+
+
+def flag_words(overrides: Mapping[str, object], *, dash: str = "-") -> tuple[str, ...]:
+    """`--a-b c` for each key; True is the flag alone, and a flag that is False or None is left away.
+
+    dash: what stands for an underscore, "-" or "_", as the framework's parser wants it.
+    """
+    words: list[str] = []
+    for key, value in overrides.items():
+        if value is not False and value is not None:
+            words += [f"--{key.replace('_', dash)}", *([] if value is True else [_shown(value)])]
+    return tuple(words)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_shown, value))}]"
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def value_of(text: str) -> object:

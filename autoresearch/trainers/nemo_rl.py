@@ -28,7 +28,7 @@ from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.values import numbers, python_dict
 from autoresearch.trainers import boot, fatal, nemo_rl_lint
-from autoresearch.trainers.command_settings import with_hydra
+from autoresearch.trainers.command_settings import hydra_words, with_hydra
 from autoresearch.trainers.nemo_rl_log import NemoRlLog
 from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
 
@@ -142,7 +142,7 @@ class NemoRl:
         return Recording(
             Source(SourceFormat.TENSORBOARD, f"{directory}/logs/exp_*/tensorboard"),
             overrides=keys,
-            arguments=("++logger.tensorboard_enabled=true", f"++logger.log_dir={directory}/logs"),
+            arguments=hydra_words(keys),
         )
 
     def read_line(self, line: str) -> Reading | None:
@@ -155,6 +155,10 @@ class NemoRl:
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """hydra overrides behind the command win over the recipe."""
         return with_hydra(recipe, command)
+
+    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
+        """hydra's `++a.b=c`."""
+        return hydra_words(overrides)
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
         """Nothing beyond what holds for every command."""

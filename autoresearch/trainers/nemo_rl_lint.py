@@ -105,6 +105,6 @@ def _resume(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(
             Severity.WARNING,
             "silent_resume",
-            f"checkpointing.checkpoint_dir {directory} is the same for all runs here: a step_N in it is resumed silently",
+            f"checkpointing.checkpoint_dir {directory} is shared by all runs here: a step_N in it is resumed silently",
             "name an absolute directory of this run alone; a campaign does so by itself",
         )

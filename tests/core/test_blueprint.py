@@ -87,6 +87,15 @@ EXPECTED = {
         "/data/projects/nemo-rl/.venv/bin/python", "/data/recipes/nemo-rl-grpo.yaml",
         "  loss_fn.reference_policy_kl_penalty=0.001", "/data/results/nemo_rl_grpo", 28800.0, 2700.0,
     ),
+    "examples/slime.md": (
+        "what-the-kl-loss-costs-slime-on-dapo-mat", "/data/projects/slime", "/data/venvs/slime/bin/python", "",
+        "  --save /data/results/slime_kl/checkpoints --save-interval 50", "/data/results/slime_kl", 57600.0, 3600.0,
+    ),
+    "examples/slime_coding_agent.md": (
+        "a-coding-agent-in-a-sandbox-trained-with", "/data/projects/slime", "/data/venvs/slime/bin/python", "",
+        "bash /data/projects/slime/examples/coding_agent_rl/run_qwen36_35b_a3b_swe_8nodes.sh",
+        "/data/results/slime_swe", 259200.0, 7200.0,
+    ),
 }  # fmt: skip
 
 
@@ -95,6 +104,8 @@ TRAINERS = {
     "campaign.md": "tinygrpo",
     "examples/fenced.md": "verl",
     "examples/nemo_rl.md": "nemo_rl",
+    "examples/slime.md": "slime",
+    "examples/slime_coding_agent.md": "slime",
 }
 
 

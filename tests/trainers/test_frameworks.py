@@ -22,6 +22,7 @@ EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 
 OWN = {  # sample: its trainer, the signals in it, and the first step that the Runner sees with its KL
     "nemo_grpo.log": ("nemo_rl", {"step": 2, "validation": 2}, (b"", b"")),
+    "slime.log": ("slime", {"step": 1, "validation": 1}, (b"0", b"0.0")),
 }
 
 COMMANDS = {
@@ -32,8 +33,14 @@ COMMANDS = {
         "uv run ./examples/nemo_gym/run_grpo_nemo_gym.py",
         "nrl-k8s run job.yaml",
     ],
+    "slime": [
+        "cd /root/slime && bash scripts/run-qwen3-4B.sh",
+        "bash /root/slime/examples/coding_agent_rl/run_qwen36_35b_a3b_swe_8nodes.sh",
+        "ray job submit --address=http://127.0.0.1:8265 -- python3 train.py --colocate \\\n  --num-rollout 300",
+        "python3 -u train_async.py --rollout-batch-size 32",
+    ],
 }
-FOREIGN = ["python run_grpo.py --config c.yaml", "python train.py", "bash scripts/run.sh", "echo nemo"]
+FOREIGN = ["python run_grpo.py --conf c.yaml", "python train.py", "bash run.sh", "echo nemo", "python slimer/x.py"]
 
 
 def scan(trainer: Trainer, chunk: bytes, start: int = 0) -> list[tuple[str, int]]:
@@ -93,8 +100,10 @@ def test_nobody_claims_a_command_that_says_nothing(command: str) -> None:
     assert registry.choose("", command).name == "generic"
 
 
-EXAMPLES = {  # blueprint: its recipe, if it has one
-    "nemo_rl.md": "nemo-rl-grpo.yaml",
+EXAMPLES = {  # blueprint: its trainer, and its recipe if it has one
+    "nemo_rl.md": ("nemo_rl", "nemo-rl-grpo.yaml"),
+    "slime.md": ("slime", ""),
+    "slime_coding_agent.md": ("slime", ""),
 }
 
 
@@ -103,8 +112,9 @@ def test_the_example_of_a_framework(name: str) -> None:
     """Its command is recognised, its recipe is found fault with by nobody, its metric is the usual one."""
     blueprint = parse_blueprint((BLUEPRINTS / "examples" / name).read_bytes(), name)
     trainer = registry.choose("", blueprint.launch_command)
-    assert trainer.name == blueprint.notes.trainer == name.removesuffix(".md")
-    recipe = yaml.safe_load((BLUEPRINTS / "recipes" / EXAMPLES[name]).read_text()) if EXAMPLES[name] else {}
+    wanted, file = EXAMPLES[name]
+    assert trainer.name == blueprint.notes.trainer == wanted
+    recipe = yaml.safe_load((BLUEPRINTS / "recipes" / file).read_text()) if file else {}
     if isinstance(trainer, ReadsCommands):
         recipe = trainer.settings(recipe, blueprint.launch_command)
         assert trainer.lint_command(blueprint.launch_command) == ()

@@ -1,0 +1,88 @@
+"""`ray job submit`: what a launch command says of its job, and how the job is named, so that it can be stopped.
+
+The session's processes are only the client: the job runs under Ray's own daemons and goes on when the client dies.
+With `--no-wait` the client ends at once with status 0; without it, it ends with the job and fails with it. After a
+failure it prints the log's tail again. (ray/dashboard/modules/job/cli.py, Ray 2.60)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.regex import later
+from autoresearch.core.shell_words import simple_commands
+
+_SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
+_ID = ("--submission-id", "--job-id")  # the second is the older name
+ADDRESS = "http://127.0.0.1:8265"
+
+
+@dataclass(frozen=True, slots=True)
+class RayJob:
+    """One `ray job submit`; `submission_id` is "" where Ray makes one up."""
+
+    address: str
+    submission_id: str
+    waits: bool
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """The command that stops it; () for a job without a name."""
+        return ("ray", "job", "stop", "--address", self.address, self.submission_id) if self.submission_id else ()
+
+
+def find(command: str) -> RayJob | None:
+    """The first job that the command submits; None if it submits none."""
+    for simple in simple_commands(command):
+        argv = simple.argv
+        if argv[1:3] == ["job", "submit"] and simple.name == "ray":
+            own = argv[3 : argv.index("--") if "--" in argv else len(argv)]
+            named = next((found for key in _ID if (found := _option(own, key))), "")
+            return RayJob(_option(own, "--address") or ADDRESS, named, "--no-wait" not in own)
+    return None
+
+
+def named(command: str, submission_id: str) -> str:
+    """The command with this id for its job; unchanged if it submits none, or names it already."""
+    job = find(command)
+    if job is None or job.submission_id:
+        return command
+    return _SUBMIT.sub(lambda found: f"{found[0]} --submission-id {submission_id}", command, count=1)
+
+
+def lint(command: str) -> tuple[Finding, ...]:
+    """A job whose end or whose name nobody would know."""
+    job = find(command)
+    if job is None:
+        return ()
+    found = []
+    if not job.waits:
+        found.append(
+            Finding(
+                Severity.ERROR,
+                "ray_job_no_wait",
+                "ray job submit --no-wait ends at once with status 0, while the job is still to come",
+                "take --no-wait out: the run lasts as long as its command",
+            )
+        )
+    if not job.submission_id:
+        found.append(
+            Finding(
+                Severity.WARNING,
+                "ray_job_unnamed",
+                "ray job submit has no --submission-id: a job that outlives its client cannot be told from others",
+                "add --submission-id ajet_NAME, and `cleanup: ray job stop ajet_NAME` to the notes",
+            )
+        )
+    return tuple(found)
+
+
+def _option(words: list[str], key: str) -> str:
+    for word, following in pairwise([*words, ""]):
+        if word == key:
+            return following
+        if word.startswith(f"{key}="):
+            return word[len(key) + 1 :]
+    return ""

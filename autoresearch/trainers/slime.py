@@ -1,0 +1,211 @@
+"""slime: Megatron for training, SGLang for rollouts, Ray between them (THUDM/slime at 624b824a).
+
+Formats: slime/backends/megatron_utils/model.py (`step N`), slime/observability/train_metric_utils.py (`rollout N`,
+`perf N`), slime/observability/rollout_metrics.py (`eval N`, another `perf N`),
+slime/observability/tensorboard_utils.py, slime/utils/arguments.py. Everything goes to stderr, with a dict behind
+`[time] file.py:line - `. Steps and rollouts count from 0; N of a step is rollout * steps per rollout + i, N of all
+else is the rollout.
+
+`train/kl_loss` is only there with --use-kl-loss, and exactly 0 at first. A NaN gradient skips the step and goes on.
+Where nothing is evaluated, rollout/raw_reward is the metric. Overrides: flags behind the command; there is no recipe
+(but a script with arrays of flags).
+
+A hung run may go on to print `GET /health 200 OK`: only the dicts and moving bars are progress. Leaves behind: the
+Ray cluster that its scripts start, SGLang's servers, checkpoints below --save, from which the next run resumes if
+--load names the same directory. To stop it gracefully: `ray job stop ID`, then `ray stop` where the run started the
+cluster itself; its scripts' `pkill -9 python` is no way, as it ends everybody's. A signal saves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.regex import later
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.values import NUMBER, numbers, python_dict
+from autoresearch.trainers import boot, fatal, ray_job
+from autoresearch.trainers.command_settings import flag_words, with_flags
+from autoresearch.trainers.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
+
+_COMMAND = later(
+    r"(?<![\w.-])slime/(?:train|scripts|examples|tests)\b|(?<![\w.-])slime/?(?:[ \t;&|\n]|\Z)"
+    r"|\btrain(?:_async)?\.py\b(?=.{0,20000}--(?:rollout-batch-size|num-rollout|actor-num-gpus-per-node|sglang-))",
+    re.DOTALL,
+)
+
+_EVENT = later(
+    r"(?:\[\d[^\]]{0,40}\] )?[\w.-]{1,80}\.py:\d{1,6} - "
+    r"(?P<kind>step|critic-step|rollout|perf|passrate|multi_turn|eval) (?P<n>\d{1,9}): (?P<dict>\{.*\})"
+)
+_HEAD = r"\.py:\d{1,6} - "
+
+STEP = SignalPattern(
+    SignalKind.STEP,
+    _HEAD + r"step (?P<step>\d{1,9}): \{'train/"
+    rf"(?:[^\r\n]{{0,8000}}?'train/kl_loss': (?:np\.\w{{1,12}}\()?(?P<kl>{NUMBER}))?",
+    needles=(" - step ",),
+)
+"""A step of the actor; the critic's own has the same number."""
+
+VALIDATION = SignalPattern(SignalKind.VALIDATION, _HEAD + r"eval \d{1,9}: \{", needles=(" - eval ",))
+
+_ROLLOUT = SignalPattern(
+    SignalKind.PROGRESS,
+    _HEAD + r"(?:rollout|perf) \d{1,9}: \{",
+    boot.HOLD_S,
+    (" - rollout ", " - perf "),
+)
+
+_NAN = SignalPattern(
+    SignalKind.NAN, r"'train/(?:[\w-]{0,40}loss|[\w-]{0,40}grad_norm|ppo_kl)': nan(?=[,}])", needles=("': nan",)
+)
+
+_FAULTS = SignalPattern(
+    SignalKind.ERROR,
+    r"(?P<text>Health check failed for rollout engine[^\r\n]{0,160}|Timeout while flushing cache\."
+    r"|Job entrypoint command failed with exit code[^\r\n]{0,80})",
+    needles=("Health check failed for", "Timeout while flushing", "Job entrypoint command failed"),
+)
+
+
+class SlimeLog:
+    """Every dict by itself; see `core.trainer.LogReader`. The Runner counts steps alone, this reads all."""
+
+    needles = (" - step ", " - critic-step ", " - rollout ", " - perf ", " - passrate ", " - multi_turn ", " - eval ")
+
+    def line(self, text: str) -> Reading | None:
+        """The reading of this line."""
+        return read_event(text)
+
+    def end(self) -> Reading | None:
+        """Nothing is ever open."""
+        return None
+
+
+def read_event(line: str) -> Reading | None:
+    """One of slime's dicts: `eval` is a validation, all others belong to training."""
+    event = _EVENT.search(line) if line.endswith("}") else None
+    if event is None:
+        return None
+    metrics = numbers(python_dict(event["dict"]) or {})
+    metrics.pop("train/step", None)
+    kind = SignalKind.VALIDATION if event["kind"] == "eval" else SignalKind.STEP
+    return Reading(kind, int(event["n"]), metrics) if metrics else None
+
+
+@dataclass(frozen=True, slots=True)
+class Slime:
+    """slime's console, TensorBoard files and flags."""
+
+    name: str = "slime"
+    named: bool = True
+
+    def recognises(self, command: str) -> bool:
+        """Something below a checkout called slime, or train.py with flags that only slime has."""
+        return _COMMAND.search(command) is not None
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        """Steps, evaluations, NaN, fatal lines; loading and a rollout that was made hold for two minutes."""
+        return (
+            *(STEP, VALIDATION, _NAN, _FAULTS),
+            *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
+            *(boot.LOADING, _ROLLOUT),
+        )
+
+    def reader(self) -> LogReader:
+        """All dicts, those of rollouts too."""
+        return SlimeLog()
+
+    def read_line(self, line: str) -> Reading | None:
+        """Any of the dicts."""
+        return read_event(line)
+
+    def objective(self, recipe: Recipe) -> Objective | None:
+        """The first set of --eval-prompt-data, if it is evaluated; else the reward of the rollouts."""
+        name = text_of(recipe, "eval_prompt_data")
+        evaluated = name and whole_number(recipe, "eval_interval")
+        return Objective(f"eval/{name}" if evaluated else "rollout/raw_reward", Direction.MAXIMIZE)
+
+    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
+        """TensorBoard's files, if switched on and not moved by TENSORBOARD_DIR."""
+        project = text_of(recipe, "tb_project_name")
+        if not true_at(recipe, "use_tensorboard") or not project:
+            return ()
+        experiment = text_of(recipe, "tb_experiment_name") or "*"  # the time of the start
+        return (Source(SourceFormat.TENSORBOARD, f"tensorboard_log/{project}/{experiment}"),)
+
+    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
+        """TensorBoard into a directory of the run's own.
+
+        Under `ray job submit` the variable has to stand in --runtime-env-json too.
+        """
+        if true_at(recipe, "use_tensorboard"):
+            return None
+        where = f"{directory}/tensorboard"
+        return Recording(
+            Source(SourceFormat.TENSORBOARD, where),
+            environment={"TENSORBOARD_DIR": where},
+            overrides={"use_tensorboard": True},
+            arguments=("--use-tensorboard",),
+        )
+
+    def settings(self, recipe: Recipe, command: str) -> Recipe:
+        """The command's flags, with underscores."""
+        return with_flags(recipe, command)
+
+    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
+        """`--flag value`."""
+        return flag_words(overrides)
+
+    def lint_command(self, command: str) -> tuple[Finding, ...]:
+        """A Ray job that nobody waits for, or without a name."""
+        return ray_job.lint(command)
+
+    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
+        """What is without effect, refused, or resumed silently."""
+        return tuple(_lint(recipe))
+
+    def seed(self, recipe: Recipe) -> int | None:
+        """Of the order of prompts and the sampling; 42 where nothing is said (--seed is Megatron's own)."""
+        return 42 if look_up(recipe, "rollout_seed") is None else whole_number(recipe, "rollout_seed")
+
+    @property
+    def seed_key(self) -> str:
+        """See `seed`."""
+        return "rollout_seed"
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """Checkpoints and dumps; with --load on the same directory a run resumes another one."""
+        found = [Output("save", "checkpoints")] if text_of(recipe, "save") else []
+        if text_of(recipe, "load") and text_of(recipe, "load") == text_of(recipe, "save"):
+            found.append(Output("load", "checkpoints"))
+        if text_of(recipe, "save_debug_rollout_data"):
+            found.append(Output("save_debug_rollout_data", "rollout_{rollout_id}.pt"))
+        return (*found, *([Output("tb_experiment_name")] if text_of(recipe, "tb_experiment_name") else []))
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """Learning rate and KL coefficient, around what the flags say."""
+        return around(recipe, "lr", "kl_loss_coef")
+
+
+def _lint(recipe: Recipe) -> Iterator[Finding]:
+    if (real_at(recipe, "kl_loss_coef") or 0.0) > 0 and not true_at(recipe, "use_kl_loss"):
+        message = "--kl-loss-coef has no effect without --use-kl-loss: the KL is neither computed nor printed"
+        yield Finding(Severity.WARNING, "kl_without_effect", message, "add --use-kl-loss, or take the coefficient out")
+    if true_at(recipe, "use_tensorboard") and not text_of(recipe, "tb_project_name"):
+        message = "--use-tensorboard is refused without --tb-project-name, unless TENSORBOARD_DIR is set"
+        hint = "add --tb-project-name and --tb-experiment-name"
+        yield Finding(Severity.WARNING, "tensorboard_nowhere", message, hint)
+    save = text_of(recipe, "save")
+    if save and save == text_of(recipe, "load"):
+        message = f"--load and --save are both {save}: a run resumes whatever an earlier one saved there"
+        yield Finding(Severity.WARNING, "silent_resume", message, "name another directory for each run")
+    evaluates = whole_number(recipe, "eval_interval")
+    if evaluates and not any(text_of(recipe, key) for key in ("eval_prompt_data", "eval_config")):
+        message = "--eval-interval is given, but neither --eval-prompt-data nor --eval-config"
+        yield Finding(Severity.WARNING, "eval_without_data", message, "name the data, or take --eval-interval out")

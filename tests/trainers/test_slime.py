@@ -1,0 +1,150 @@
+"""slime: dicts on stderr, counted from 0, with and without KL; flags; a Ray job with a name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.objective import Objective
+from autoresearch.core.signal import SignalKind
+from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
+from autoresearch.sinks.read import read_source
+from autoresearch.trainers.slime import Slime, read_event
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+SLIME = Slime()
+AT = "[2026-04-15 07:58:10] train_metric_utils.py:139 - "
+
+
+def test_the_sample() -> None:
+    step, evaluation = read_source(Source(SourceFormat.CONSOLE, "slime.log"), SAMPLES, 0, SLIME)
+    assert (step.kind, step.step, evaluation.kind, evaluation.step) == (SignalKind.STEP, 0, SignalKind.VALIDATION, 0)
+    wanted = {
+        "rollout/raw_reward": 0.421875,
+        "train/kl_loss": 0.0,
+        "train/ppo_kl": 0.0,
+        "train/entropy_loss": 0.18443581461906433,
+        "train/critic-value_loss": 0.51,
+        "perf/rollout_time": 371.1796889305115,
+        "perf/step_time": 460.2,
+    }
+    assert {key: step.metrics[key] for key in wanted} == wanted
+    assert step.metrics["train/grad_norm"] != step.metrics["train/grad_norm"]
+    assert "train/step" not in step.metrics
+    assert evaluation.metrics["eval/aime"] == 0.1333
+    assert evaluation.metrics["eval/aime-pass@8"] == 0.4
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "step", "key", "value"),
+    [
+        (AT + "rollout 7: {'rollout/raw_reward': 0.5}", "step", 7, "rollout/raw_reward", 0.5),
+        ("model.py:649 - step 11: {'train/loss': -6.05e-09, 'train/step': 11}", "step", 11, "train/loss", -6.05e-09),
+        (AT + "critic-step 3: {'train/critic-value_loss': 0.5}", "step", 3, "train/critic-value_loss", 0.5),
+        (AT + "passrate 2: {'passrate/pass@4': 0.25}", "step", 2, "passrate/pass@4", 0.25),
+        (AT + "eval 20: {'eval/aime': np.float64(0.4)}", "validation", 20, "eval/aime", 0.4),
+    ],
+)
+def test_lines(line: str, kind: str, step: int, key: str, value: float) -> None:
+    reading = read_event(line)
+    assert reading is not None
+    assert (reading.kind.value, reading.step, dict(reading.metrics)) == (kind, step, {key: value})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step 11: {'train/loss': 0.5}",
+        "the log says model.py:918 - step 11",
+        AT + "step 11: {'train/loss': 0.5",
+        AT + "step 11: {'train/step': 11}",
+        AT + "steps 11: {'train/loss': 0.5}",
+        '[2026-04-15 08:01:37] INFO:     33.184.122.180:57752 - "GET /health HTTP/1.1" 200 OK',
+    ],
+)
+def test_near_misses(line: str) -> None:
+    assert read_event(line) is None
+
+
+def kinds(line: str) -> dict[str, bytes]:
+    found = {}
+    for signal in SLIME.signals():
+        for m in re.finditer(signal.pattern.encode("latin-1"), line.encode() + b"\n", re.MULTILINE):
+            found[signal.kind.value] = (m["kl"] or b"") if "kl" in m.re.groupindex else b""
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (AT + "step 0: {'train/loss': 0.1, 'train/kl_loss': 0.002, 'train/grad_norm': 0.1}", {"step": b"0.002"}),
+        (AT + "step 0: {'train/loss': 0.1, 'train/ppo_kl': 0.002}", {"step": b""}),  # without --use-kl-loss
+        (AT + "step 4: {'train/loss': 0.1, 'train/grad_norm': nan, 'train/step': 4}", {"step": b"", "nan": b""}),
+        (AT + "critic-step 0: {'train/critic-value_loss': 0.5}", {}),
+        (AT + "rollout 0: {'rollout/raw_reward': 0.1}", {"progress": b""}),
+        ("Rollout generation:  12%|█▏        | 15/128 [00:40<05:01, 2.6s/it]", {"progress": b""}),
+        (AT + "eval 0: {'eval/aime': 0.1}", {"validation": b""}),
+        ("Health check failed for rollout engine 3 (ray timeout). Killing actor", {"error": b""}),
+        ("Timeout while flushing cache.", {"error": b""}),
+        ('[2026-04-15 08:01:37] INFO:     33.184.122.180:57752 - "GET /health HTTP/1.1" 200 OK', {}),
+        ("{'train/info': nan}", {}),
+    ],
+)
+def test_signals(line: str, wanted: dict[str, bytes]) -> None:
+    assert kinds(line) == wanted
+
+
+JOB = (
+    "ray job submit --address=http://127.0.0.1:8265 -- python3 train.py --use-kl-loss --kl-loss-coef 0.01 --lr 1e-6 "
+    "--eval-interval 20 --eval-prompt-data aime /root/aime.jsonl --save /ckpt/a --load /ckpt/a --rollout-seed 7 "
+    '"${MODEL_ARGS[@]}" --colocate'
+)
+
+
+def test_flags() -> None:
+    found = SLIME.settings({}, JOB)
+    assert (found["use_kl_loss"], found["kl_loss_coef"], found["colocate"]) == (True, 0.01, True)
+    assert SLIME.objective(found) == Objective("eval/aime")
+    assert SLIME.seed(found) == 7
+    assert SLIME.seed({}) == 42
+    assert SLIME.outputs(found) == (Output("save", "checkpoints"), Output("load", "checkpoints"))
+    assert set(SLIME.space(found)) == {"lr", "kl_loss_coef"}
+    assert [f.code for f in SLIME.lint(found)] == ["silent_resume"]
+    assert [f.code for f in SLIME.lint_command(JOB)] == ["ray_job_unnamed"]
+
+
+def test_without_evaluation_the_rollouts_are_the_metric() -> None:
+    assert SLIME.objective({}) == Objective("rollout/raw_reward")
+    assert SLIME.objective({"eval_prompt_data": "aime"}) == Objective("rollout/raw_reward")
+
+
+def test_tensorboard() -> None:
+    on: Recipe = {"use_tensorboard": True, "tb_project_name": "p", "tb_experiment_name": "e"}
+    assert SLIME.sources(on) == (Source(SourceFormat.TENSORBOARD, "tensorboard_log/p/e"),)
+    assert SLIME.sources({**on, "tb_experiment_name": None}) == (
+        Source(SourceFormat.TENSORBOARD, "tensorboard_log/p/*"),
+    )
+    assert SLIME.sources({}) == ()
+    assert SLIME.recording(on, "/r") is None
+    found = SLIME.recording({}, "/r")
+    assert found is not None
+    assert (found.environment, found.arguments) == ({"TENSORBOARD_DIR": "/r/tensorboard"}, ("--use-tensorboard",))
+    assert SLIME.arguments({"lr": 1e-06, "use_kl_loss": True, "colocate": False}) == ("--lr", "1e-06", "--use-kl-loss")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "codes"),
+    [
+        ({}, []),
+        ({"kl_loss_coef": 0.0}, []),  # as the coding agent's example has it
+        ({"kl_loss_coef": 0.01}, ["kl_without_effect"]),
+        ({"kl_loss_coef": 0.01, "use_kl_loss": True}, []),
+        ({"use_tensorboard": True}, ["tensorboard_nowhere"]),
+        ({"eval_interval": 20}, ["eval_without_data"]),
+        ({"save": "/a", "load": "/b"}, []),
+    ],
+)
+def test_lint(recipe: Recipe, codes: list[str]) -> None:
+    assert [f.code for f in SLIME.lint(recipe)] == codes
