@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoresearch.core.trainer import Trainer
 from autoresearch.errors import UsageError
 
-NAMES = ("tinygrpo", "nemo_rl", "slime", "verl", "generic")
+NAMES = ("tinygrpo", "nemo_rl", "slime", "trl", "verl", "generic")
 """Every trainer, the most specific first; the last recognises no command and is what remains."""
 
 
@@ -24,6 +24,10 @@ def by_name(name: str) -> Trainer:
             from autoresearch.trainers.slime import Slime
 
             return Slime()
+        case "trl":
+            from autoresearch.trainers.trl import Trl
+
+            return Trl()
         case "verl":
             from autoresearch.trainers.verl import Verl
 

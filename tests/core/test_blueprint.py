@@ -87,6 +87,10 @@ EXPECTED = {
         "/data/projects/nemo-rl/.venv/bin/python", "/data/recipes/nemo-rl-grpo.yaml",
         "  loss_fn.reference_policy_kl_penalty=0.001", "/data/results/nemo_rl_grpo", 28800.0, 2700.0,
     ),
+    "examples/trl.md": (
+        "a-kl-penalty-for-trl-s-grpo", "/data/projects/trl", "/data/venvs/trl/bin/python", "/data/recipes/trl-grpo.yaml",
+        "trl grpo --config /data/recipes/trl-grpo.yaml --beta 0.04", "/data/results/trl_grpo", 14400.0, 1200.0,
+    ),
     "examples/slime.md": (
         "what-the-kl-loss-costs-slime-on-dapo-mat", "/data/projects/slime", "/data/venvs/slime/bin/python", "",
         "  --save /data/results/slime_kl/checkpoints --save-interval 50", "/data/results/slime_kl", 57600.0, 3600.0,
@@ -104,6 +108,7 @@ TRAINERS = {
     "campaign.md": "tinygrpo",
     "examples/fenced.md": "verl",
     "examples/nemo_rl.md": "nemo_rl",
+    "examples/trl.md": "trl",
     "examples/slime.md": "slime",
     "examples/slime_coding_agent.md": "slime",
 }

@@ -22,6 +22,8 @@ EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 
 OWN = {  # sample: its trainer, the signals in it, and the first step that the Runner sees with its KL
     "nemo_grpo.log": ("nemo_rl", {"step": 2, "validation": 2}, (b"", b"")),
+    "trl_v4.log": ("trl", {"step": 1, "validation": 1}, (b"", b"0.0")),
+    "trl_v5_tqdm.log": ("trl", {"step": 6, "validation": 2}, (b"", b"0")),
     "slime.log": ("slime", {"step": 1, "validation": 1}, (b"0", b"0.0")),
 }
 
@@ -33,6 +35,13 @@ COMMANDS = {
         "uv run ./examples/nemo_gym/run_grpo_nemo_gym.py",
         "nrl-k8s run job.yaml",
     ],
+    "trl": [
+        "trl grpo --config grpo.yaml --learning_rate 1e-6",
+        "/venv/bin/trl sft --model_name_or_path x",
+        "accelerate launch -m trl.scripts.dpo --config c.yaml",
+        "accelerate launch --num_processes 4 examples/scripts/grpo_vlm.py",
+        "python /src/trl/scripts/rloo.py",
+    ],
     "slime": [
         "cd /root/slime && bash scripts/run-qwen3-4B.sh",
         "bash /root/slime/examples/coding_agent_rl/run_qwen36_35b_a3b_swe_8nodes.sh",
@@ -40,7 +49,10 @@ COMMANDS = {
         "python3 -u train_async.py --rollout-batch-size 32",
     ],
 }
-FOREIGN = ["python run_grpo.py --conf c.yaml", "python train.py", "bash run.sh", "echo nemo", "python slimer/x.py"]
+FOREIGN = [
+    *("python run_grpo.py --conf c.yaml", "python train.py", "bash run.sh"),
+    *("echo nemo", "trl vllm-serve", "python slimer/x.py"),
+]
 
 
 def scan(trainer: Trainer, chunk: bytes, start: int = 0) -> list[tuple[str, int]]:
@@ -102,6 +114,7 @@ def test_nobody_claims_a_command_that_says_nothing(command: str) -> None:
 
 EXAMPLES = {  # blueprint: its trainer, and its recipe if it has one
     "nemo_rl.md": ("nemo_rl", "nemo-rl-grpo.yaml"),
+    "trl.md": ("trl", "trl-grpo.yaml"),
     "slime.md": ("slime", ""),
     "slime_coding_agent.md": ("slime", ""),
 }

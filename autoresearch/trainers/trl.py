@@ -1,0 +1,161 @@
+"""TRL, and any script around Hugging Face's Trainer (huggingface/trl at f2cd5771, transformers 4 and 5).
+
+Formats: transformers/trainer_callback.py (dicts and bar, see `trl_log`; trainer_state.json, see
+`sinks.trainer_state`), trl/trainer/{base_config,grpo_config}.py (recipe), trl/scripts/utils.py (`--config`: a flat
+YAML, over which flags win). `logging_steps` is 10 and the first step is not logged on its own, so that for ten steps
+the bar alone shows that training goes on. The KL is there only where `beta` is not 0, which for GRPO it is.
+
+Overrides: in the recipe, or `--key value` behind the command. Leaves behind: nothing that runs, but a vLLM server that
+was started beside it (`trl vllm-serve`) goes on. Checkpoints go to `output_dir`; only `resume_from_checkpoint`
+resumes one. It has no limit of its own and saves nothing on a signal: `max_steps` ends it well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.regex import later
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.trainer import LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.values import NUMBER
+from autoresearch.trainers import boot, fatal
+from autoresearch.trainers.command_settings import flag_words, with_flags
+from autoresearch.trainers.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
+from autoresearch.trainers.trl_log import TrlLog, read_dict
+
+_KINDS = "grpo|rloo|sft|dpo|kto|reward"
+_COMMAND = later(
+    rf"(?<![\w./-])(?:\S{{0,200}}/)?trl[ \t]+(?:{_KINDS})\b|\btrl[./]scripts[./](?:{_KINDS})\b"
+    rf"|\bexamples/scripts/(?:{_KINDS})\w*\.py\b"
+)
+_KIND = later(rf"\b(?:trl[ \t]+|scripts[./])({_KINDS})")
+_REWARDED = ("num_generations", "reward_funcs", "max_completion_length")  # keys that only GRPO and RLOO have
+_SHARED = "trainer_output"  # where runs without an output_dir write
+
+_QUOTED = rf"'?{NUMBER}'?"
+
+STEP = SignalPattern(
+    SignalKind.STEP,
+    rf"\{{'loss': {_QUOTED}, (?=[^\r\n]{{0,8000}}'epoch': )(?:[^\r\n]{{0,8000}}?'kl': '?(?P<kl>{NUMBER}))?",
+    needles=("{'loss': ",),
+)
+"""A training step's dict; it names no step."""
+
+VALIDATION = SignalPattern(
+    SignalKind.VALIDATION,
+    r"\{'eval_[\w/.@-]{1,120}': (?=[^\r\n]{0,8000}'epoch': )",
+    needles=("{'eval_",),
+)
+
+_NAN = SignalPattern(
+    SignalKind.NAN, r"'(?:loss|grad_norm|kl|entropy)': '?nan'?(?=[,}])", needles=("': nan", "': 'nan'")
+)
+
+_NO_SERVER = SignalPattern(
+    SignalKind.ERROR,
+    r"(?P<text>The vLLM server can't be reached at [^\r\n]{0,160})",
+    needles=("The vLLM server can't be reached",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trl:
+    """TRL's console, trainer state and flat recipe."""
+
+    name: str = "trl"
+    named: bool = True
+
+    def recognises(self, command: str) -> bool:
+        """`trl grpo ...`, `python -m trl.scripts.grpo`, TRL's own examples; a script of yours says `trainer: trl`."""
+        return _COMMAND.search(command) is not None
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        """Dicts, NaN and fatal lines; a bar that moves is progress, in loading as in training."""
+        return (
+            *(STEP, VALIDATION, _NAN, _NO_SERVER),
+            *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.NCCL_TIMEOUT),
+            boot.LOADING,
+        )
+
+    def reader(self) -> LogReader:
+        """Dicts with the step of the bar behind them."""
+        return TrlLog()
+
+    def read_line(self, line: str) -> Reading | None:
+        """A dict; its step stands on another line."""
+        return read_dict(line)
+
+    def objective(self, recipe: Recipe) -> Objective | None:
+        """What an evaluation says, if there is one, else training: rewards rise, losses fall."""
+        prefix = "eval_" if _evaluates(recipe) else ""
+        kind = text_of(recipe, "trl_command")
+        if kind in ("grpo", "rloo") or (not kind and any(key in recipe for key in _REWARDED)):
+            return Objective(f"{prefix}reward", Direction.MAXIMIZE)
+        return Objective(f"{prefix}loss", Direction.MINIMIZE) if kind or prefix else None
+
+    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
+        """The trainer state in the last checkpoint: all digits, and the steps that the console does not print."""
+        saves = look_up(recipe, "save_strategy") not in ("no", False)
+        directory = text_of(recipe, "output_dir")
+        return (Source(SourceFormat.TRAINER_STATE, directory),) if directory and saves else ()
+
+    def settings(self, recipe: Recipe, command: str) -> Recipe:
+        """Flags win over the recipe; what `trl` was asked to do stands under `trl_command`."""
+        kind = _KIND.search(command)
+        return {**with_flags(recipe, command), **({"trl_command": kind[1]} if kind else {})}
+
+    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
+        """`--key value`, with underscores."""
+        return flag_words(overrides, dash="_")
+
+    def lint_command(self, command: str) -> tuple[Finding, ...]:
+        """Nothing beyond what holds for every command."""
+        return ()
+
+    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
+        """What nobody would see, and what would be resumed or overwritten."""
+        return tuple(_lint(recipe))
+
+    def seed(self, recipe: Recipe) -> int | None:
+        """`seed`, which is 42 where nothing is said."""
+        return 42 if look_up(recipe, "seed") is None else whole_number(recipe, "seed")
+
+    @property
+    def seed_key(self) -> str:
+        """See `seed`."""
+        return "seed"
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """Checkpoints and state, trackers' files and name."""
+        logs = [Output("logging_dir", "tensorboard")] if text_of(recipe, "logging_dir") else []
+        return (Output("output_dir", "output"), *logs, *([Output("run_name")] if text_of(recipe, "run_name") else []))
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """Learning rate and, where it is on, the KL coefficient."""
+        return around(recipe, "learning_rate", "beta")
+
+
+def _evaluates(recipe: Recipe) -> bool:
+    return any(text_of(recipe, key) in ("steps", "epoch") for key in ("eval_strategy", "evaluation_strategy"))
+
+
+def _lint(recipe: Recipe) -> Iterator[Finding]:
+    every, last = real_at(recipe, "logging_steps"), real_at(recipe, "max_steps")
+    every = 10.0 if every is None else every
+    if last is not None and 0 < last < every and not true_at(recipe, "logging_first_step"):
+        message = f"logging_steps is {every:g}, but the run ends after {last:g} steps: no step is ever printed"
+        yield Finding(Severity.WARNING, "no_step_logged", message, "set logging_steps: 1")
+    if true_at(recipe, "disable_tqdm"):
+        message = "disable_tqdm is true: the console then names no step, and nothing shows progress between two dicts"
+        yield Finding(Severity.WARNING, "no_progress_bar", message, "take disable_tqdm out")
+    directory = text_of(recipe, "output_dir")
+    if recipe and (not directory or directory == _SHARED):
+        message = "no output_dir is named: all such runs here share ./trainer_output"
+        yield Finding(Severity.WARNING, "shared_output_dir", message, "set output_dir to a directory of this run alone")
+    resumes = look_up(recipe, "resume_from_checkpoint")
+    if resumes not in (None, False, "false", ""):
+        message = f"resume_from_checkpoint is {resumes}: this run begins with the weights of another"
+        yield Finding(Severity.WARNING, "resumes", message, "take it out, unless the run goes on with its own work")

@@ -1,0 +1,61 @@
+"""TRL's console: dicts without a step, and the progress bar that tells it.
+
+transformers/trainer_callback.py (ProgressCallback) moves the bar to the step that was just made, prints the dict
+through tqdm, and tqdm then draws the bar again: the first bar behind a dict has its step. Dicts without a bar
+(`disable_tqdm`, another rank) are counted. transformers 5 puts numbers in quotes, 4 does not.
+"""
+
+from __future__ import annotations
+
+from autoresearch.core import metric_keys
+from autoresearch.core.metric_keys import NO_STEP
+from autoresearch.core.regex import later
+from autoresearch.core.signal import Reading
+from autoresearch.core.values import numbers, python_dict
+
+_BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # no name before it: Trainer's own
+_FAREWELL = "train_runtime"
+
+
+def read_dict(line: str) -> Reading | None:
+    """A line that is, or ends with, a dict of the Trainer; its step is unknown. The last summary is none."""
+    start = line.find("{'")
+    if start < 0 or not line.endswith("}"):
+        return None
+    metrics = numbers(python_dict(line[start:]) or {}, strings=True)
+    if "epoch" not in metrics or _FAREWELL in metrics:
+        return None
+    if "loss" not in metrics and not any(map(metric_keys.is_validation, metrics)):
+        return None
+    return metric_keys.readings(NO_STEP, metrics)[0]
+
+
+class TrlLog:
+    """See `core.trainer.LogReader`."""
+
+    needles = ("{'", "%|")
+
+    def __init__(self) -> None:
+        self._of = 0  # steps in all, as the first bar says
+        self._held: Reading | None = None
+
+    def line(self, text: str) -> Reading | None:
+        """The dict whose step this bar tells, or one that got none before the next came."""
+        bar = _BAR.match(text)
+        if bar is None:
+            reading = read_dict(text)
+            if reading is None:
+                return None
+            done, self._held = self._held, reading
+            return done
+        n, of = int(bar["n"]), int(bar["of"])
+        self._of = self._of or of
+        if self._held is None or of != self._of or n == 0:  # an evaluation has a bar of its own
+            return None
+        done, self._held = self._held, None
+        return Reading(done.kind, n, done.metrics)
+
+    def end(self) -> Reading | None:
+        """The last dict, if no bar came behind it."""
+        done, self._held = self._held, None
+        return done

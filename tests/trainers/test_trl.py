@@ -1,0 +1,148 @@
+"""TRL: dicts of numbers or of texts, the step of the bar behind them, a flat recipe and its flags."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
+from autoresearch.sinks.read import read_best, read_source
+from autoresearch.trainers.trl import Trl
+from autoresearch.trainers.trl_log import read_dict
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+TRL = Trl()
+
+
+def read(path: Path) -> list[tuple[str, int, dict[str, float]]]:
+    found = read_source(Source(SourceFormat.CONSOLE, str(path)), Path(), 0, TRL)
+    return [(r.kind.value, r.step, dict(r.metrics)) for r in found]
+
+
+def test_version_5_with_its_bar() -> None:
+    found = read(SAMPLES / "trl_v5_tqdm.log")
+    assert [(kind[0], n) for kind, n, _ in found] == [
+        *(("s", 1), ("s", 2), ("s", 3), ("v", 3)),
+        *(("s", 4), ("s", 5), ("s", 6), ("v", 6)),
+    ]
+    rewards = [0.04573, 0.05981, 0.02939, 0.0747, 0.07766, 0.07217]
+    assert [metrics["reward"] for kind, _, metrics in found if kind == "step"] == rewards
+    assert [metrics["eval_reward"] for kind, _, metrics in found if kind == "validation"] == [0.04978, 0.0375]
+    assert found[0][2]["kl"] == 0.0
+    assert found[0][2]["loss"] == 7.451e-08
+    assert len(found[0][2]) == 25
+
+
+def test_version_4_without_a_bar() -> None:
+    (kind, n, step), (evaluation, m, metrics) = read(SAMPLES / "trl_v4.log")
+    assert (kind, n, evaluation, m) == ("step", 1, "validation", 1)
+    assert (step["reward"], step["kl"], metrics["eval_reward"]) == (0.10131250045378692, 0.0, 0.31)
+
+
+def test_a_bar_says_how_many_steps_lie_between(tmp_path: Path) -> None:
+    line = "{'loss': 0.5, 'epoch': %s}\n\r %d%%|##  | %d/100 [00:10<01:00, 1.1it/s]"
+    bars = "\r  0%|    | 0/100 [00:00<?, ?it/s]\r  5%|#   | 5/100 [00:05<01:00, 1.1it/s]\r   \r"
+    text = bars + line % (0.1, 10, 10) + "\r   \r" + line % (0.2, 20, 20) + "\r    \r"
+    text += "{'loss': 0.25, 'epoch': 0.3}\n"
+    (tmp_path / "run.log").write_text(text)
+    assert [(n, metrics["loss"]) for _, n, metrics in read(tmp_path / "run.log")] == [(10, 0.5), (20, 0.5), (21, 0.25)]
+
+
+def test_the_trainer_state_is_believed_and_agrees(tmp_path: Path) -> None:
+    console = read(SAMPLES / "trl_v5_tqdm.log")
+    history = [{**metrics, "reward": metrics["reward"] + 1e-6, "step": n} for k, n, metrics in console if k == "step"]
+    (tmp_path / "checkpoint-6").mkdir()
+    (tmp_path / "checkpoint-6" / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    sources = [*TRL.sources({"output_dir": str(tmp_path)}), Source(SourceFormat.CONSOLE, "trl_v5_tqdm.log", 100)]
+    best = read_best(sources, {}, trainer=TRL, objective=Objective("reward"), base=SAMPLES)
+    assert (best.where, best.warnings) == (str(tmp_path), ())
+    assert Objective("reward").last(Objective("reward").series(best.readings)) == (6, 0.07217 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{'train_runtime': '0.3404', 'train_loss': '0.01422', 'epoch': '0.1875'}",
+        "{'loss': 0.5, 'epoch': 0.",
+        "{'loss_fn': 'x', 'epoch': 1}",
+        "{'completion': 'hello', 'epoch': 1}",
+        "{'loss': 0.5}",
+        " 17%|#         | 1/6 [00:00<00:00, 11.30it/s]",
+    ],
+)
+def test_near_misses(line: str) -> None:
+    assert read_dict(line) is None
+
+
+def test_odd_values() -> None:
+    bar = "100%|#| 6/6 [00:01<00:00, 1it/s]"
+    reading = read_dict(bar + "{'loss': nan, 'grad_norm': 'inf', 'rewards/r': None, 'epoch': 1.0}")
+    assert reading is not None
+    assert math.isnan(reading.metrics["loss"])
+    assert math.isnan(reading.metrics["rewards/r"])
+    assert reading.metrics["grad_norm"] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("{'loss': '0.1', 'grad_norm': '1.3', 'kl': '0.002', 'epoch': '0.1'}", {"step": b"0.002"}),
+        ("{'loss': 0.1, 'grad_norm': 1.3, 'epoch': 0.1}", {"step": b""}),  # beta is 0
+        ("{'loss': nan, 'grad_norm': 1.3, 'epoch': 0.1}", {"step": b"", "nan": b""}),
+        ("{'loss': '0', 'grad_norm': 'nan', 'epoch': '0.1'}", {"step": b"", "nan": b""}),
+        ("{'eval_loss': '-0.06', 'eval_reward': '0.04', 'epoch': '0.09'}", {"validation": b""}),
+        (" 17%|█▋        | 1/6 [00:00<00:00, 11.30it/s]", {"progress": b""}),
+        ("  0%|          | 0/6 [00:00<?, ?it/s]", {}),
+        ("The vLLM server can't be reached at http://h:8000 after 240.0 seconds.", {"error": b""}),
+        ("Server is not up yet. Retrying in 2.0 seconds...", {}),
+        ("{'train_runtime': '0.34', 'train_loss': '0.01', 'epoch': '0.1'}", {}),
+        ("loss: 0.5 epoch: 1", {}),
+    ],
+)
+def test_signals(line: str, wanted: dict[str, bytes]) -> None:
+    found = {}
+    for signal in TRL.signals():
+        for m in re.finditer(signal.pattern.encode("latin-1"), line.encode() + b"\n", re.MULTILINE):
+            found[signal.kind.value] = (m["kl"] or b"") if "kl" in m.re.groupindex else b""
+    assert found == wanted
+
+
+RECIPE: Recipe = {"output_dir": "/o", "seed": 3, "learning_rate": "1e-6", "beta": 0.0, "num_generations": 8}
+
+
+def test_a_recipe_and_its_flags() -> None:
+    assert TRL.objective(RECIPE) == Objective("reward")
+    assert TRL.sources(RECIPE) == (Source(SourceFormat.TRAINER_STATE, "/o"),)
+    assert TRL.sources({**RECIPE, "save_strategy": "no"}) == ()
+    assert (TRL.seed(RECIPE), TRL.seed({}), TRL.seed_key) == (3, 42, "seed")
+    assert TRL.outputs(RECIPE) == (Output("output_dir", "output"),)
+    assert set(TRL.space(RECIPE)) == {"learning_rate"}
+    found = TRL.settings(RECIPE, "trl sft --config c.yaml --seed 5 --eval_strategy steps --bf16")
+    assert (TRL.seed(found), found["bf16"]) == (5, True)
+    assert TRL.objective(found) == Objective("eval_loss", Direction.MINIMIZE)
+    assert TRL.objective({**RECIPE, "eval_strategy": "steps"}) == Objective("eval_reward")
+    assert TRL.objective({}) is None
+    assert TRL.arguments({"learning_rate": 3e-06, "bf16": True}) == ("--learning_rate", "3e-06", "--bf16")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "codes"),
+    [
+        ({}, []),
+        (RECIPE, []),
+        ({"output_dir": "/o", "max_steps": 6}, ["no_step_logged"]),
+        ({"output_dir": "/o", "max_steps": 6, "logging_steps": 1}, []),
+        ({"output_dir": "/o", "max_steps": -1}, []),
+        ({"output_dir": "/o", "disable_tqdm": True}, ["no_progress_bar"]),
+        ({"seed": 1}, ["shared_output_dir"]),
+        ({"output_dir": "/o", "resume_from_checkpoint": True}, ["resumes"]),
+        ({"output_dir": "/o", "resume_from_checkpoint": False}, []),
+    ],
+)
+def test_lint(recipe: Recipe, codes: list[str]) -> None:
+    assert [f.code for f in TRL.lint(recipe)] == codes
