@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoresearch.core.trainer import Trainer
 from autoresearch.errors import UsageError
 
-NAMES = ("tinygrpo", "nemo_rl", "slime", "trl", "verl", "generic")
+NAMES = ("tinygrpo", "nemo_rl", "openrlhf", "slime", "trl", "verl", "generic")
 """Every trainer, the most specific first; the last recognises no command and is what remains."""
 
 
@@ -20,6 +20,10 @@ def by_name(name: str) -> Trainer:
             from autoresearch.trainers.nemo_rl import NemoRl
 
             return NemoRl()
+        case "openrlhf":
+            from autoresearch.trainers.openrlhf import OpenRlhf
+
+            return OpenRlhf()
         case "slime":
             from autoresearch.trainers.slime import Slime
 

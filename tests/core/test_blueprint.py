@@ -91,6 +91,11 @@ EXPECTED = {
         "a-kl-penalty-for-trl-s-grpo", "/data/projects/trl", "/data/venvs/trl/bin/python", "/data/recipes/trl-grpo.yaml",
         "trl grpo --config /data/recipes/trl-grpo.yaml --beta 0.04", "/data/results/trl_grpo", 14400.0, 1200.0,
     ),
+    "examples/openrlhf.md": (
+        "reinforce-without-a-critic-in-openrlhf", "/data/projects/OpenRLHF", "/data/venvs/openrlhf/bin/python", "",
+        "  --ckpt.path /data/results/openrlhf_rb/checkpoints --ckpt.output_dir /data/results/openrlhf_rb/model",
+        "/data/results/openrlhf_rb", 43200.0, 2700.0,
+    ),
     "examples/slime.md": (
         "what-the-kl-loss-costs-slime-on-dapo-mat", "/data/projects/slime", "/data/venvs/slime/bin/python", "",
         "  --save /data/results/slime_kl/checkpoints --save-interval 50", "/data/results/slime_kl", 57600.0, 3600.0,
@@ -109,6 +114,7 @@ TRAINERS = {
     "examples/fenced.md": "verl",
     "examples/nemo_rl.md": "nemo_rl",
     "examples/trl.md": "trl",
+    "examples/openrlhf.md": "openrlhf",
     "examples/slime.md": "slime",
     "examples/slime_coding_agent.md": "slime",
 }

@@ -24,6 +24,7 @@ OWN = {  # sample: its trainer, the signals in it, and the first step that the R
     "nemo_grpo.log": ("nemo_rl", {"step": 2, "validation": 2}, (b"", b"")),
     "trl_v4.log": ("trl", {"step": 1, "validation": 1}, (b"", b"0.0")),
     "trl_v5_tqdm.log": ("trl", {"step": 6, "validation": 2}, (b"", b"0")),
+    "openrlhf.log": ("openrlhf", {"step": 1, "validation": 1}, (b"1", b"0.000213")),
     "slime.log": ("slime", {"step": 1, "validation": 1}, (b"0", b"0.0")),
 }
 
@@ -42,6 +43,10 @@ COMMANDS = {
         "accelerate launch --num_processes 4 examples/scripts/grpo_vlm.py",
         "python /src/trl/scripts/rloo.py",
     ],
+    "openrlhf": [
+        "ray job submit --address=http://127.0.0.1:8265 -- python3 -m openrlhf.cli.train_ppo_ray --train.seed 1",
+        "python /src/openrlhf/cli/train_ppo_ray.py",
+    ],
     "slime": [
         "cd /root/slime && bash scripts/run-qwen3-4B.sh",
         "bash /root/slime/examples/coding_agent_rl/run_qwen36_35b_a3b_swe_8nodes.sh",
@@ -51,7 +56,7 @@ COMMANDS = {
 }
 FOREIGN = [
     *("python run_grpo.py --conf c.yaml", "python train.py", "bash run.sh"),
-    *("echo nemo", "trl vllm-serve", "python slimer/x.py"),
+    *("echo nemo", "trl vllm-serve", "python -m openrlhf.cli.train_sft", "python slimer/x.py"),
 ]
 
 
@@ -114,6 +119,7 @@ def test_nobody_claims_a_command_that_says_nothing(command: str) -> None:
 
 EXAMPLES = {  # blueprint: its trainer, and its recipe if it has one
     "nemo_rl.md": ("nemo_rl", "nemo-rl-grpo.yaml"),
+    "openrlhf.md": ("openrlhf", ""),
     "trl.md": ("trl", "trl-grpo.yaml"),
     "slime.md": ("slime", ""),
     "slime_coding_agent.md": ("slime", ""),

@@ -1,0 +1,113 @@
+"""OpenRLHF: its logger's lines and no quoted ones, both loops, flags with dots."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.objective import Objective
+from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
+from autoresearch.sinks.read import read_source
+from autoresearch.trainers.openrlhf import OpenRlhf, read_event
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+OPEN = OpenRlhf()
+LOGGED = "INFO 03-02 10:12:12 ppo_trainer.py:547] "
+ASYNC = "INFO 03-02 10:12:12 ppo_trainer_async.py:244] "
+
+
+def test_the_sample() -> None:
+    step, evaluation = read_source(Source(SourceFormat.CONSOLE, "openrlhf.log"), SAMPLES, 0, OPEN)
+    assert (step.kind.value, step.step, len(step.metrics)) == ("step", 1, 12)
+    assert (step.metrics["kl"], step.metrics["ppo_kl"], step.metrics["reward"]) == (0.000213, 0.0, 0.5)
+    assert (evaluation.kind.value, evaluation.step) == ("validation", 1)
+    assert dict(evaluation.metrics) == {"eval_aime_pass4": 0.3, "eval_aime_pass1": 0.12}
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (LOGGED + "✨ Global step 12: {'reward': 0.5}", ("step", 12, {"reward": 0.5})),
+        (ASYNC + "Global step 12: {'reward': 0.5}", ("step", 12, {"reward": 0.5})),
+        (ASYNC + "Eval at step 20: {'eval_aime_pass1': 0.5}", ("validation", 20, {"eval_aime_pass1": 0.5})),
+        (
+            LOGGED + "✨ Evaluation completed in 1 day, 0:01:11, global_step 3, eval_metrics: {'eval_a_pass1': 0.5}",
+            ("validation", 3, {"eval_a_pass1": 0.5}),
+        ),
+        ("Sample: ['INFO 03-02 10:12:12 ppo_trainer.py:547] Global step 9: {'reward': 1.0}", None),
+        ("✨ Global step 12: {'reward': 0.5}", None),
+        (LOGGED + "✨ Global step 12: {'reward': 0.5", None),
+        (LOGGED + "Sample: Global step 12: {'reward': 0.5}", None),
+        (LOGGED + "Global step 12: {}", None),
+    ],
+)
+def test_lines(line: str, wanted: tuple[str, int, dict[str, float]] | None) -> None:
+    reading = read_event(line)
+    assert (reading and (reading.kind.value, reading.step, dict(reading.metrics))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (LOGGED + "✨ Global step 1: {'policy_loss': 0.1, 'ppo_kl': 0.5, 'kl': 0.002}", {"step": b"0.002"}),
+        (LOGGED + "✨ Global step 1: {'policy_loss': 0.1, 'ppo_kl': 0.5}", {"step": b""}),
+        (LOGGED + "✨ Global step 2: {'policy_loss': nan, 'kl': 0.1}", {"step": b"0.1", "nan": b""}),
+        (ASYNC + "Eval at step 20: {'eval_aime_pass1': 0.5}", {"validation": b""}),
+        ("Train epoch [1/1]:  50%|#####     | 4/8 [00:10<00:10,  2.6s/it, act_loss=0.01]", {"progress": b""}),
+        (LOGGED + "Sample: ['Global step 3: {', 0.5]", {}),
+        (LOGGED + "✨ Global step 0: {'policy_loss': 0.1}", {}),
+    ],
+)
+def test_signals(line: str, wanted: dict[str, bytes]) -> None:
+    found = {}
+    for signal in OPEN.signals():
+        for m in re.finditer(signal.pattern.encode("latin-1"), line.encode() + b"\n", re.MULTILINE):
+            found[signal.kind.value] = (m["kl"] or b"") if "kl" in m.re.groupindex else b""
+    assert found == wanted
+
+
+COMMAND = (
+    "ray job submit -- python3 -m openrlhf.cli.train_ppo_ray --train.seed 7 --actor.adam.lr 5e-7 "
+    "--algo.kl.init_coef=0.01 --train.colocate_all --ckpt.path /c --ckpt.load_enable"
+)
+
+
+def test_flags() -> None:
+    found = OPEN.settings({}, COMMAND)
+    assert (OPEN.seed(found), OPEN.seed({}), OPEN.seed_key) == (7, 42, "train.seed")
+    assert set(OPEN.space(found)) == {"actor.adam.lr", "algo.kl.init_coef"}
+    assert OPEN.outputs(found) == (Output("ckpt.output_dir", "model"), Output("ckpt.path", "checkpoints"))
+    assert [f.code for f in OPEN.lint(found)] == ["silent_resume"]
+    assert [f.code for f in OPEN.lint_command(COMMAND)] == ["ray_job_unnamed"]
+    assert OPEN.arguments({"algo.kl.init_coef": 0.1}) == ("--algo.kl.init_coef", "0.1")
+    recording = OPEN.recording(found, "/r")
+    assert recording is not None
+    assert recording.arguments == ("--logger.tensorboard_dir", "/r/tensorboard")
+    assert recording.source == Source(SourceFormat.TENSORBOARD, "/r/tensorboard/*")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "metric"),
+    [
+        ({}, "reward"),
+        ({"ckpt.best_metric_key": "eval_aime_pass1"}, "eval_aime_pass1"),
+        ({"ckpt": {"best_metric_key": "none"}}, "reward"),
+    ],
+)
+def test_objective(recipe: Recipe, metric: str) -> None:
+    assert OPEN.objective(recipe) == Objective(metric)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "codes"),
+    [
+        ({}, []),
+        ({"eval.dataset": "/a"}, ["no_evaluation"]),
+        ({"eval.dataset": "/a", "eval.steps": 20}, []),
+        ({"ckpt.load_enable": True}, ["silent_resume"]),
+    ],
+)
+def test_lint(recipe: Recipe, codes: list[str]) -> None:
+    assert [f.code for f in OPEN.lint(recipe)] == codes
