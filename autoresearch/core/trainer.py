@@ -140,6 +140,25 @@ class SeedsByRecipe(Protocol):
         """The dotted key of the seed in this recipe; it comes before `seed_key`."""
 
 
+@runtime_checkable
+class Resumes(Protocol):
+    """A trainer that goes on from what an earlier run left, without being asked."""
+
+    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
+        """Paths, or patterns of paths, that make it do so if they are there at the start; () for none.
+
+        Absolute, or relative to the directory that the trainer runs in.
+        """
+
+
+@runtime_checkable
+class NeedsGpus(Protocol):
+    """A trainer whose recipe says how many GPUs it takes."""
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """GPUs in all, on all nodes; None where the recipe does not say."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """What makes a trainer write its metrics into a file of ours, where it would not by itself."""

@@ -30,7 +30,7 @@ from autoresearch.core.values import numbers, python_dict
 from autoresearch.trainers import boot, fatal, nemo_rl_lint
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 from autoresearch.trainers.nemo_rl_log import NemoRlLog
-from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
+from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 
 _COMMAND = later(
     r"\bnemo_rl\b|\bnrl-k8s\b"
@@ -171,6 +171,18 @@ class NemoRl:
     def time_limit(self, recipe: Recipe) -> float | None:
         """`checkpointing.checkpoint_must_save_by`: it saves and ends at the first step after so long."""
         return nemo_rl_lint.seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))
+
+    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
+        """A step_N in the checkpoint directory."""
+        directory = text_of(recipe, "checkpointing.checkpoint_dir")
+        on = look_up(recipe, "checkpointing.enabled") is not False
+        return (f"{directory}/step_*",) if directory and on and "$" not in directory else ()
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """GPUs per node times nodes of `cluster`."""
+        if look_up(recipe, "cluster.gpus_per_node") is None:
+            return None
+        return product(recipe, ("cluster.gpus_per_node", 1), ("cluster.num_nodes", 1))
 
     def seed(self, recipe: Recipe) -> int | None:
         """`<algorithm>.seed`."""

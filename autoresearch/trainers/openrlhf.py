@@ -24,9 +24,11 @@ from autoresearch.core.trainer import Output, Recipe, Recording, Source, SourceF
 from autoresearch.core.values import NUMBER, numbers, python_dict
 from autoresearch.trainers import boot, fatal, ray_job
 from autoresearch.trainers.command_settings import flag_words, with_flags
-from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
+from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 
 _COMMAND = later(r"\bopenrlhf[./]cli[./]train_ppo_ray\b")  # SFT, DPO and RM print a bar and no line
+
+_CHECKPOINTS = "./ckpt/checkpoints_ppo_ray"
 
 _LINE = later(
     r"(?:[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:\d\d )?ppo_trainer\w*\.py:\d{1,6}\] \W{0,4}"
@@ -129,6 +131,17 @@ class OpenRlhf:
         """What is resumed silently, or never evaluated."""
         return tuple(_lint(recipe))
 
+    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
+        """The actor's checkpoint, where --ckpt.load_enable is given."""
+        where = text_of(recipe, "ckpt.path") or _CHECKPOINTS
+        return (f"{where}/_actor",) if true_at(recipe, "ckpt.load_enable") else ()
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """The actor's, where --train.colocate_all puts everything on them."""
+        if not true_at(recipe, "train.colocate_all"):
+            return None
+        return product(recipe, ("actor.num_gpus_per_node", 8), ("actor.num_nodes", 1))
+
     def seed(self, recipe: Recipe) -> int | None:
         """`--train.seed`, which is 42 where nothing is said."""
         return 42 if look_up(recipe, "train.seed") is None else whole_number(recipe, "train.seed")
@@ -152,7 +165,7 @@ class OpenRlhf:
 
 def _lint(recipe: Recipe) -> Iterator[Finding]:
     if true_at(recipe, "ckpt.load_enable"):
-        where = text_of(recipe, "ckpt.path") or "./ckpt/checkpoints_ppo_ray"
+        where = text_of(recipe, "ckpt.path") or _CHECKPOINTS
         message = f"--ckpt.load_enable resumes whatever an earlier run left in {where}"
         hint = "take it out, or name a --ckpt.path of this run alone"
         yield Finding(Severity.WARNING, "silent_resume", message, hint)

@@ -54,3 +54,14 @@ def around(recipe: Recipe, *keys: str) -> dict[str, object]:
     """A search space of a factor of three to both sides of each of these keys, where it is a positive number."""
     values = {key: real_at(recipe, key) for key in keys}
     return {key: {"low": v / 3, "high": v * 3, "log": True} for key, v in values.items() if v is not None and v > 0}
+
+
+def product(recipe: Recipe, *keys: tuple[str, int]) -> int | None:
+    """The product of whole numbers, each with what stands for it where the key is missing; None if one is none."""
+    found = 1
+    for key, usual in keys:
+        number = usual if look_up(recipe, key) is None else whole_number(recipe, key)
+        if number is None or number < 0:
+            return None
+        found *= number
+    return found

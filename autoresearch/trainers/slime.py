@@ -30,7 +30,7 @@ from autoresearch.core.trainer import LogReader, Output, Recipe, Recording, Sour
 from autoresearch.core.values import NUMBER, numbers, python_dict
 from autoresearch.trainers import boot, fatal, ray_job
 from autoresearch.trainers.command_settings import flag_words, with_flags
-from autoresearch.trainers.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
+from autoresearch.trainers.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
 
 _COMMAND = later(
     r"(?<![\w.-])slime/(?:train|scripts|examples|tests)\b|(?<![\w.-])slime/?(?:[ \t;&|\n]|\Z)"
@@ -169,6 +169,19 @@ class Slime:
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """What is without effect, refused, or resumed silently."""
         return tuple(_lint(recipe))
+
+    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
+        """The mark of a checkpoint where --load and --save are the same."""
+        save = text_of(recipe, "save")
+        return (f"{save}/latest_checkpointed_iteration.txt",) if save and save == text_of(recipe, "load") else ()
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """The actor's, and those of the rollouts unless they are the same (--colocate)."""
+        if look_up(recipe, "actor_num_gpus_per_node") is None:
+            return None
+        actor = product(recipe, ("actor_num_gpus_per_node", 8), ("actor_num_nodes", 1))
+        rollout = 0 if true_at(recipe, "colocate") else whole_number(recipe, "rollout_num_gpus") or 0
+        return None if actor is None else actor + rollout
 
     def seed(self, recipe: Recipe) -> int | None:
         """Of the order of prompts and the sampling; 42 where nothing is said (--seed is Megatron's own)."""

@@ -1,13 +1,18 @@
 """verl: PPO and GRPO, with Ray in front and vLLM or SGLang behind.
 
 Formats: verl/utils/tracking.py (loggers), verl/utils/logger/aggregate_logger.py (console lines),
-verl/trainer/ppo/ray_trainer.py (the words that it prints on the way).
+verl/trainer/ppo/ray_trainer.py (the words that it prints on the way; volcengine/verl at b178a3cd). Values come as
+`%.3f`, as plain floats and as np.float64(...), see `step_line`; `step:0` only validates.
+
+Overrides: in a hydra YAML, or `a.b=c` behind the command. Leaves behind: `checkpoints/<project>/<experiment>`, from
+which the next run of that name resumes, as `resume_mode` is auto; a Ray that it started itself ends with it. A signal
+saves nothing: `total_training_steps` ends it well. The file logger begins its file anew at every start.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autoresearch.core import metric_keys
@@ -15,9 +20,13 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
-from autoresearch.trainers import fatal, step_line
-from autoresearch.trainers.recipe_keys import look_up, text_of, whole_number
+from autoresearch.core.trainer import Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.trainers import fatal, ray_job, step_line
+from autoresearch.trainers.command_settings import hydra_words, with_hydra
+from autoresearch.trainers.recipe_keys import look_up, product, text_of, true_at, whole_number
+
+_PATH = "VERL_FILE_LOGGER_PATH"
+_RUNTIME_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
 
 HOLD_S = 120.0  # loading a shard, capturing a graph, a batch of validation: each says something this often
 
@@ -79,13 +88,51 @@ class Verl:
             return ()
         return (Source(SourceFormat.JSONL, f"{project}/{experiment}.jsonl"),)
 
+    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
+        """The file logger, beside those that the recipe has, into a directory of the run's own.
+
+        Its path goes through the environment, which a Ray that verl starts hands on to its workers, and through
+        the runtime environment of one that is already there.
+        """
+        loggers = _loggers(recipe) or ("console",)
+        if "file" in loggers:
+            return None
+        path = f"{directory}/metrics.jsonl"
+        keys: dict[str, object] = {"trainer.logger": [*loggers, "file"], f"{_RUNTIME_ENV}.{_PATH}": path}
+        return Recording(Source(SourceFormat.JSONL, path), {_PATH: path}, keys, self.arguments(keys))
+
+    def settings(self, recipe: Recipe, command: str) -> Recipe:
+        """hydra overrides behind the command win over the recipe, and are all there is without one."""
+        return with_hydra(recipe, command)
+
+    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
+        """hydra's `++a.b=c`."""
+        return hydra_words(overrides)
+
+    def lint_command(self, command: str) -> tuple[Finding, ...]:
+        """A Ray job that nobody waits for, or without a name."""
+        return ray_job.lint(command)
+
+    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
+        """The mark of a checkpoint under this experiment's name, unless resume_mode says otherwise."""
+        if text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
+            return ()
+        project = text_of(recipe, "trainer.project_name") or "verl_examples"
+        experiment = text_of(recipe, "trainer.experiment_name") or "gsm8k"
+        folder = text_of(recipe, "trainer.default_local_dir") or f"checkpoints/{project}/{experiment}"
+        return () if "$" in folder else (f"{folder}/latest_checkpointed_iteration.txt",)
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """GPUs per node times nodes; 8 and 1 where nothing is said."""
+        return product(recipe, ("trainer.n_gpus_per_node", 8), ("trainer.nnodes", 1)) if _configured(recipe) else None
+
     def read_line(self, line: str) -> Reading | None:
         """A step line; one that holds training and validation is a STEP with all its metrics."""
         return read_step_line(line)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """What makes a run blind, or mixes it with an older one."""
-        return (*_lint_logger(recipe), *_lint_resume(recipe))
+        return (*_lint_logger(recipe), *_lint_resume(recipe), *_lint_validation(recipe))
 
     def seed(self, recipe: Recipe) -> int | None:
         """`data.seed`, which orders the prompts; sampling in the rollout engines stays random."""
@@ -146,8 +193,13 @@ def _lint_logger(recipe: Recipe) -> tuple[Finding, ...]:
     )
 
 
+def _configured(recipe: Recipe) -> bool:
+    """Whether this is a recipe of verl's and no empty one, nested or as dotted keys."""
+    return look_up(recipe, "trainer") is not None or any(str(key).startswith("trainer.") for key in recipe)
+
+
 def _lint_resume(recipe: Recipe) -> tuple[Finding, ...]:
-    if look_up(recipe, "trainer") is None or text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
+    if not _configured(recipe) or text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
         return ()
     return (
         Finding(
@@ -157,3 +209,13 @@ def _lint_resume(recipe: Recipe) -> tuple[Finding, ...]:
             "set trainer.resume_mode: disable, or give each hypothesis its own trainer.experiment_name",
         ),
     )
+
+
+def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
+    if true_at(recipe, "trainer.val_only"):
+        message = "trainer.val_only is true: the run validates and ends without a training step"
+        yield Finding(Severity.WARNING, "only_validates", message, "take trainer.val_only out")
+    steps, every = whole_number(recipe, "trainer.total_training_steps"), whole_number(recipe, "trainer.test_freq")
+    if steps and every and every > steps:
+        message = f"trainer.test_freq is {every}, but training ends after {steps} steps: only its end is validated"
+        yield Finding(Severity.WARNING, "never_validates", message, f"set trainer.test_freq to at most {steps}")

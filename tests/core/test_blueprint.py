@@ -96,6 +96,11 @@ EXPECTED = {
         "  --ckpt.path /data/results/openrlhf_rb/checkpoints --ckpt.output_dir /data/results/openrlhf_rb/model",
         "/data/results/openrlhf_rb", 43200.0, 2700.0,
     ),
+    "examples/verl.md": (
+        "grpo-on-gsm8k-with-verl-at-a-higher-lear", "/data/projects/verl", "/data/venvs/verl/bin/python", "",
+        "  trainer.total_training_steps=105 trainer.test_freq=15 trainer.n_gpus_per_node=8 trainer.nnodes=1",
+        "/data/results/verl_gsm8k", 28800.0, 1800.0,
+    ),
     "examples/slime.md": (
         "what-the-kl-loss-costs-slime-on-dapo-mat", "/data/projects/slime", "/data/venvs/slime/bin/python", "",
         "  --save /data/results/slime_kl/checkpoints --save-interval 50", "/data/results/slime_kl", 57600.0, 3600.0,
@@ -115,6 +120,7 @@ TRAINERS = {
     "examples/nemo_rl.md": "nemo_rl",
     "examples/trl.md": "trl",
     "examples/openrlhf.md": "openrlhf",
+    "examples/verl.md": "verl",
     "examples/slime.md": "slime",
     "examples/slime_coding_agent.md": "slime",
 }

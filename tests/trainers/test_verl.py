@@ -1,0 +1,102 @@
+"""verl: settings on the command line, its file logger switched on from outside, checkpoints that contaminate."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.core.trainer import NeedsGpus, Recipe, Records, Resumes, Source, SourceFormat
+from autoresearch.trainers import registry
+from autoresearch.trainers.verl import Verl
+
+VERL = Verl()
+COMMAND = (
+    "python3 -m verl.trainer.main_ppo data.seed=7 trainer.project_name=p trainer.experiment_name=e "
+    "trainer.logger='[\"console\",\"file\"]' actor_rollout_ref.actor.optim.lr=1e-6 trainer.n_gpus_per_node=4 "
+    "+trainer.nnodes=2 data.train_files=$HOME/x"
+)
+PATH = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_FILE_LOGGER_PATH"
+
+
+def test_the_command_is_a_recipe() -> None:
+    found = VERL.settings({}, COMMAND)
+    assert VERL.sources(found) == (Source(SourceFormat.JSONL, "p/e.jsonl"),)
+    assert VERL.seed(found) == 7
+    assert VERL.gpus(found) == 8
+    assert set(VERL.space(found)) == {"actor_rollout_ref.actor.optim.lr"}
+    assert "data.train_files" not in found
+    assert VERL.settings({"data": {"seed": 1}}, "x")["data"] == {"seed": 1}
+    assert VERL.seed(VERL.settings({"data": {"seed": 1}}, COMMAND)) == 7
+    assert [f.code for f in VERL.lint(found)] == ["silent_resume"]
+
+
+def test_the_file_logger_is_switched_on() -> None:
+    recording = VERL.recording({"trainer": {"logger": ["console", "wandb"]}}, "/r")
+    assert recording is not None
+    assert recording.source == Source(SourceFormat.JSONL, "/r/metrics.jsonl")
+    assert recording.environment == {"VERL_FILE_LOGGER_PATH": "/r/metrics.jsonl"}
+    assert recording.overrides == {"trainer.logger": ["console", "wandb", "file"], PATH: "/r/metrics.jsonl"}
+    assert recording.arguments == ("++trainer.logger=[console,wandb,file]", f"++{PATH}=/r/metrics.jsonl")
+    assert VERL.recording({}, "/r") is not None
+    assert VERL.recording(VERL.settings({}, COMMAND), "/r") is None
+    after = VERL.settings({}, "x " + " ".join(recording.arguments))
+    assert VERL.recording(after, "/r") is None
+
+
+@pytest.mark.parametrize(
+    ("recipe", "wanted"),
+    [
+        (
+            {"trainer": {"project_name": "p", "experiment_name": "e"}},
+            ("checkpoints/p/e/latest_checkpointed_iteration.txt",),
+        ),
+        ({"trainer.default_local_dir": "/c"}, ("/c/latest_checkpointed_iteration.txt",)),
+        ({"trainer.default_local_dir": "/c/${trainer.experiment_name}"}, ()),
+        ({"trainer": {"resume_mode": "disable"}}, ()),
+        ({"trainer": {"resume_mode": "resume_path"}}, ()),
+    ],
+)
+def test_what_would_be_resumed(recipe: Recipe, wanted: tuple[str, ...]) -> None:
+    assert VERL.resumes(recipe) == wanted
+
+
+@pytest.mark.parametrize(
+    ("recipe", "codes"),
+    [
+        ({"trainer": {"resume_mode": "disable", "val_only": True}}, ["only_validates"]),
+        (
+            {"trainer": {"resume_mode": "disable", "total_training_steps": 10, "test_freq": 20}},
+            ["never_validates"],
+        ),
+        ({"trainer": {"resume_mode": "disable", "total_training_steps": 10, "test_freq": 10}}, []),
+        ({"trainer.total_epochs": 1}, ["silent_resume"]),
+    ],
+)
+def test_lint(recipe: Recipe, codes: list[str]) -> None:
+    assert [f.code for f in VERL.lint(recipe)] == codes
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "resumes", "gpus"),
+    [
+        ("nemo_rl", {"checkpointing": {"checkpoint_dir": "/c"}}, ("/c/step_*",), None),
+        ("nemo_rl", {"checkpointing": {"checkpoint_dir": "/c", "enabled": False}}, (), None),
+        ("nemo_rl", {"cluster": {"gpus_per_node": 8, "num_nodes": 2}}, (), 16),
+        ("slime", {"save": "/c", "load": "/c"}, ("/c/latest_checkpointed_iteration.txt",), None),
+        ("slime", {"save": "/c", "load": "/d", "actor_num_gpus_per_node": 4, "rollout_num_gpus": 4}, (), 8),
+        ("slime", {"actor_num_gpus_per_node": 4, "rollout_num_gpus": 4, "colocate": True}, (), 4),
+        ("openrlhf", {"ckpt.load_enable": True, "ckpt.path": "/c"}, ("/c/_actor",), None),
+        ("openrlhf", {"train.colocate_all": True, "actor.num_nodes": 2}, (), 16),
+        ("verl", {}, ("checkpoints/verl_examples/gsm8k/latest_checkpointed_iteration.txt",), None),
+    ],
+)
+def test_contamination_and_gpus(name: str, recipe: Recipe, resumes: tuple[str, ...], gpus: int | None) -> None:
+    trainer = registry.by_name(name)
+    assert isinstance(trainer, Resumes)
+    assert trainer.resumes(recipe) == resumes
+    assert isinstance(trainer, NeedsGpus)
+    assert trainer.gpus(recipe) == gpus
+
+
+def test_who_can_be_recorded() -> None:
+    able = {trainer.name for trainer in registry.every() if isinstance(trainer, Records)}
+    assert able == {"verl", "nemo_rl", "slime", "openrlhf"}
