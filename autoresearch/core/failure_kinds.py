@@ -159,7 +159,7 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         Rank.SYMPTOM,
         FailureKind.ENGINE_DEAD,
         r"EngineDeadError: |EngineCore encountered a(?:n issue| fatal error)|Engine core initialization failed"
-        r"|Scheduler hit an exception|Health check failed for rollout engine",
+        r"|Scheduler hit an exception|Health check failed for rollout engine|Timeout while flushing cache\.$",
     ),
     (Rank.SYMPTOM, FailureKind.ROLLOUT_STALL, _ERROR + r"RolloutStall\w*\b|WARNING: rollout stall --"),
     (
