@@ -27,7 +27,7 @@ from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.values import numbers, python_dict
-from autoresearch.trainers import boot, fatal, nemo_rl_lint
+from autoresearch.trainers import fatal, nemo_rl_lint, shared_patterns
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 from autoresearch.trainers.nemo_rl_log import NemoRlLog
 from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
@@ -73,7 +73,7 @@ _BOOT = SignalPattern(
     SignalKind.PROGRESS,
     r"Running initial validation\.\.\.|Starting validation at step 0\b|SETUP COMPLETE"
     r"|Loaded configuration from: |Using log directory: ",
-    boot.HOLD_S,
+    shared_patterns.HOLD_S,
     (
         *("Running initial validation...", "Starting validation at step 0"),
         *("SETUP COMPLETE", "Loaded configuration from", "Using log directory"),
@@ -111,7 +111,7 @@ class NemoRl:
             fatal.OUT_OF_MEMORY,
             fatal.RAY_EXCEPTION,
             fatal.NCCL_TIMEOUT,
-            boot.LOADING,
+            shared_patterns.LOADING,
             _BOOT,
         )
 

@@ -22,9 +22,10 @@ from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.values import NUMBER, numbers, python_dict
-from autoresearch.trainers import boot, fatal, ray_job
+from autoresearch.trainers import fatal, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
+from autoresearch.trainers.shared_patterns import optional_later
 
 _COMMAND = later(r"\bopenrlhf[./]cli[./]train_ppo_ray\b")  # SFT, DPO and RM print a bar and no line
 
@@ -37,9 +38,11 @@ _LINE = later(
 )
 _HEAD = r"ppo_trainer\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
 
+_KL = optional_later("kl", " '")
+
 STEP = SignalPattern(
     SignalKind.STEP,
-    _HEAD + rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{(?:[^\r\n]{{0,8000}}?'kl': (?P<kl>{NUMBER}))?",
+    _HEAD + rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{{_KL}': (?P<kl>{NUMBER}))?",
     needles=("Global step ",),
 )
 
@@ -91,7 +94,7 @@ class OpenRlhf:
         return (
             *(STEP, VALIDATION, _NAN, _JOB_FAILED),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
-            boot.LOADING,
+            shared_patterns.LOADING,
         )
 
     def read_line(self, line: str) -> Reading | None:

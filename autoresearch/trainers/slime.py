@@ -28,9 +28,10 @@ from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.values import NUMBER, numbers, python_dict
-from autoresearch.trainers import boot, fatal, ray_job
+from autoresearch.trainers import fatal, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
+from autoresearch.trainers.shared_patterns import optional_later
 
 _COMMAND = later(
     r"(?<![\w.-])slime/(?:train|scripts|examples|tests)\b|(?<![\w.-])slime/?(?:[ \t;&|\n]|\Z)"
@@ -44,10 +45,12 @@ _EVENT = later(
 )
 _HEAD = r"\.py:\d{1,6} - "
 
+_KL = optional_later("kl_loss", " 'train/")
+
 STEP = SignalPattern(
     SignalKind.STEP,
     _HEAD + r"step (?P<step>\d{1,9}): \{'train/"
-    rf"(?:[^\r\n]{{0,8000}}?'train/kl_loss': (?:np\.\w{{1,12}}\()?(?P<kl>{NUMBER}))?",
+    rf"{_KL}': (?:np\.\w{{1,12}}\()?(?P<kl>{NUMBER}))?",
     needles=(" - step ",),
 )
 """A step of the actor; the critic's own has the same number."""
@@ -57,7 +60,7 @@ VALIDATION = SignalPattern(SignalKind.VALIDATION, _HEAD + r"eval \d{1,9}: \{", n
 _ROLLOUT = SignalPattern(
     SignalKind.PROGRESS,
     _HEAD + r"(?:rollout|perf) \d{1,9}: \{",
-    boot.HOLD_S,
+    shared_patterns.HOLD_S,
     (" - rollout ", " - perf "),
 )
 
@@ -114,7 +117,7 @@ class Slime:
         return (
             *(STEP, VALIDATION, _NAN, _FAULTS),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
-            *(boot.LOADING, _ROLLOUT),
+            *(shared_patterns.LOADING, _ROLLOUT),
         )
 
     def reader(self) -> LogReader:

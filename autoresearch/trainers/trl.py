@@ -21,9 +21,10 @@ from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.values import NUMBER
-from autoresearch.trainers import boot, fatal
+from autoresearch.trainers import fatal, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
+from autoresearch.trainers.shared_patterns import optional_later
 from autoresearch.trainers.trl_log import TrlLog, read_dict
 
 _KINDS = "grpo|rloo|sft|dpo|kto|reward"
@@ -37,9 +38,11 @@ _SHARED = "trainer_output"  # where runs without an output_dir write
 
 _QUOTED = rf"'?{NUMBER}'?"
 
+_KL = optional_later("kl", " '")
+
 STEP = SignalPattern(
     SignalKind.STEP,
-    rf"\{{'loss': {_QUOTED}, (?=[^\r\n]{{0,8000}}'epoch': )(?:[^\r\n]{{0,8000}}?'kl': '?(?P<kl>{NUMBER}))?",
+    rf"\{{'loss': {_QUOTED}, (?=[^\r\n]{{0,8000}}'epoch': ){_KL}': '?(?P<kl>{NUMBER}))?",
     needles=("{'loss': ",),
 )
 """A training step's dict; it names no step."""
@@ -77,7 +80,7 @@ class Trl:
         return (
             *(STEP, VALIDATION, _NAN, _NO_SERVER),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.NCCL_TIMEOUT),
-            boot.LOADING,
+            shared_patterns.LOADING,
         )
 
     def reader(self) -> LogReader:
