@@ -16,6 +16,7 @@ from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.jsonl import read_jsonl
 from autoresearch.sinks.numbering import merged
 from autoresearch.sinks.tensorboard import read_tensorboard
+from autoresearch.sinks.tensorboard import size as tensorboard_size
 from autoresearch.sinks.trainer_state import read_trainer_state
 from autoresearch.sinks.whole_log import read_whole_log
 
@@ -60,6 +61,22 @@ def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> li
     patterns = [signal.pattern for signal in trainer.signals() if signal.kind in _EVENTS]
     found = read_console(path, trainer.read_line, patterns, offset)
     return list(merged(part for reading in found for part in _parts(reading)))
+
+
+def size_of(source: Source, base: Path = Path()) -> int:
+    """Bytes that a source holds now: before a run, what of it is not the run's. 0 where nothing is there.
+
+    A trainer state is written anew each time, and a pattern of directories has no beginning: both are 0.
+    """
+    path = base / source.path
+    if source.format is SourceFormat.TENSORBOARD:
+        return tensorboard_size(path)
+    if source.format is SourceFormat.TRAINER_STATE:
+        return 0
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _parts(reading: Reading) -> tuple[Reading, ...]:

@@ -13,7 +13,7 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.signal import SignalKind
 from autoresearch.core.trainer import Source, SourceFormat
 from autoresearch.sinks import tensorboard
-from autoresearch.sinks.read import read_best
+from autoresearch.sinks.read import read_best, size_of
 from autoresearch.sinks.tensorboard import event_files, read_tensorboard, size
 from autoresearch.trainers import registry
 
@@ -103,7 +103,11 @@ def test_several_files_and_what_was_there_before(tmp_path: Path, encode: Encode)
     put(tmp_path, encode["scalars"]([(2, "train/loss", 1.0)]), "events.out.tfevents.1771000009.host.1.0")
     assert [step[2]["train/loss"] for step in found(tmp_path)] == [9.0, 1.0]
     assert found(tmp_path, held) == [("step", 2, {"train/loss": 1.0})]
+    assert size_of(Source(SourceFormat.TENSORBOARD, "."), tmp_path) == size(tmp_path) > held
     put(tmp_path, b"none", "hparams.txt")
+    assert size_of(Source(SourceFormat.JSONL, "hparams.txt"), tmp_path) == 4
+    assert size_of(Source(SourceFormat.JSONL, "none"), tmp_path) == 0
+    assert size_of(Source(SourceFormat.TRAINER_STATE, "."), tmp_path) == 0
     assert len(event_files(tmp_path)) == 2
 
 

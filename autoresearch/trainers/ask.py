@@ -1,0 +1,78 @@
+"""Ask: what a trainer may know beyond the Trainer protocol, with an answer for those who do not know it.
+
+Everything here takes the recipe as it is written and the launch command, and reads both as the trainer does.
+"""
+
+from __future__ import annotations
+
+from autoresearch.core.durations import spoken
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.trainer import (
+    NeedsGpus,
+    ReadsCommands,
+    Recipe,
+    Recording,
+    Records,
+    Resumes,
+    SeedsByRecipe,
+    StopsItself,
+    Trainer,
+)
+
+SAVE_S = 1800.0  # for the step that is under way at a trainer's own limit, and for its last checkpoint
+
+
+def settings(trainer: Trainer, recipe: Recipe, command: str) -> Recipe:
+    """The recipe as the command changes it: what every other question wants to be given."""
+    return trainer.settings(recipe, command) if isinstance(trainer, ReadsCommands) else recipe
+
+
+def findings(trainer: Trainer, recipe: Recipe, command: str, max_s: float | None = None) -> tuple[Finding, ...]:
+    """What is wrong with recipe and command together, and with a limit that cuts a run before it can save."""
+    whole = settings(trainer, recipe, command)
+    own = trainer.lint_command(command) if isinstance(trainer, ReadsCommands) else ()
+    return (*trainer.lint(whole), *own, *_cut_short(time_limit(trainer, whole), max_s))
+
+
+def time_limit(trainer: Trainer, whole: Recipe) -> float | None:
+    """The trainer's own limit in seconds; None for none."""
+    return trainer.time_limit(whole) if isinstance(trainer, StopsItself) else None
+
+
+def tighter(trainer: Trainer, whole: Recipe, max_s: float, save_s: float = SAVE_S) -> float:
+    """The limit in all: `max_s`, or sooner where the trainer ends itself sooner, with time for it to save."""
+    own = time_limit(trainer, whole)
+    return max_s if own is None else min(max_s, own + save_s)
+
+
+def seed_key(trainer: Trainer, whole: Recipe) -> str:
+    """The dotted key of the seed in this recipe; "" where there is none."""
+    return trainer.seed_key_in(whole) if isinstance(trainer, SeedsByRecipe) else trainer.seed_key
+
+
+def resumes(trainer: Trainer, whole: Recipe) -> tuple[str, ...]:
+    """Paths and patterns that contaminate a fresh run if they are there at its start."""
+    return trainer.resumes(whole) if isinstance(trainer, Resumes) else ()
+
+
+def gpus(trainer: Trainer, whole: Recipe) -> int | None:
+    """GPUs in all; None where that is not known."""
+    return trainer.gpus(whole) if isinstance(trainer, NeedsGpus) else None
+
+
+def recording(trainer: Trainer, whole: Recipe, directory: str) -> Recording | None:
+    """How to have metrics written below this directory; None where it cannot be done or need not be."""
+    return trainer.recording(whole, directory) if isinstance(trainer, Records) else None
+
+
+def arguments(trainer: Trainer, overrides: dict[str, object]) -> tuple[str, ...]:
+    """Words behind the trainer's command that set these keys; () where only a recipe can."""
+    return trainer.arguments(overrides) if isinstance(trainer, ReadsCommands) else ()
+
+
+def _cut_short(own: float | None, max_s: float | None) -> tuple[Finding, ...]:
+    if own is None or max_s is None or max_s > own:
+        return ()
+    message = f"the run is ended after {spoken(max_s)}, before its own limit of {spoken(own)}"
+    hint = "set the trainer's limit below [exp_max_time] by a step and a save, so that it can save what it learnt"
+    return (Finding(Severity.WARNING, "ended_before_it_saves", message, hint),)
