@@ -14,16 +14,18 @@ from autoresearch.core.signal import Reading
 from autoresearch.core.values import numbers, python_dict
 
 _BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # no name before it: Trainer's own
-_FAREWELL = "train_runtime"
 
 
 def read_dict(line: str) -> Reading | None:
-    """A line that is, or ends with, a dict of the Trainer; its step is unknown. The last summary is none."""
+    """A line that is, or ends with, a dict of the Trainer; its step is unknown.
+
+    The summary at the end is none: it has no `loss`.
+    """
     start = line.find("{'")
     if start < 0 or not line.endswith("}"):
         return None
     metrics = numbers(python_dict(line[start:]) or {}, strings=True)
-    if "epoch" not in metrics or _FAREWELL in metrics:
+    if "epoch" not in metrics:
         return None
     if "loss" not in metrics and not any(map(metric_keys.is_validation, metrics)):
         return None

@@ -92,23 +92,25 @@ def test_samples_of_another_clock_are_no_steps(tmp_path: Path, encode: Encode) -
 
 
 def test_a_length_that_is_wrong_ends_the_file(tmp_path: Path, encode: Encode) -> None:
-    whole = bytearray(encode["scalars"](ROWS))
-    whole[0] ^= 1
-    assert found(put(tmp_path, bytes(whole))) == []
+    for place in (0, 8):  # the length itself, and its checksum
+        whole = bytearray(encode["scalars"](ROWS))
+        whole[place] ^= 1
+        assert found(put(tmp_path, bytes(whole))) == []
 
 
 def test_several_files_and_what_was_there_before(tmp_path: Path, encode: Encode) -> None:
     put(tmp_path, encode["scalars"]([(1, "train/loss", 9.0), (2, "train/loss", 9.0)]))
+    put(tmp_path, encode["scalars"]([(7, "train/loss", 9.0)]), "events.out.tfevents.1771000004.host.1.0")
     held = size(tmp_path)
     put(tmp_path, encode["scalars"]([(2, "train/loss", 1.0)]), "events.out.tfevents.1771000009.host.1.0")
-    assert [step[2]["train/loss"] for step in found(tmp_path)] == [9.0, 1.0]
+    assert [step[2]["train/loss"] for step in found(tmp_path)] == [9.0, 1.0, 9.0]
     assert found(tmp_path, held) == [("step", 2, {"train/loss": 1.0})]
     assert size_of(Source(SourceFormat.TENSORBOARD, "."), tmp_path) == size(tmp_path) > held
     put(tmp_path, b"none", "hparams.txt")
     assert size_of(Source(SourceFormat.JSONL, "hparams.txt"), tmp_path) == 4
     assert size_of(Source(SourceFormat.JSONL, "none"), tmp_path) == 0
     assert size_of(Source(SourceFormat.TRAINER_STATE, "."), tmp_path) == 0
-    assert len(event_files(tmp_path)) == 2
+    assert len(event_files(tmp_path)) == 3
 
 
 def test_the_last_of_the_numbered_directories(tmp_path: Path, encode: Encode) -> None:

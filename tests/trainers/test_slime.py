@@ -60,6 +60,7 @@ def test_lines(line: str, kind: str, step: int, key: str, value: float) -> None:
         "the log says model.py:918 - step 11",
         AT + "step 11: {'train/loss': 0.5",
         AT + "step 11: {'train/step': 11}",
+        AT + "step 11: {'train/loss': 0.5} and so on",
         AT + "steps 11: {'train/loss': 0.5}",
         '[2026-04-15 08:01:37] INFO:     33.184.122.180:57752 - "GET /health HTTP/1.1" 200 OK',
     ],

@@ -53,6 +53,13 @@ def test_a_bar_says_how_many_steps_lie_between(tmp_path: Path) -> None:
     assert [(n, metrics["loss"]) for _, n, metrics in read(tmp_path / "run.log")] == [(10, 0.5), (20, 0.5), (21, 0.25)]
 
 
+def test_the_bar_of_an_evaluation_tells_no_step(tmp_path: Path) -> None:
+    bars = "\r  0%|    | 0/6 [00:00<?, ?it/s]\r 50%|#   | 3/6 [00:05<01:00, 1.1it/s]\r   \r"
+    text = bars + "{'loss': 0.5, 'epoch': 0.1}\n\r 25%|#   | 1/4 [00:01<00:03, 1it/s]\r 50%|#   | 3/6 [00:05<01:00]\n"
+    (tmp_path / "run.log").write_text(text)
+    assert [n for _, n, _ in read(tmp_path / "run.log")] == [3]
+
+
 def test_the_trainer_state_is_believed_and_agrees(tmp_path: Path) -> None:
     console = read(SAMPLES / "trl_v5_tqdm.log")
     history = [{**metrics, "reward": metrics["reward"] + 1e-6, "step": n} for k, n, metrics in console if k == "step"]
