@@ -55,6 +55,7 @@ class Controller:
         self.ready: Ready | None = None
         self.live: dict[str, RunDir] = {}
         self.dry = False
+        self.seen = 0  # bytes of requests at the last look
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
@@ -98,6 +99,7 @@ class Controller:
 
     def take_requests(self) -> CampaignView:
         """Do what people asked for since the last look."""
+        self.seen = self._requested()  # before reading: what is asked from here on ends the next sleep at once
         view = self.book.view()
         for request in campaign_dir.entries(self.place.requests, view.requests):
             requests.obey(self, view, request)
@@ -134,7 +136,7 @@ class Controller:
             self.sources.tell(idea.attempt())
         self.say(progress.row_line(view, idea, run))
         self.say(self.stand(view).sentence + progress.eta(view))
-        if why := agenda.tripped(view, self._since()):
+        if not self.stand(view).met and (why := agenda.tripped(view, self._since())):
             self.pause(view, f"circuit breaker: {why}")
         elif agenda.baseline_failed(view):
             self.pause(view, f"no run of the baseline printed {self.spec.objective.metric}: {progress.why_none(view)}")
@@ -159,7 +161,7 @@ class Controller:
 
     def stand(self, view: CampaignView, *, conceived: bool = False) -> Stand:
         """The stop rules; `conceived`: with the ideas that wait to be begun, to see whether one more is wanted."""
-        waiting = sum(not idea.attempted for idea in view.ideas) if conceived else 0
+        waiting = sum(not i.attempted and i.slug not in view.unwanted for i in view.ideas) if conceived else 0
         return stand(view.spec.rules, agenda.facts(view, self.parts.clock(), conceived=waiting), view.spec.objective)
 
     def fill(self, view: CampaignView) -> None:
@@ -387,10 +389,13 @@ class Controller:
     def sleep(self) -> None:
         """Until something happens to a run, or somebody may have asked for something."""
         with Watcher(list(self.live.values())) as watcher:
-            seen = self._requested()
-            while not watcher.wait(LOOK_S):
-                if self._requested() != seen or not self.live:
+            while not self._called() and not watcher.wait(LOOK_S):
+                if not self.live:
                     return
+
+    def _called(self) -> bool:
+        """Whether there is something to do that may have come before anybody watched."""
+        return self._requested() != self.seen or any(run.state() in _OVER for run in self.live.values())
 
     def _requested(self) -> int:
         try:
