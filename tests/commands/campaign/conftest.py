@@ -134,6 +134,10 @@ class Camp:
         assert found is not None, [idea.slug for idea in self.view().ideas]
         return found
 
+    def live(self, slug: str) -> bool:
+        """Whether an idea trains now."""
+        return slug in [idea.slug for idea, _ in self.view().live]
+
     def said(self) -> str:
         """What the controller printed."""
         return str(self.place.log.read_text()) if self.place.log.exists() else ""
@@ -149,7 +153,7 @@ class Camp:
             return bool(found[0])
 
         try:
-            self.bench.until(holds)
+            self.bench.until(holds, 60)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.said()}") from None
         return found[0]
