@@ -185,7 +185,10 @@ def status(
 
 def wait(
     campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
-    seconds: Annotated[str, typer.Option("--for", metavar="DURATION")] = "100s",
+    seconds: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
+    ] = "100s",
+    since: Annotated[int, typer.Option(help="Return at once if there are more rows than this.")] = -1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Wait for the next row, a pause or the end of a campaign."""
@@ -197,7 +200,8 @@ def wait(
     except ValueError as error:
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
     place = begin.find(campaign, real_parts())
-    before = _mark(place)
+    rows, state = _mark(place)
+    before = (rows if since < 0 else since, state)
     until = time.monotonic() + limit
     while before == _mark(place) and place.controlled and time.monotonic() < until:
         time.sleep(min(0.25, max(0.0, until - time.monotonic())))
@@ -205,6 +209,8 @@ def wait(
     payload = _payload(place, view)
     last = max(view.rows, key=lambda row: row.ended or 0.0, default=None)
     payload |= {"event": "tick" if before == _mark(place) else "news"}
+    if place.controlled:
+        payload["next"] = [f"autoresearch campaign wait {view.spec.name} --for 100s --since {len(view.rows)}"]
     lines = [f"{payload['campaign']}: {payload['state']}", payload["standing"], f"best: {_best_words(payload)}"]
     if last is not None:
         lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])

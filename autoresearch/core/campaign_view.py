@@ -26,7 +26,7 @@ class IdeaRun:
     run: str
     run_dir: str
     replicate: int
-    why: str  # first, baseline, retest, retry, confirm
+    why: str  # first, baseline, retest, retry, fix, confirm
     commit: str = ""
     seed: int | None = None
     round: int = 0  # of confirmation; 0 for a run of the search
@@ -48,6 +48,7 @@ class Idea:
     runs: list[IdeaRun] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
     smoke: set[str] = field(default_factory=set)  # runs that validated plumbing only
+    repaired: int = -1  # how many runs it had when its code was last repaired; -1: never
     confirmed: str = ""  # confirmed, demoted, undecided; "" as long as nobody asked
     marked: str = ""  # the demoted ancestor that a keep was built on
 
@@ -235,6 +236,8 @@ def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]
         case "prepared" if known := by_index.get(line["index"]):
             names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
             known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}))
+        case "fixed" if known := by_index.get(line["index"]):
+            known.commit, known.repaired = str(line["commit"]), len(known.runs)
         case "started" | "withdrawn" as what:
             _settle_run(by_index, line, gone=what == "withdrawn")
         case "state":

@@ -120,16 +120,18 @@ def _outcome(
         metric_step=measurement.last[0] if measurement.last else None,
         best_value=measurement.best[1] if measurement.best else None,
         metric_source=measurement.source,
-        failure=failure.kind if failure else _cause(end),
+        failure=failure.kind if failure else _cause(spec, end),
         failure_line=failure.line if failure else "",
         results=results,
     )
 
 
-def _cause(end: ExitRecord) -> str:
+def _cause(spec: RunSpec, end: ExitRecord) -> str:
     """Where no line explains a bad ending, its own word does: the signal, the limit, the launch's cause."""
     if is_pruned(end):
         return PRUNED
+    if end.ending is Ending.MAX_TIME:
+        return spec.timed_by or "exp_max_time"
     if end.ending not in BADLY:
         return ""
     if end.cause:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.recipe_edits import ABSENT, RecipeChange, diff_recipes
-from autoresearch.errors import AutoresearchError
+from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab import recipes
 from autoresearch.lab.campaign import texts
 from autoresearch.lab.rows import Found
@@ -103,8 +104,8 @@ def _config(
     apart: set[str] = set()
     for side, recipe in ((a, old), (b, new)):
         name = side.spec.trainer if side.spec else side.row.trainer if side.row else ""
-        if trainer := next((one for one in registry.ALL if one.name == name), None):
-            apart |= recipes.per_run(trainer, recipe)
+        with contextlib.suppress(UsageError):  # a trainer of a newer version: then no key is known to be of one run
+            apart |= recipes.per_run(registry.by_name(name), recipe)
     chosen: dict[str, Pair] = {}
     anyway: dict[str, Pair] = {}
     for change in diff_recipes(old, new):

@@ -47,6 +47,7 @@ class Member:
     why: str
     claims: tuple[str, ...] = ()
     timeout_s: float | None = None
+    fix_of: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)  # over the caller's
 
 
@@ -137,6 +138,7 @@ def _as_member(spec: RunSpec, member: Member) -> RunSpec:
         parent_commit=member.parent_commit,
         parent_branch=member.parent_branch,
         claims=member.claims,
+        fix_of=member.fix_of,
         why=member.why,
         limits=spec.limits.override(max_s=member.timeout_s) if tighter else spec.limits,
         timed_by="timeout" if tighter else "",

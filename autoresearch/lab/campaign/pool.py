@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignSpec
+from autoresearch.errors import AutoresearchError
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.spec_file import read as read_run
 from autoresearch.repository.checkout import Checkout
@@ -45,6 +47,14 @@ class Pool:
         for one in self.slots:
             if one.path == Path(spec.cwd) or one.path in Path(spec.cwd).parents:
                 self.take(one, run, spec.gpus)
+
+    def busy(self, live: Mapping[str, RunDir]) -> dict[str, str]:
+        """Files that live runs write -> the run that does."""
+        found: dict[str, str] = {}
+        for run, rundir in live.items():
+            with contextlib.suppress(OSError, AutoresearchError):  # a run directory that was removed by hand
+                found |= {source.path: run for source in read_run(rundir).sources}
+        return found
 
     def gpus(self, live: Collection[str]) -> tuple[str, ...] | None:
         """GPUs for one more run, all or none of what it needs; None while too few are free."""

@@ -253,7 +253,7 @@ def honest(lines: Sequence[IdeaLine]) -> list[str]:
         )
     if gone:
         names = ", ".join(line.slug for line in gone[:10])
-        words.append(f"Demoted, because fresh runs did not show it again: {names}{_more(gone, 10)}.")
+        words.append(f"Demoted, because fresh runs did not confirm it: {names}{_more(gone, 10)}.")
     if built := [line for line in lines if line.marked]:
         names = ", ".join(f"{line.slug} (on {line.marked})" for line in built[:10])
         words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
