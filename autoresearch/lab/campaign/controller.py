@@ -52,7 +52,7 @@ class Controller:
         if checkout is None:
             raise AutoresearchError(f"the repository {self.spec.repository} is gone")
         self.shop = Workshop.of(self.spec, checkout)
-        self.pool = Pool(self.spec, checkout)
+        self.pool = Pool(self.spec, checkout, parts.environ)
         self.sources = Sources(self.spec, place, self.shop)
         self.ready: Ready | None = None
         self.pruner = Pruner(self.spec, say)
@@ -188,7 +188,7 @@ class Controller:
             self._withdraw(ready)
             return False
         try:
-            ready.prepared.go(gpus)
+            ready.prepared.go(gpus, shares=self.spec.runs_per_gpu)
         except (AutoresearchError, OSError) as error:
             self.say(f"{ready.run.run}: {error}")
         failpoint("campaign.gone")
@@ -406,7 +406,7 @@ class Controller:
             self.pruner.look(self.book, self.live)
             over = any(rundir.state() in _OVER for rundir in self.live.values())
             while not over and self._requested() == self._heard:
-                if watcher.wait(LOOK_S) or not self.live:
+                if watcher.wait(LOOK_S) or not self.live or self.pool.may_ask_again:
                     return
 
     def _requested(self) -> int:
