@@ -103,6 +103,10 @@ def run(argv: list[str]) -> int:
 
 def _started(argv: list[str]) -> list[str]:
     """`campaign FILE` and `campaign --count 24` mean `campaign start ...`."""
+    if argv[:1] == ["campaign"]:
+        from autoresearch.commands import output
+
+        output.typed[:] = argv  # the plan ends with this line and `--yes`
     if argv[:1] != ["campaign"] or argv[1:2] in (["--help"], [], *([name] for name in GROUPS["campaign"][1])):
         return argv
     return ["campaign", "start", *argv[1:]]

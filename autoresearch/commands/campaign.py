@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,7 +85,7 @@ def start(
     if detach:
         view = _view(place)
         lines = [f"{plan.spec.name} runs; attach: {attach}", f"ledger: {place.ledger}"]
-        output.emit("campaign", _payload(place, view) | {"attach": attach}, as_json=as_json, lines=lines)
+        output.emit("campaign start", _payload(place, view) | {"attach": attach}, as_json=as_json, lines=lines)
         return 0
     output.remark(f"{plan.spec.name} runs in a session of its own; {attach}")
     return follow(place, as_json=as_json)
@@ -97,7 +96,7 @@ def _agreed(plan: Charter, findings: Any, *, as_json: bool) -> bool:
     import shlex
 
     rows = plan_rows(plan, findings)
-    words = [word for word in sys.argv[1:] if word not in ("--json", "--detach")]
+    words = [word for word in output.typed if word not in ("--json", "--detach")]
     approve = shlex.join(["autoresearch", *words, "--yes"])
     if output.agent_or_pipe() or as_json:
         payload = {
@@ -108,7 +107,7 @@ def _agreed(plan: Charter, findings: Any, *, as_json: bool) -> bool:
             "next": [approve],
         }
         lines = [f"{key:<12} {value}" for key, value in rows]
-        output.emit("campaign", payload, as_json=as_json, lines=["nothing was changed; the plan is:", *lines])
+        output.emit("campaign start", payload, as_json=as_json, lines=["nothing was changed; the plan is:", *lines])
         return False
     output.table([list(row) for row in rows], title="the campaign:")
     return bool(typer.confirm("Start it?", default=True))
@@ -227,7 +226,7 @@ def follow(place: CampaignDir, *, as_json: bool) -> int:
         raise
     payload = _payload(place, view)
     lines = [f"{payload['campaign']}: {payload['state']}", payload["standing"], f"best: {_best_words(payload)}"]
-    output.emit("campaign", payload, as_json=as_json, lines=lines)
+    output.emit("campaign start", payload, as_json=as_json, lines=lines)
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from autoresearch.errors import AutoresearchError
 
 SCHEMA = 1
+typed: list[str] = []  # the words of this command line, for one that says how to be agreed to
 MAX_LINES = 30  # a harness cuts long output; a command that has more to say names the file
 
 

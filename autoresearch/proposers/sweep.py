@@ -92,6 +92,17 @@ def untried(space: Space, baseline: Mapping[str, object], known: Set[str], seed:
     return chance.choice(left) if left else None
 
 
+def spread(space: Space, seed: int, count: int) -> list[Point]:
+    """So many points that cover each key evenly, a Latin hypercube (McKay, Beckman, Conover, 1979)."""
+    chance = random.Random(f"{seed}:spread")
+    columns = []
+    for _ in space.dimensions:
+        cells = list(range(count))
+        chance.shuffle(cells)
+        columns.append([(cell + chance.random()) / count for cell in cells])
+    return [space.at(shares) for shares in zip(*columns, strict=True)]
+
+
 def tokens(name: str, attempts: Sequence[Attempt]) -> set[str]:
     """The tokens of the attempts that this proposer proposed."""
     return {a.hypothesis.token for a in attempts if a.hypothesis.proposer == name}

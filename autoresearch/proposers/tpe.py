@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.attempted import config_only, points, tried
 from autoresearch.core.hypothesis import BEST, Hypothesis
@@ -33,7 +33,7 @@ from autoresearch.core.space import Choices, Dimension, Point, Space, need_searc
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.proposers.journal import KernelLock, free_name, mend
 from autoresearch.proposers.parameters import as_parameter, as_value
-from autoresearch.proposers.sweep import hypothesis, slugs, untried
+from autoresearch.proposers.sweep import hypothesis, slugs, spread, untried
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -48,7 +48,7 @@ _SLUG = "slug"  # user attribute of a trial that was not asked for here: the att
 
 
 class Tpe:
-    """Proposes where good results were dense and bad ones were not; at random for the first few ideas."""
+    """Proposes where good results were dense and bad ones were not; the first few ideas cover the space evenly."""
 
     name = "tpe"
 
@@ -81,7 +81,7 @@ class Tpe:
             study = self._opened()
             self._catch_up(study, attempts)
             known = tried(attempts, self._baseline) | self._asked.keys()
-            asked = self._ask_new(study, known) or self._draw_new(study, known)
+            asked = self._begin(study, known) or self._ask_new(study, known) or self._draw_new(study, known)
         if asked is None:
             return None
         number, point = asked
@@ -103,6 +103,15 @@ class Tpe:
 
     # --- asking ---
 
+    def _begin(self, study: Study, known: set[str]) -> tuple[int, Point] | None:
+        """One of the first few ideas, which cover the space evenly."""
+        count = startup_trials(len(self._space.free))
+        asked = sum(_SLUG not in trial.user_attrs for trial in _trials(study))
+        for point in spread(self._space, self._seed, count)[asked:]:
+            if fingerprint(point, self._baseline) not in known:
+                return self._add(study, point)
+        return None
+
     def _ask_new(self, study: Study, known: set[str]) -> tuple[int, Point] | None:
         from optuna.trial import TrialState
 
@@ -117,11 +126,13 @@ class Tpe:
         return None
 
     def _draw_new(self, study: Study, known: set[str]) -> tuple[int, Point] | None:
+        point = untried(self._space, self._baseline, known, f"{self._seed}:{len(_trials(study))}")
+        return None if point is None else self._add(study, point)
+
+    def _add(self, study: Study, point: Point) -> tuple[int, Point]:
+        """A trial that Optuna did not choose, under way like one of its own."""
         from optuna.trial import TrialState, create_trial
 
-        point = untried(self._space, self._baseline, known, f"{self._seed}:{len(_trials(study))}")
-        if point is None:
-            return None
         params, distributions = self._as_trial(point)
         study.add_trial(create_trial(state=TrialState.RUNNING, params=params, distributions=distributions))
         return len(_trials(study)) - 1, point
@@ -183,12 +194,8 @@ class Tpe:
         if point is None or elsewhere or state == TrialState.FAIL:
             return
         params, distributions = self._as_trial(point)
-        attributes = {_SLUG: idea.slug}
-        study.add_trial(
-            create_trial(
-                state=state, value=value, params=params, distributions=distributions, user_attrs=attributes
-            )
-        )
+        more: dict[str, Any] = {"params": params, "distributions": distributions, "user_attrs": {_SLUG: idea.slug}}
+        study.add_trial(create_trial(state=state, value=value, **more))
         self._absorbed.add(idea.slug)
 
     # --- the journal ---

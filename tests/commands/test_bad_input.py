@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -585,7 +586,21 @@ def test_a_command_that_is_not_there(bench: Any) -> None:
 
 def commands() -> Iterator[tuple[str, ...]]:
     yield from ((name,) for name in cli.COMMANDS)
-    yield from ((group, sub) for group, (_, subs) in cli.GROUPS.items() for sub in subs)
+    yield from ((group, sub) for group, (_, subs) in cli.GROUPS.items() for sub in subs if sub != "control")
+
+
+def begun(bench: Any, blueprint: Path) -> None:
+    """A campaign that was begun, and whose controller died at once."""
+    from autoresearch.commands.wiring import parts as real_parts
+    from autoresearch.lab.campaign import begin
+    from autoresearch.lab.campaign.charter import charter
+    from autoresearch.lab.campaign.declare import declare
+
+    with mock.patch.dict(os.environ, bench.env, clear=True):
+        parts = real_parts()
+        flags = {"count": 3, "queue": "ideas", "prefix": "autoresearch/words"}
+        declared = declare(str(blueprint), flags, start=bench.repo, now=parts.clock())
+        begin.begin(charter(declared, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
 
 
 def test_every_command_prints_exactly_one_object(bench: Any) -> None:
@@ -605,9 +620,24 @@ def test_every_command_prints_exactly_one_object(bench: Any) -> None:
         ("config", "show"): (),
         **{(name,): (run,) for name in ("events", "logs", "attach", "close")},
         **{(name,): () for name in ("adopt", "doctor", "init")},
+        **{("campaign", name): () for name in ("status", "wait", "brief", "report", "pause", "drain", "stop")},
+        ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas"),
+        ("campaign", "skip"): ("some-idea",),
+        ("campaign", "add"): ("--set", "lr=0.1"),
+        ("campaign", "set"): ("--count", "4"),
+        ("campaign", "resume"): ("--detach",),
+        ("confirm",): (),
+        ("compare",): (run, run),
+        ("repro",): (run,),
     }
+    (bench.repo / "ideas").mkdir()
     assert set(words) == set(commands())
-    for command in commands():  # `close` comes after `attach`
+    begun(bench, blueprint)
+    last = [("campaign", "resume"), ("confirm",)]  # after `stop`, which its controller then obeys
+    for command in [*(c for c in commands() if c not in last), *last]:  # `close` comes after `attach`
+        if command == ("confirm",):
+            assert bench.ask(*command, check=5)["command"] == "confirm"  # nothing is kept that could be claimed
+            continue
         payload = bench.ask(*command, *words[command])
         assert {"schema", "command", "ok", "next", "error"} <= payload.keys(), command
         assert (payload["schema"], payload["ok"], payload["error"]) == (1, True, None), command
@@ -630,6 +660,7 @@ def parse(line: str) -> None:
     words = shlex.split(line, comments=True)
     assert words[0] == "autoresearch", line
     argv = words[1:]
+    argv = cli._started(argv)
     known: Any = typer.main.get_command(cli._app(argv))
     while hasattr(known, "commands"):
         assert argv and argv[0] in known.commands, f"no such command: {line}"

@@ -82,8 +82,9 @@ def program(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
         root = Path(__file__).parents[2]
         environment = {**os.environ, "PYTHONPATH": str(root)}
         arguments = [sys.executable, "-W", "error", "-c", text]
+        pipe = subprocess.PIPE
         started.append(
-            subprocess.Popen(arguments, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(arguments, cwd=tmp_path, env=environment, stdin=pipe, stdout=pipe, text=True)
         )
         return started[-1]
 
@@ -92,5 +93,6 @@ def program(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
         process.wait()
-        if process.stdout:
-            process.stdout.close()
+        for stream in (process.stdin, process.stdout):
+            if stream:
+                stream.close()

@@ -296,6 +296,10 @@ for line in journal.read_text().splitlines() if journal.exists() else ():
     found[index] = Attempt(index, Hypothesis.from_json(idea), status, value)
 proposer, out = Tpe(space, Objective("x"), Path("."), baseline=base, parallel=2), journal.open("a")
 
+def say(word):
+    print(word, flush=True)
+    sys.stdin.readline()  # go on: not far ahead of who kills us
+
 def write(attempt):
     found[attempt.index] = attempt
     out.write(json.dumps([attempt.index, attempt.hypothesis.to_json(), attempt.status, attempt.value]) + chr(10))
@@ -304,12 +308,12 @@ def write(attempt):
 def settle():
     for attempt in [a for a in found.values() if not a.settled]:
         write(Attempt(attempt.index, attempt.hypothesis, "keep", attempt.hypothesis.overrides["lr"]))
-        print("settled", flush=True)
+        say("settled")
         proposer.tell(found[attempt.index])
 
 while len(found) < 24:
     idea = proposer.ask(list(found.values()))
-    print("asked", flush=True)
+    say("asked")
     write(Attempt(len(found) + 1, idea))
     if len(found) % 2 == 0:
         settle()
@@ -327,10 +331,13 @@ def test_killed_at_random_moments(program: Any, tmp_path: Path, seed: int) -> No
             lines -= 1
             if said == "done":
                 break
+            process.stdin.write("go on\n")
+            process.stdin.flush()
             if lines == 0 and killed < 4:
                 time.sleep(chance.random() * 0.01)
                 process.kill()
                 killed += 1
+                break
         process.wait()
     assert killed == 4
     rows = [json.loads(line) for line in (tmp_path / "attempts").read_text().splitlines()]

@@ -128,6 +128,9 @@ def spec() -> RunSpec:
         keep_children=True,
         left_out=("big.bin: over 50 MB",),
         notes="trainer: verl\nmore",
+        claims=("simpler",),
+        timed_by="timeout",
+        why="retest",
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import replace
 from statistics import median
 
 from autoresearch.core.campaign_view import EXCUSED, CampaignView, Idea
 from autoresearch.core.ending import Ending
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.proposal import Attempt
 from autoresearch.core.stop_rules import Facts
 from autoresearch.lab.campaign.runs import Wanted
 from autoresearch.lab.judge import pending
@@ -138,10 +138,17 @@ def tripped(view: CampaignView, since: float) -> str:
     return f"the last {BREAKER} ideas died alike within {fast:.1f} min: {signatures.pop()}"
 
 
-def failures(rows: Iterable[LedgerRow]) -> dict[str, int]:
-    """Failure class -> how often."""
-    found: dict[str, int] = {}
-    for row in rows:
-        if row.failure:
-            found[row.failure] = found.get(row.failure, 0) + 1
-    return found
+def attempts(view: CampaignView) -> list[Attempt]:
+    """Every attempt as its proposer should see it: one that is still being re-tested has no status yet."""
+    open_ones = {idea.index for idea in view.ideas if not decided(view, idea)}
+    return [replace(a, status="") if a.index in open_ones else a for a in view.attempts()]
+
+
+def decided(view: CampaignView, idea: Idea) -> bool:
+    """Whether nothing more will be learnt about an idea: its runs are over, and no re-test is owed."""
+    if _waits(idea) or not idea.rows:
+        return False
+    if idea.hypothesis.is_baseline:
+        return baseline_done(view)
+    decision = pending(view, idea)
+    return decision is None or not decision.retest

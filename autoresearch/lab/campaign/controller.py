@@ -26,6 +26,7 @@ from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.plan import new_token
 from autoresearch.lab.sessions import close_session
 from autoresearch.lab.watch import Watcher
 from autoresearch.records import campaign_dir
@@ -80,7 +81,7 @@ class Controller:
         view = self.book.view()
         if view.state is not CampaignState.PAUSED:
             self._state(view, CampaignState.RUNNING)
-        self.sources.reconcile(view.attempts())
+        self.sources.reconcile(agenda.attempts(view))
 
     def _recover_run(self, run: IdeaRun) -> None:
         rundir = RunDir(Path(run.run_dir))
@@ -130,7 +131,7 @@ class Controller:
         idea = next(i for i in view.ideas if run in {r.run for r in i.runs})
         with contextlib.suppress(AutoresearchError, OSError):
             close_session(rundir, self.parts)
-        if not idea.live:
+        if agenda.decided(view, idea):
             self.sources.tell(idea.attempt())
         self.say(progress.row_line(view, idea, run))
         self.say(self.stand(view).sentence + progress.eta(view))
@@ -218,13 +219,16 @@ class Controller:
         try:
             ready = get_ready(self.shop, wanted, slot, self.parts)
         except (AutoresearchError, OSError) as error:
-            progress.record_unmade(self.place, self.shop, wanted, str(error), self.parts.clock())
-            self.say(f"{wanted.idea.slug}: could not be started: {error}")
+            self._unmade(view, wanted, str(error))
             return
         failpoint("campaign.prepared")
+        self._note_prepared(view, wanted, ready.run)
+        self.pool.take(slot, ready.run.run, ())
+        self.ready = ready
+
+    def _note_prepared(self, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
         ongoing = view.open_round
         number = ongoing.number if ongoing and wanted.why == "confirm" else 0
-        run = ready.run
         self._note(
             "prepared",
             index=wanted.idea.index,
@@ -236,8 +240,15 @@ class Controller:
             seed=run.seed,
             round=number,
         )
-        self.pool.take(slot, run.run, ())
-        self.ready = ready
+
+    def _unmade(self, view: CampaignView, wanted: Wanted, reason: str) -> None:
+        """A run that could not be made is an attempt as any other: it has a row, which says why."""
+        name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
+        run = IdeaRun(name, str(self.place.path / name), wanted.replicate, wanted.why)
+        self._note_prepared(view, wanted, run)
+        self._note("started", run=run.run)
+        progress.record_unmade(self.place, self.shop, wanted, run, reason, self.parts.clock())
+        self.say(f"{wanted.idea.slug}: could not be started: {reason}")
 
     def next_wanted(self, view: CampaignView) -> Wanted | None:
         """What should run next: what is owed, a confirmation, a new idea."""
@@ -254,7 +265,7 @@ class Controller:
     def _new_idea(self, view: CampaignView) -> Wanted | None:
         """Ask until something can be tried."""
         for _ in range(MOST_REFUSED):
-            hypothesis = self.sources.ask(view.attempts())
+            hypothesis = self.sources.ask(agenda.attempts(view))
             for fault in self.sources.faults():
                 self.say(fault)
             self.dry = hypothesis is None

@@ -45,7 +45,8 @@ def write_png(path: Path, data: Progress, title: str) -> None:
     axes.set_title(_safe(title), loc="left", fontsize=11)
     axes.grid(axis="y", alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=9, fontsize=8, frameon=False)
+    if axes.get_legend_handles_labels()[0]:  # nothing is drawn before the first row
+        figure.legend(loc="outside lower center", ncols=9, fontsize=8, frameon=False)
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     write_atomically(path, picture.getvalue(), durable=False)
