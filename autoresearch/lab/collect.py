@@ -17,9 +17,10 @@ from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
-from autoresearch.lab.judge import Judgement, judge, judging
+from autoresearch.lab.judge import Judgement, is_pruned, judge, judging
 from autoresearch.lab.measure import Measurement, failure_of, measure
 from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
@@ -128,6 +129,8 @@ def _outcome(
 
 def _cause(spec: RunSpec, end: ExitRecord) -> str:
     """Where no line explains a bad ending, its own word does: the signal, the limit, the launch's cause."""
+    if is_pruned(end):
+        return PRUNED
     if end.ending is Ending.MAX_TIME:
         return spec.timed_by or "exp_max_time"
     if end.ending not in BADLY:
