@@ -34,6 +34,7 @@ from autoresearch.records.rundir import RunDir, locked, read_json, write_atomica
 from autoresearch.records.secrets import mask_text
 from autoresearch.trainers import registry
 
+VERDICT = "; verdict: "
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 
 
@@ -71,7 +72,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
         campaign_dir.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
     fresh = Ledger(Path(spec.ledger)).append_once(_row(outcome, judgement, rundir))
     failpoint("collect.row_written")
-    if fresh:
+    if fresh or not journal.holds(place, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the story
             _tell_journal(place, outcome)
     finish_flag.write(place, _flag(outcome, rundir))
@@ -239,5 +240,5 @@ def _tell_journal(place: Path, outcome: Outcome) -> None:
     failure = f"; {outcome.failure}" if outcome.failure else ""
     journal.append(
         place,
-        f"{end.ending.wording} (return code {end.returncode}){failure}{metric}; verdict: {outcome.verdict}",
+        f"{end.ending.wording} (return code {end.returncode}){failure}{metric}{VERDICT}{outcome.verdict}",
     )
