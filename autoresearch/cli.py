@@ -33,6 +33,10 @@ COMMANDS: dict[str, Entry] = {
     "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
     "confirm": ("campaign_control:confirm", "Put kept ideas to the proof: fresh seeds, fresh baselines."),
+    "replay-pruning": (
+        "replay_pruning:replay_pruning",
+        "Whether early stopping would have killed the winner of a past campaign.",
+    ),
     "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
 }
 
@@ -57,6 +61,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "stop": ("campaign_control:stop", "Stop what runs now, then end."),
             "skip": ("campaign_control:skip", "Do not try an idea."),
             "add": ("campaign_control:add", "Add an idea to the queue."),
+            "fix": ("campaign_control:fix", "Repair an idea that crashed, on its branch, and run it again."),
             "set": ("campaign_control:set_rules", "Change the stop rules; recorded."),
             "brief": ("campaign_control:brief", "What somebody who takes over must know."),
             "report": ("campaign_control:report", "Write report.md, report.html and progress.png."),

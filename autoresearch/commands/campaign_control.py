@@ -92,26 +92,13 @@ def add(
     """Add an idea to the queue of a campaign that runs."""
     from autoresearch.lab.campaign import begin, requests
     from autoresearch.lab.campaign.sources import ADDED
-    from autoresearch.lab.yaml_files import parse_any
     from autoresearch.records.appending import append_line
 
     place = begin.find(campaign, real_parts())
-    entries: list[Any] = []
-    if file:
-        path = Path(file)
-        if not path.is_file():
-            raise NotFoundError(f"there is no file {path}")
-        found = parse_any(path.read_bytes(), str(path))
-        entries += found if isinstance(found, list) else [found]
+    entries = _listed(file)
+    given = {"slug": slug, "sentence": sentence, "parent": parent, "simpler": simpler}
     if set_:
-        overrides = {}
-        for pair in set_:
-            key, sign, value = pair.partition("=")
-            if not sign or not key.strip():
-                raise UsageError(f"--set {pair!r} is no KEY=VALUE", hint="--set optimizer.lr=3e-5")
-            overrides[key.strip()] = parse_any(value.encode(), "--set")
-        given = {"overrides": overrides, "slug": slug, "sentence": sentence, "parent": parent, "simpler": simpler}
-        entries.append({name: value for name, value in given.items() if value})
+        entries.append({"overrides": _overrides(set_), **{name: value for name, value in given.items() if value}})
     if not entries:
         raise UsageError("what is to be added?", hint="--set KEY=VALUE, or --from FILE")
     place.queue.mkdir(exist_ok=True)
@@ -122,6 +109,71 @@ def add(
     payload = _payload(place, view) | {"added": len(entries)}
     output.emit("campaign add", payload, as_json=as_json, lines=[f"{len(entries)} added to {view.spec.name}"])
     return 0
+
+
+def fix(
+    idea: Annotated[str, typer.Argument(metavar="IDEA")],
+    campaign: Annotated[str, typer.Option("--campaign")] = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A recipe key.")] = None,
+    file: Annotated[str, typer.Option("--from", metavar="YAML", help="An entry with files, patches, overrides.")] = "",
+    note: Annotated[str, typer.Option(help="What was repaired.")] = "",
+    as_json: Json = False,
+) -> int:
+    """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
+    from autoresearch.lab.campaign import begin
+
+    view = _view(begin.find(campaign, real_parts()))
+    if view.by_slug(idea) is None:
+        raise NotFoundError(f"{view.spec.name} has no idea {idea!r}", fix="autoresearch campaign brief")
+    entries = _listed(file)
+    if len(entries) > 1:
+        raise UsageError(f"{file} holds {len(entries)} entries; a fix is one")
+    entry = dict(entries[0]) if entries else {}
+    if set_:
+        entry["overrides"] = {**dict(entry.get("overrides") or {}), **_overrides(set_)}
+    if not entry:
+        raise UsageError("what is to be repaired?", hint="--set KEY=VALUE, or --from FILE")
+    return _ask(campaign, "fix", as_json=as_json, slug=idea, entry=entry, note=note)
+
+
+def _listed(file: str) -> list[Any]:
+    """The entries in a YAML file, their paths made absolute; none for no file."""
+    from autoresearch.lab.yaml_files import parse_any
+
+    if not file:
+        return []
+    path = Path(file)
+    if not path.is_file():
+        raise NotFoundError(f"there is no file {path}")
+    found = parse_any(path.read_bytes(), str(path))
+    folder = path.absolute().parent
+    return [_with_paths(entry, folder) for entry in (found if isinstance(found, list) else [found])]
+
+
+def _with_paths(entry: Any, folder: Path) -> Any:
+    """An entry whose files are found from anywhere."""
+    if not isinstance(entry, dict):
+        return entry
+    found = dict(entry)
+    if isinstance(found.get("files"), dict):
+        found["files"] = {target: str(folder / str(source)) for target, source in found["files"].items()}
+    if isinstance(found.get("patches"), list):
+        found["patches"] = [str(folder / str(item)) for item in found["patches"]]
+    if isinstance(found.get("blueprint"), str):
+        found["blueprint"] = str(folder / found["blueprint"])
+    return found
+
+
+def _overrides(pairs: list[str]) -> dict[str, Any]:
+    from autoresearch.lab.yaml_files import parse_any
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not sign or not key.strip():
+            raise UsageError(f"--set {pair!r} is no KEY=VALUE", hint="--set optimizer.lr=3e-5")
+        found[key.strip()] = parse_any(value.encode(), "--set")
+    return found
 
 
 def set_rules(

@@ -14,6 +14,7 @@ from autoresearch.core.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.lineage import incumbent
 from autoresearch.core.proposal import Attempt
+from autoresearch.core.pruning import PRUNED
 
 EXCUSED = frozenset({"runner_died", "launch_interrupted", "lease_busy"})  # failures that say nothing of the idea
 
@@ -25,7 +26,7 @@ class IdeaRun:
     run: str
     run_dir: str
     replicate: int
-    why: str  # first, baseline, retest, retry, confirm
+    why: str  # first, baseline, retest, retry, fix, confirm
     commit: str = ""
     seed: int | None = None
     round: int = 0  # of confirmation; 0 for a run of the search
@@ -47,6 +48,7 @@ class Idea:
     runs: list[IdeaRun] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
     smoke: set[str] = field(default_factory=set)  # runs that validated plumbing only
+    repaired: int = -1  # how many runs it had when its code was last repaired; -1: never
     confirmed: str = ""  # confirmed, demoted, undecided; "" as long as nobody asked
     marked: str = ""  # the demoted ancestor that a keep was built on
 
@@ -107,15 +109,23 @@ class Idea:
         """Whether it counts: it was begun, whatever became of it."""
         return bool(self.rows) or any(run.started for run in self.runs)
 
+    @property
+    def pruned(self) -> bool:
+        """Whether its curve ended its last run early, which decides it until its code is repaired."""
+        rows = self.judged
+        return bool(rows) and rows[-1].failure == PRUNED
+
     def attempt(self) -> Attempt:
         """What its proposer is told."""
-        return Attempt(self.index, self.hypothesis, "" if self.live else self.status, self.value, len(self.rows))
+        status = "" if self.live else PRUNED if self.pruned else self.status
+        return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
 
 
 def measured(row: LedgerRow) -> float | None:
-    """The finite metric of a run that was meant to end as it did; a timeout's or a crash's does not count."""
+    """The finite metric of a run that was meant to end as it did: a timeout's, a crash's, a pruned one's is none."""
     value = row.metric_value
-    return value if value is not None and math.isfinite(value) and row.status != Verdict.CRASH else None
+    counts = row.status != Verdict.CRASH and row.failure != PRUNED
+    return value if counts and value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +238,8 @@ def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]
         case "prepared" if known := by_index.get(line["index"]):
             names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
             known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}))
+        case "fixed" if known := by_index.get(line["index"]):
+            known.commit, known.repaired = str(line["commit"]), len(known.runs)
         case "started" | "withdrawn" as what:
             _settle_run(by_index, line, gone=what == "withdrawn")
         case "state":

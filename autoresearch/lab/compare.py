@@ -103,8 +103,8 @@ def _config(
     apart: set[str] = set()
     for side, recipe in ((a, old), (b, new)):
         name = side.spec.trainer if side.spec else side.row.trainer if side.row else ""
-        if trainer := next((one for one in registry.ALL if one.name == name), None):
-            apart |= recipes.per_run(trainer, recipe)
+        if name in registry.NAMES:
+            apart |= recipes.per_run(registry.by_name(name), recipe)
     chosen: dict[str, Pair] = {}
     anyway: dict[str, Pair] = {}
     for change in diff_recipes(old, new):

@@ -135,6 +135,7 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
         parent_commit=redone.commit,
         parent_branch=old.branch,
         why="",
+        timeout_s=old.limits.max_s,
         environment=_imports(redone.worktree, redone.cwd, parts.environ),
     )
     wishes = Wishes(trainer=old.trainer, gpus=str(len(old.gpus)) if old.gpus else "none", member=member)

@@ -50,7 +50,7 @@ class Watcher:
         self._inotify: Inotify | None = None
         try:
             self._inotify = Inotify()
-        except OSError:  # an account has 128 of them by default, and each Runner takes one
+        except OSError:  # an account has 128 of them by default, and editors take them
             pass
         self._seen = {r.path: self._look(r) for r in self.rundirs}
         if self._inotify:

@@ -93,13 +93,16 @@ def untried(space: Space, baseline: Mapping[str, object], known: Set[str], seed:
 
 
 def spread(space: Space, seed: int, count: int) -> list[Point]:
-    """So many points that cover each key evenly, a Latin hypercube (McKay, Beckman, Conover, 1979)."""
+    """So many points that cover each key evenly: a Latin hypercube (McKay, Beckman, Conover, 1979).
+
+    They lie in the middle of its cells: the ends of a range are seldom its best places.
+    """
     chance = random.Random(f"{seed}:spread")
     columns = []
     for _ in space.dimensions:
         cells = list(range(count))
         chance.shuffle(cells)
-        columns.append([(cell + chance.random()) / count for cell in cells])
+        columns.append([(cell + 0.5) / count for cell in cells])
     return [space.at(shares) for shares in zip(*columns, strict=True)]
 
 

@@ -4,7 +4,7 @@
     launching      flock'd by the CLI while it launches this run
     environment    the trainer's environment, NUL separated, mode 0600; the Runner reads and removes it
     lock           flock'd by the Runner while it lives; its mtime is the heartbeat
-    runner.json    who runs: pid, start time, boot id, host, the trainer's pid
+    runner.json    who runs, once the launch is over: pid, start time, boot id, host, the trainer's pid
     session.json   where it was started: launcher, session, socket, attach line
     run.log        stdout and stderr of prepare commands, trainer and cleanup commands
     events.jsonl   one object a line, appended by the Runner and by interventions
@@ -95,7 +95,12 @@ class RunDir:
         if self.exit_record.exists():
             return RunState.ENDED
         if is_locked(self.lock):
-            return RunState.STOPPING if self.stop.exists() else RunState.RUNNING
+            if self.stop.exists():
+                return RunState.STOPPING
+            # The Runner is up while its launch is still under way; it reports when that is done, and then nobody
+            # needs to look at `launching`.
+            reported = self.runner.exists() or not is_locked(self.launching)
+            return RunState.RUNNING if reported else RunState.STARTING
         if is_locked(self.launching):
             return RunState.STARTING
         if self.exit_record.exists():  # it ended between the two looks

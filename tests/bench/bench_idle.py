@@ -8,7 +8,6 @@ slow poll. 200 scripts are not started: four for each repeat are, and scaled. Be
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import statistics
@@ -93,21 +92,12 @@ def _measure(place: Path, repeats: int) -> list[Result]:
             [RUNS * value for value in sampled],
             0.002,
             "ms/s",
-            note=f"theirs: {SCRIPTS} scripts a sample, scaled to {RUNS}{_scarce()}",
+            note=f"theirs: {SCRIPTS} scripts a sample, scaled to {RUNS}",
         ),
-        Result("idle Runner: CPU", "", busy, [], 0.1, "% of a core", note=f"each of {RUNS} Runners at once{_scarce()}"),
+        Result("idle Runner: CPU", "", busy, [], 0.1, "% of a core", note=f"each of {RUNS} Runners at once"),
         Result("memory of a Runner", "", alone, [], 6, "MB PSS", note=f"alone; {crowd:.1f} MB as one of {RUNS}"),
         Result(f"memory of the CLI watching {RUNS} runs", "", memory, [], 60, "MB RSS", note=f"PSS {shared:.0f} MB"),
     ]
-
-
-def _scarce() -> str:
-    """A word where the kernel does not give an account as many inotify instances as there are runs."""
-    with contextlib.suppress(OSError, ValueError):
-        allowed = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
-        if allowed <= RUNS:
-            return f"; the kernel allows {allowed} inotify instances, the rest look once a second"
-    return ""
 
 
 def _scripts(stack: ExitStack, tmux: Tmux, count: int) -> list[int]:

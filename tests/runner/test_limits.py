@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -162,3 +163,13 @@ def test_the_wall_clock_is_not_trusted(yard: Any) -> None:
     _, record = yard.ended(STEP + "; sleep 0.5; exit 7", patch=jump, limits={"max_s": 600.0})
     assert (record["ending"], record["returncode"]) == ("crashed", 7)
     assert 0.4 < record["duration_s"] < 600
+
+
+def test_a_runner_takes_no_inotify_instance(yard: Any) -> None:
+    """An account has 128 of them by default: two hundred Runners would take them from everybody else."""
+    live = yard.start("echo; sleep 20")
+    live.event("started")
+    fds = f"/proc/{live.process.pid}/fd"
+    assert not [link for fd in os.listdir(fds) if "anon_inode:inotify" in (link := os.readlink(f"{fds}/{fd}"))]
+    live.ask_to_stop(how="now", reason="seen")
+    assert live.record()["reason"] == "seen"

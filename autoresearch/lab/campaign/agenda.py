@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import replace
 from statistics import median
 
 from autoresearch.core.campaign_view import EXCUSED, CampaignView, Idea
 from autoresearch.core.ending import Ending
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.proposal import Attempt
 from autoresearch.core.stop_rules import Facts
 from autoresearch.lab.campaign.runs import Wanted
 from autoresearch.lab.judge import pending
@@ -30,10 +30,10 @@ def owed(view: CampaignView) -> Wanted | None:
     for idea in view.ideas:
         if idea.hypothesis.is_baseline:
             continue
-        if retry := _retry(idea):
-            return retry
         if _waits(idea):
             continue
+        if retry := _repaired(idea) or _retry(idea):
+            return retry
         decision = pending(view, idea)
         if decision is not None and decision.retest:
             return Wanted(idea, _next_replicate(idea), "retest")
@@ -79,6 +79,13 @@ def _waits(idea: Idea) -> bool:
 
 def _next_replicate(idea: Idea) -> int:
     return 1 + max((run.replicate for run in idea.runs), default=0)
+
+
+def _repaired(idea: Idea) -> Wanted | None:
+    """The rerun of an idea whose code was repaired since its last run."""
+    if idea.repaired < 0 or idea.repaired < len(idea.runs):
+        return None
+    return Wanted(idea, max((run.replicate for run in idea.runs), default=1), "fix")
 
 
 def _retry(idea: Idea) -> Wanted | None:
@@ -143,10 +150,17 @@ def tripped(view: CampaignView, since: float) -> str:
     return f"the last {BREAKER} ideas died alike within {fast:.1f} min: {signatures.pop()}"
 
 
-def failures(rows: Iterable[LedgerRow]) -> dict[str, int]:
-    """Failure class -> how often."""
-    found: dict[str, int] = {}
-    for row in rows:
-        if row.failure:
-            found[row.failure] = found.get(row.failure, 0) + 1
-    return found
+def attempts(view: CampaignView) -> list[Attempt]:
+    """Every attempt as its proposer should see it: one that is still being re-tested has no status yet."""
+    open_ones = {idea.index for idea in view.ideas if not decided(view, idea)}
+    return [replace(a, status="") if a.index in open_ones else a for a in view.attempts()]
+
+
+def decided(view: CampaignView, idea: Idea) -> bool:
+    """Whether nothing more will be learnt about an idea: its runs are over, and no re-test is owed."""
+    if _waits(idea) or not idea.rows:
+        return False
+    if idea.hypothesis.is_baseline:
+        return baseline_done(view)
+    decision = pending(view, idea)
+    return decision is None or not decision.retest

@@ -23,9 +23,11 @@ from autoresearch.lab.campaign import agenda, claims, ideas, progress, requests
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
 from autoresearch.lab.campaign.pool import Pool
+from autoresearch.lab.campaign.pruner import Pruner
 from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.plan import new_token
 from autoresearch.lab.sessions import close_session
 from autoresearch.lab.watch import Watcher
 from autoresearch.records import campaign_dir
@@ -50,12 +52,13 @@ class Controller:
         if checkout is None:
             raise AutoresearchError(f"the repository {self.spec.repository} is gone")
         self.shop = Workshop.of(self.spec, checkout)
-        self.pool = Pool(self.spec, checkout)
+        self.pool = Pool(self.spec, checkout, parts.environ)
         self.sources = Sources(self.spec, place, self.shop)
         self.ready: Ready | None = None
+        self.pruner = Pruner(self.spec, say)
         self.live: dict[str, RunDir] = {}
         self.dry = False
-        self.seen = 0  # bytes of requests at the last look
+        self._heard = 0  # bytes of requests at the last look
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
@@ -81,7 +84,7 @@ class Controller:
         view = self.book.view()
         if view.state is not CampaignState.PAUSED:
             self._state(view, CampaignState.RUNNING)
-        self.sources.reconcile(view.attempts())
+        self.sources.reconcile(agenda.attempts(view))
 
     def _recover_run(self, run: IdeaRun) -> None:
         rundir = RunDir(Path(run.run_dir))
@@ -99,7 +102,7 @@ class Controller:
 
     def take_requests(self) -> CampaignView:
         """Do what people asked for since the last look."""
-        self.seen = self._requested()  # before reading: what is asked from here on ends the next sleep at once
+        self._heard = self._requested()
         view = self.book.view()
         for request in campaign_dir.entries(self.place.requests, view.requests):
             requests.obey(self, view, request)
@@ -132,7 +135,7 @@ class Controller:
         idea = next(i for i in view.ideas if run in {r.run for r in i.runs})
         with contextlib.suppress(AutoresearchError, OSError):
             close_session(rundir, self.parts)
-        if not idea.live:
+        if agenda.decided(view, idea):
             self.sources.tell(idea.attempt())
         self.say(progress.row_line(view, idea, run))
         self.say(self.stand(view).sentence + progress.eta(view))
@@ -185,7 +188,7 @@ class Controller:
             self._withdraw(ready)
             return False
         try:
-            ready.prepared.go(gpus)
+            ready.prepared.go(gpus, shares=self.spec.runs_per_gpu)
         except (AutoresearchError, OSError) as error:
             self.say(f"{ready.run.run}: {error}")
         failpoint("campaign.gone")
@@ -218,15 +221,18 @@ class Controller:
         if slot is None:
             return
         try:
-            ready = get_ready(self.shop, wanted, slot, self.parts)
+            ready = get_ready(self.shop, wanted, slot, self.parts, self.pool.busy(self.live))
         except (AutoresearchError, OSError) as error:
-            progress.record_unmade(self.place, self.shop, wanted, str(error), self.parts.clock())
-            self.say(f"{wanted.idea.slug}: could not be started: {error}")
+            self._unmade(view, wanted, str(error))
             return
         failpoint("campaign.prepared")
+        self._note_prepared(view, wanted, ready.run)
+        self.pool.take(slot, ready.run.run, ())
+        self.ready = ready
+
+    def _note_prepared(self, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
         ongoing = view.open_round
         number = ongoing.number if ongoing and wanted.why == "confirm" else 0
-        run = ready.run
         self._note(
             "prepared",
             index=wanted.idea.index,
@@ -238,8 +244,15 @@ class Controller:
             seed=run.seed,
             round=number,
         )
-        self.pool.take(slot, run.run, ())
-        self.ready = ready
+
+    def _unmade(self, view: CampaignView, wanted: Wanted, reason: str) -> None:
+        """A run that could not be made is an attempt as any other: it has a row, which says why."""
+        name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
+        run = IdeaRun(name, str(self.place.path / name), wanted.replicate, wanted.why)
+        self._note_prepared(view, wanted, run)
+        self._note("started", run=run.run)
+        progress.record_unmade(self.place, self.shop, wanted, run, reason, self.parts.clock())
+        self.say(f"{wanted.idea.slug}: could not be started: {reason}")
 
     def next_wanted(self, view: CampaignView) -> Wanted | None:
         """What should run next: what is owed, a confirmation, a new idea."""
@@ -256,7 +269,7 @@ class Controller:
     def _new_idea(self, view: CampaignView) -> Wanted | None:
         """Ask until something can be tried."""
         for _ in range(MOST_REFUSED):
-            hypothesis = self.sources.ask(view.attempts())
+            hypothesis = self.sources.ask(agenda.attempts(view))
             for fault in self.sources.faults():
                 self.say(fault)
             self.dry = hypothesis is None
@@ -389,13 +402,12 @@ class Controller:
     def sleep(self) -> None:
         """Until something happens to a run, or somebody may have asked for something."""
         with Watcher(list(self.live.values())) as watcher:
-            while not self._called() and not watcher.wait(LOOK_S):
-                if not self.live:
+            # What came before the watcher was set wakes nobody: look once more.
+            self.pruner.look(self.book, self.live)
+            over = any(rundir.state() in _OVER for rundir in self.live.values())
+            while not over and self._requested() == self._heard:
+                if watcher.wait(LOOK_S) or not self.live or self.pool.may_ask_again:
                     return
-
-    def _called(self) -> bool:
-        """Whether there is something to do that may have come before anybody watched."""
-        return self._requested() != self.seen or any(run.state() in _OVER for run in self.live.values())
 
     def _requested(self) -> int:
         try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from autoresearch.core.blueprint import Blueprint, parse_blueprint
 from autoresearch.core.blueprint_fields import BlueprintFields
@@ -66,6 +68,22 @@ class Workshop:
         """The recipe as a commit holds it, parsed."""
         return parse_mapping(self.recipe_text(commit).encode(), self.recipe_path) if self.recipe_path else {}
 
+    def for_idea(self, hypothesis: Hypothesis) -> Workshop:
+        """The same for an idea that brings a blueprint of its own, which may name another recipe."""
+        if not hypothesis.blueprint:
+            return self
+        own = self.blueprint_of(hypothesis)
+        return replace(self, blueprint=own, spec=replace(self.spec, recipe=self._recipe_named(own.yaml_path)))
+
+    def _recipe_named(self, path: str) -> str:
+        """A recipe as the spec has it: relative to the repository where it lies in it."""
+        if not path:
+            return ""
+        root = Path(self.spec.repository)
+        places = [Path(os.path.normpath(base / path)) for base in (root / self.spec.codebase, root)]
+        found = next((place for place in places if place.exists()), places[0])
+        return str(found.relative_to(root)) if root in found.parents else str(found)
+
     def blueprint_of(self, hypothesis: Hypothesis) -> Blueprint:
         """The blueprint that an idea runs: its own, if it brings one."""
         if not hypothesis.blueprint:
@@ -78,6 +96,7 @@ def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: 
     if hypothesis.slug in view.unwanted:
         raise Refused("somebody asked to skip it")
     try:
+        shop = shop.for_idea(hypothesis)
         parent = _parent(view, hypothesis)
         base = parent.commit if parent else shop.spec.base_commit
         files = _files(shop, hypothesis, base)
@@ -140,8 +159,6 @@ def _files(shop: Workshop, hypothesis: Hypothesis, base: str) -> dict[str, bytes
         wanted = {f"+{key}" if key in known else key: value for key, value in hypothesis.overrides.items()}
         files[shop.recipe_path] = edit(text, wanted, name=shop.recipe_path).encode()
     if hypothesis.is_baseline and shop.recipe_path == RECIPE:
-        from pathlib import Path
-
         files[RECIPE] = Path(shop.spec.recipe).read_bytes()
     told = _difference(shop, hypothesis, base, files)
     files[BLUEPRINT] = render_blueprint(fields_of(shop, hypothesis, told)).encode()
@@ -225,6 +242,27 @@ def follow_up(shop: Workshop, idea: Idea, files: Mapping[str, bytes | None], mes
         branches.advance_branch(shop.checkout, idea.branch, made.commit, tip)
     except ConflictError as moved:
         raise UsageError(f"the branch of idea {idea.index} cannot go on: {moved.message}", hint=moved.hint) from moved
+    return made.commit
+
+
+def repair(shop: Workshop, idea: Idea, change: Hypothesis, note: str) -> str:
+    """A follow-up fix on an idea's branch; the commit that is the idea from now on. Raises Refused."""
+    shop = shop.for_idea(idea.hypothesis)
+    try:
+        tip = branches.branch_commit(shop.checkout, idea.branch) or idea.commit
+        files: dict[str, bytes | None] = {path: text.encode() for path, text in change.files.items()}
+        if shop.recipe_path:  # without what the last run wrote into it
+            text = edit(shop.recipe_text(idea.commit), change.overrides, name=shop.recipe_path)
+            files.setdefault(shop.recipe_path, text.encode())
+        message = f"{idea.slug}: follow-up fix\n\n{note}\n"
+        made = commit_hypothesis(shop.checkout, tip, Change(change.patches, files), message=message, uncounted=(OURS,))
+        if not (change.overrides or change.files or change.patches):
+            raise Refused("it repairs nothing")
+        branches.advance_branch(shop.checkout, idea.branch, made.commit, tip)
+    except Refused:
+        raise
+    except AutoresearchError as error:
+        raise Refused(error.message, hint=error.hint, code=error.code) from error
     return made.commit
 
 

@@ -168,7 +168,7 @@ def _group(line: IdeaLine) -> str:
         case Standing.KEPT:
             return "kept, not confirmed"
         case Standing.DEMOTED:
-            return "demoted: fresh runs did not show it again"
+            return "demoted: fresh runs did not confirm it"
         case Standing.SMOKE:
             return "smoke runs, which judge nothing"
         case Standing.CRASHED:
@@ -191,14 +191,15 @@ def _named(line: IdeaLine) -> str:
 
 
 def _by_key(lines: Sequence[IdeaLine]) -> list[str]:
-    """For ideas that are overrides: how often each key was tried, and the best that came of it."""
+    """How often each key was tried by ideas that change one or two, and the best that came of it.
+
+    An optimiser changes all keys in every idea: then no key can be told from another.
+    """
     found: dict[str, list[IdeaLine]] = {}
     for line in lines:
-        if line.gain is None:
-            continue
-        for part in line.changes.split(", "):
-            key, sign, _ = part.partition("=")
-            if sign:
+        keys = [part.partition("=")[0] for part in line.changes.split(", ") if "=" in part]
+        if line.gain is not None and len(keys) <= 2:
+            for key in keys:
                 found.setdefault(key, []).append(line)
     often = sorted(((k, v) for k, v in found.items() if len(v) > 1), key=lambda pair: -len(pair[1]))
     words = []

@@ -11,7 +11,9 @@ from autoresearch.core.objective import Direction
 from autoresearch.lab.campaign import summary, texts
 from autoresearch.lab.campaign.summary import Band, IdeaLine, Standing
 
-REACH = 1.5  # a value that lies further out than so many spans of what counts is drawn at the edge
+FAR = 2.0  # worse than what counts by more than so many spans of it is far out
+USUAL = 0.85  # unless so large a share of all ideas would be
+ABSURD = 50.0  # spans of best line and band: no metric that means anything lies further out
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def progress_of(view: CampaignView, lines: Sequence[IdeaLine]) -> Progress:
         if line.standing not in (Standing.RUNNING, Standing.PREPARED)
     )  # fmt: skip
     maximize = objective.direction is Direction.MAXIMIZE
-    low, high = _range(points, path, band, view.spec.rules.target)
+    low, high = _range(points, path, band, view.spec.rules.target, 1.0 if maximize else -1.0)
     better = "higher is better" if maximize else "lower is better"
     return Progress(objective.metric, better, maximize, points, path, band, view.spec.rules.target, low, high)
 
@@ -87,20 +89,28 @@ def _title(line: IdeaLine, metric: str) -> str:
 
 
 def _range(
-    points: Sequence[Point], path: Sequence[tuple[int, float]], band: Band | None, target: float | None
+    points: Sequence[Point], path: Sequence[tuple[int, float]], band: Band | None, target: float | None, sign: float
 ) -> tuple[float, float]:
-    """Wide enough for what counts (the best line, the band), and for the rest unless it lies far out."""
+    """Wide enough for what counts (best line, band, whatever is better), and for most of what is worse.
+
+    A few that lie far out on the worse side would flatten all others: they are drawn at the edge.
+    """
     core = [v for _, v in path]
     if band:
         core += [band.mean - (band.sd or 0.0), band.mean + (band.sd or 0.0)]
-    values = [v for p in points for v in ((p.y, *p.replicates) if p.y is not None else ())]
+    values = [v for p in points if p.y is not None for v in (p.y, *p.replicates)]
     core = core or values or [0.0, 1.0]
-    low, high = min(core), max(core)
-    span = high - low or abs(high) or 1.0
-    near = [v for v in values if low - REACH * span <= v <= high + REACH * span]
-    if target is not None and low - REACH * span <= target <= high + REACH * span:
-        near.append(target)
-    low, high = min([low, *near]), max([high, *near])
+    floor, top = min(v * sign for v in core), max(v * sign for v in core)
+    most = ABSURD * (top - floor or abs(top) or 1.0)
+    shown = [v for v in values if floor <= v * sign <= top + most] + core
+    span = max(v * sign for v in shown) - floor or abs(floor) or 1.0
+    short = sorted(max(0.0, floor - p.y * sign) for p in points if p.y is not None)
+    usual = short[math.ceil(USUAL * len(short)) - 1] if short else 0.0
+    depth = min(max(FAR * span, FAR * usual), most)
+    shown += [v for v in values if floor - depth <= v * sign < floor]
+    if target is not None and floor - depth <= target * sign <= floor + FAR * span:
+        shown.append(target)
+    low, high = min(shown), max(shown)
     pad = 0.08 * (high - low or abs(high) or 1.0)
     return low - pad, high + pad
 

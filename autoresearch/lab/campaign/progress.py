@@ -6,11 +6,10 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from autoresearch.core.campaign_view import CampaignView, Idea
+from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.stop_rules import Stand, span
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.ideas import Workshop
 from autoresearch.lab.campaign.memory import update_memory
 from autoresearch.lab.campaign.runs import Wanted
@@ -94,10 +93,11 @@ def write_end(place: CampaignDir, view: CampaignView, stand: Stand, why: str, sa
     )
 
 
-def record_unmade(place: CampaignDir, shop: Workshop, wanted: Wanted, reason: str, now: float) -> None:
-    """A run that could not be made is an attempt too: it has a row, and a reason."""
+def record_unmade(
+    place: CampaignDir, shop: Workshop, wanted: Wanted, run: IdeaRun, reason: str, now: float
+) -> None:
+    """The row of a run that could not be made."""
     idea, spec = wanted.idea, shop.spec
-    again = agenda.failures(idea.rows).get("launch", 0)
     Ledger(place.ledger).append_once(
         LedgerRow(
             index=idea.index,
@@ -109,7 +109,7 @@ def record_unmade(place: CampaignDir, shop: Workshop, wanted: Wanted, reason: st
             launcher="tmux",
             status="crash",
             description=f"{idea.hypothesis.sentence} [could not be launched: {reason}]"[:400],
-            run_id=f"{wanted.experiment}-unmade-{again + 1}",
+            run_id=run.run,
             replicate=wanted.replicate,
             ending="launch_failed",
             failure="launch",

@@ -17,7 +17,7 @@ from autoresearch.records.rundir import RunDir, write_json
 if TYPE_CHECKING:
     from autoresearch.lab.campaign.controller import Controller
 
-KINDS = ("pause", "resume", "drain", "stop", "skip", "add", "set", "confirm")
+KINDS = ("pause", "resume", "drain", "stop", "skip", "add", "fix", "set", "confirm")
 
 
 def ask(place: CampaignDir, do: str, **fields: Any) -> None:
@@ -49,6 +49,8 @@ def obey(controller: Controller, view: CampaignView, request: Mapping[str, Any])
             changes = {k: v for k, v in request.items() if k in Rules.__dataclass_fields__}
             note(controller.place, "rules", **changes)
             controller.say(f"rules changed: {', '.join(f'{k} {v}' for k, v in changes.items())}")
+        case "fix":
+            _fix(controller, view, request)
         case "confirm":
             _confirm(controller, view, [str(slug) for slug in request.get("slugs", ())])
 
@@ -59,6 +61,25 @@ def _skip(controller: Controller, view: CampaignView, slug: str, reason: str) ->
     for idea, run in view.live:
         if idea.slug == slug:
             stop_run(RunDir(Path(run.run_dir)), f"skipped: {reason}")
+
+
+def _fix(controller: Controller, view: CampaignView, request: Mapping[str, Any]) -> None:
+    """A follow-up fix: a commit on the idea's branch, then the same idea again; no new idea."""
+    from autoresearch.lab.campaign.ideas import Refused, repair
+    from autoresearch.proposers.queue_entry import Broken, from_entry
+
+    idea = view.by_slug(str(request.get("slug")))
+    text = str(request.get("note") or "repaired")
+    if idea is None or idea.live:
+        controller.say(f"{request.get('slug')}: cannot be repaired now")
+        return
+    try:
+        commit = repair(controller.shop, idea, from_entry(request.get("entry"), Path("/")), text)
+    except (Refused, Broken) as error:
+        controller.say(f"{idea.slug}: not repaired: {error}")
+        return
+    note(controller.place, "fixed", index=idea.index, slug=idea.slug, commit=commit, note=text)
+    controller.say(f"{idea.slug}: repaired ({text}); it runs again")
 
 
 def _confirm(controller: Controller, view: CampaignView, slugs: list[str]) -> None:
@@ -76,10 +97,10 @@ def _confirm(controller: Controller, view: CampaignView, slugs: list[str]) -> No
     controller.say(f"confirming: {why}")
 
 
-def stop_run(rundir: RunDir, reason: str) -> None:
-    """Ask one run to end now."""
+def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> None:
+    """Ask one run to end now; `cause` is the stable word for it in the exit record."""
     events.append(rundir.events, "stop_requested", how="now", reason=reason)
-    write_json(rundir.stop, {"how": "now", "reason": reason, "t": time.time()})
+    write_json(rundir.stop, {"how": "now", "reason": reason, "cause": cause, "t": time.time()})
 
 
 def note(place: CampaignDir, do: str, **fields: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign_view import Idea, IdeaRun
 from autoresearch.core.finding import errors
 from autoresearch.core.naming import slugify
-from autoresearch.errors import BlueprintError, EnvironmentUnusable
+from autoresearch.errors import BlueprintError, ConflictError, EnvironmentUnusable
 from autoresearch.lab import settings as project
 from autoresearch.lab.campaign.ideas import BLUEPRINT, Workshop, fields_of, follow_up
 from autoresearch.lab.campaign.places import at_home_in, environment_in, proof
@@ -29,7 +30,7 @@ class Wanted:
 
     idea: Idea
     replicate: int
-    why: str  # baseline, first, retest, retry, confirm
+    why: str  # baseline, first, retest, retry, fix, confirm
 
     @property
     def experiment(self) -> str:
@@ -48,12 +49,16 @@ class Ready:
     prepared: Prepared
 
 
-def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts) -> Ready:
+def get_ready(
+    shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
+) -> Ready:
     """Commit what differs from run to run, check it out, start its Runner.
 
-    Raises an AutoresearchError where this run cannot be made; the idea's commit and branch stay.
+    `busy`: files that live runs write -> the run that does. Raises an AutoresearchError where this run
+    cannot be made; the idea's commit and branch stay.
     """
-    idea, spec = wanted.idea, shop.spec
+    idea, shop = wanted.idea, shop.for_idea(wanted.idea.hypothesis)
+    spec = shop.spec
     seed = seed_of(shop, wanted)
     result_dir = str(Path(spec.result_dir) / wanted.experiment)
     commit = _commit(shop, wanted, seed, result_dir)
@@ -72,10 +77,18 @@ def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts) -> Ready
         why=wanted.why,
         claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
         timeout_s=spec.timeout_s,
+        fix_of=idea.rows[-1].run_id if wanted.why == "fix" and idea.rows else "",
         environment=environment_in(spec, slot, parts.environ),
     )
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
     plan, mapped = at_home_in(shop, slot, plan)
+    for source in plan.spec.sources:
+        if writer := (busy or {}).get(source.path):
+            raise ConflictError(
+                f"it would write {source.path}, which {writer} is writing",
+                hint="a relative path gives each run a file of its own; or --parallel 1",
+                code="shared_output",
+            )
     if bad := errors(proof(shop, slot, idea, plan.environment)):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     prepared = prepare(plan, parts, ahead=True)

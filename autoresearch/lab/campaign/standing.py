@@ -19,6 +19,9 @@ def state_now(place: CampaignDir, view: CampaignView) -> CampaignState:
 def next_commands(view: CampaignView, state: CampaignState) -> list[str]:
     """What to type next."""
     name = view.spec.name
+    if state is CampaignState.ENDED and view.spec.sources.get("count", "").startswith("no stop rule"):
+        more = f"autoresearch campaign set {name} --count {view.attempted + 10}"  # the question: shall it go on?
+        return [more, f"autoresearch campaign brief {name}"]
     if state is CampaignState.ENDED:
         return [f"autoresearch campaign report {name}", f"autoresearch campaign brief {name}"]
     if state in (CampaignState.DEAD, CampaignState.PAUSED):

@@ -44,6 +44,11 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
             slug, why, replicate = runs.get(str(line.get("run")), ("", "", 0))
             about = f" ({texts.cell(slug)}, {why}, replicate {replicate})" if slug else ""
             return f"{do} {texts.cell(str(line.get('run')))}{about}"
+        case "confirming":
+            runs_of = f"{line.get('each')} fresh runs of each candidate, {line.get('baseline')} of the baseline"
+            return f"round {line.get('round')} of confirmation: {runs_of}"
+        case "confirmed_round":
+            return f"round {line.get('round')} of confirmation is judged"
         case "state":
             reason = f": {texts.cell(str(line['reason']))}" if line.get("reason") else ""
             return f"state {texts.cell(str(line.get('state')))}{reason}"

@@ -1,0 +1,47 @@
+"""Patterns that are compiled late: each must compile, and behave as a compiled one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+
+import pytest
+
+import autoresearch
+from autoresearch.core import regex
+from autoresearch.core.durations import _short, find_durations, normalise, parse_duration
+from autoresearch.core.regex import later
+
+ROOMS = ("core", "records", "trainers", "launchers", "lab", "sinks", "repository")
+
+
+def test_every_late_pattern_of_the_house_compiles() -> None:
+    found = 0
+    for module in pkgutil.walk_packages(autoresearch.__path__, "autoresearch."):
+        if module.name.split(".")[1] in ROOMS:
+            for value in vars(importlib.import_module(module.name)).values():
+                if isinstance(value, regex._Later):
+                    found += 1
+                    assert isinstance(value.pattern, str)
+    assert found > 20
+
+
+def test_a_late_pattern_is_a_pattern() -> None:
+    late, now = later(r"(?P<n>\d+)x", re.IGNORECASE), re.compile(r"(?P<n>\d+)x", re.IGNORECASE)
+    for _ in range(2):  # the second time it is no longer late
+        assert [m["n"] for m in late.finditer("1x 22X")] == [m["n"] for m in now.finditer("1x 22X")]
+    assert (late.groupindex, late.flags, late.sub("", "a7xb")) == (now.groupindex, now.flags, "ab")
+    with pytest.raises(re.error):
+        later("(").match("x")
+
+
+@pytest.mark.parametrize("text", ["0s", "3s", "100s", "20m", "24h", "8784h", "00007m"])
+def test_the_short_way_to_a_duration_says_what_the_long_one_says(text: str) -> None:
+    (found,) = find_durations(normalise(text))
+    assert _short(text) == found.seconds == parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["", "s", "100", "1.5h", "-3s", "٣s", "²s", "3d", "1h30m", "99999h", "100000s", " 3s"])
+def test_the_short_way_is_for_plain_ones(text: str) -> None:
+    assert _short(text) is None
