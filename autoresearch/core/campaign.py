@@ -83,7 +83,7 @@ class CampaignSpec:
     include: tuple[str, ...] = ()  # untracked inputs, relative to the repository
     min_steps: int = 0  # a run with fewer steps is a smoke run
     prune: str = ""  # "", median or halving
-    warmup: int = 0  # validations before the curve may end a run
+    warmup: int = 0  # steps; the first validation after them is the first that may end a run
     tmux_socket: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> where its value came from
 

@@ -14,6 +14,7 @@ from autoresearch.core.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.lineage import incumbent
 from autoresearch.core.proposal import Attempt
+from autoresearch.core.pruning import PRUNED
 
 EXCUSED = frozenset({"runner_died", "launch_interrupted", "lease_busy"})  # failures that say nothing of the idea
 
@@ -108,15 +109,22 @@ class Idea:
         """Whether it counts: it was begun, whatever became of it."""
         return bool(self.rows) or any(run.started for run in self.runs)
 
+    @property
+    def pruned(self) -> bool:
+        """Whether its curve ended it early, which decides it."""
+        return any(row.failure == PRUNED for row in self.judged)
+
     def attempt(self) -> Attempt:
         """What its proposer is told."""
-        return Attempt(self.index, self.hypothesis, "" if self.live else self.status, self.value, len(self.rows))
+        status = "" if self.live else PRUNED if self.pruned else self.status
+        return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
 
 
 def measured(row: LedgerRow) -> float | None:
-    """The finite metric of a run that was meant to end as it did; a timeout's or a crash's does not count."""
+    """The finite metric of a run that was meant to end as it did: a timeout's, a crash's, a pruned one's is none."""
     value = row.metric_value
-    return value if value is not None and math.isfinite(value) and row.status != Verdict.CRASH else None
+    counts = row.status != Verdict.CRASH and row.failure != PRUNED
+    return value if counts and value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ def _spec(
         include=tuple(dict.fromkeys([*resolved.blueprint.notes.include, *declared["include"]])),
         min_steps=declared["min_steps"],
         prune=declared["prune"],
-        warmup=declared["warmup"],
+        warmup=declared["warmup"] or 0,
     )
 
 

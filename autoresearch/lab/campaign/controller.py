@@ -23,6 +23,7 @@ from autoresearch.lab.campaign import agenda, claims, ideas, progress, requests
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
 from autoresearch.lab.campaign.pool import Pool
+from autoresearch.lab.campaign.pruner import Pruner
 from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.parts import Parts
@@ -54,8 +55,10 @@ class Controller:
         self.pool = Pool(self.spec, checkout)
         self.sources = Sources(self.spec, place, self.shop)
         self.ready: Ready | None = None
+        self.pruner = Pruner(self.spec, say)
         self.live: dict[str, RunDir] = {}
         self.dry = False
+        self._heard = 0  # bytes of requests at the last look
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
@@ -99,6 +102,7 @@ class Controller:
 
     def take_requests(self) -> CampaignView:
         """Do what people asked for since the last look."""
+        self._heard = self._requested()
         view = self.book.view()
         for request in campaign_dir.entries(self.place.requests, view.requests):
             requests.obey(self, view, request)
@@ -398,9 +402,11 @@ class Controller:
     def sleep(self) -> None:
         """Until something happens to a run, or somebody may have asked for something."""
         with Watcher(list(self.live.values())) as watcher:
-            seen = self._requested()
-            while not watcher.wait(LOOK_S):
-                if self._requested() != seen or not self.live:
+            # What came before the watcher was set wakes nobody: look once more.
+            self.pruner.look(self.book, self.live)
+            over = any(rundir.state() in _OVER for rundir in self.live.values())
+            while not over and self._requested() == self._heard:
+                if watcher.wait(LOOK_S) or not self.live:
                     return
 
     def _requested(self) -> int:

@@ -94,10 +94,10 @@ def _confirm(controller: Controller, view: CampaignView, slugs: list[str]) -> No
     controller.say(f"confirming: {why}")
 
 
-def stop_run(rundir: RunDir, reason: str) -> None:
-    """Ask one run to end now."""
+def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> None:
+    """Ask one run to end now; `cause` is the stable word for it in the exit record."""
     events.append(rundir.events, "stop_requested", how="now", reason=reason)
-    write_json(rundir.stop, {"how": "now", "reason": reason, "t": time.time()})
+    write_json(rundir.stop, {"how": "now", "reason": reason, "cause": cause, "t": time.time()})
 
 
 def note(place: CampaignDir, do: str, **fields: Any) -> None:
