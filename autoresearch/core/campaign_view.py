@@ -143,6 +143,7 @@ class CampaignView:
 
     spec: CampaignSpec
     ideas: list[Idea] = field(default_factory=list)
+    draft: Idea | None = None  # committed, its branch not yet claimed: a crash came between, if it stays
     skipped: list[tuple[Hypothesis, str]] = field(default_factory=list)
     state: CampaignState = CampaignState.RUNNING  # as the journal has it; the lock may know better
     reason: str = ""
@@ -235,8 +236,10 @@ def _attach(by_index: Mapping[int, Idea], rows: Iterable[LedgerRow]) -> None:
 
 def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]) -> None:
     match line.get("do"):
+        case "drafted":
+            view.draft = _idea(line)
         case "idea":
-            idea = _idea(line)
+            view.draft, idea = None, _idea(line)
             if idea.index not in by_index:
                 by_index[idea.index] = idea
                 view.ideas.append(idea)

@@ -415,7 +415,7 @@ class Crashes:
 
     def ended(self, count: int, reason: str = "ideas attempted") -> Any:
         """Wait for the end, then everything that holds after any crash: see `sound`."""
-        self.bench.until(lambda: self.view().state == "ended" and not self.place.controlled or self._gone())
+        self.bench.until(lambda: (self.view().state == "ended" and not self.place.controlled) or self._gone())
         view = self.view()
         assert view.state == "ended", self.said()
         assert reason in view.reason and view.attempted == count, (view.reason, view.attempted, self.said())
@@ -423,7 +423,7 @@ class Crashes:
         self.sound(view)
         assert self.place.flag.exists() and (self.place.path / "report.md").exists()
         assert len(self.bench.git("worktree", "list").splitlines()) == 1
-        assert not [path for path in Path(view.spec.trees).glob("*")]
+        assert not list(Path(view.spec.trees).glob("*"))
         return view
 
     def _gone(self) -> bool:
