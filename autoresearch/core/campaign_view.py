@@ -144,6 +144,7 @@ class CampaignView:
 
     spec: CampaignSpec
     ideas: list[Idea] = field(default_factory=list)
+    draft: Idea | None = None  # committed, its branch not yet claimed: a crash came between, if it stays
     skipped: list[tuple[Hypothesis, str]] = field(default_factory=list)
     state: CampaignState = CampaignState.RUNNING  # as the journal has it; the lock may know better
     reason: str = ""
@@ -217,19 +218,30 @@ def fold(
     by_index: dict[int, Idea] = {}
     for line in journal:
         _take(view, by_index, line)
-    for row in rows:
-        if idea := by_index.get(row.index):
-            idea.rows.append(row)
+    _attach(by_index, rows)
     for verdict in verdicts:
         if idea := by_index.get(int(verdict.get("index") or 0)):
             _judge(idea, verdict)
     return view
 
 
+def _attach(by_index: Mapping[int, Idea], rows: Iterable[LedgerRow]) -> None:
+    """Give each row to its idea. The journal knows whose a run is; the ledger may have been edited by hand."""
+    owners = {run.run: idea for idea in by_index.values() for run in idea.runs}
+    taken: set[str] = set()
+    for row in rows:
+        idea = owners.get(row.run_id) or by_index.get(row.index)
+        if idea is not None and not (row.run_id and row.run_id in taken):
+            idea.rows.append(row)
+            taken.add(row.run_id)
+
+
 def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]) -> None:
     match line.get("do"):
+        case "drafted":
+            view.draft = _idea(line)
         case "idea":
-            idea = _idea(line)
+            view.draft, idea = None, _idea(line)
             if idea.index not in by_index:
                 by_index[idea.index] = idea
                 view.ideas.append(idea)

@@ -104,4 +104,5 @@ class Pool:
         """The campaign is over: its worktrees go, its branches stay."""
         for one in self.slots:
             if one.path not in {busy.path for busy in self._taken.values()}:
-                one.remove()
+                with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
+                    one.remove()
