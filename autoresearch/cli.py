@@ -33,6 +33,10 @@ COMMANDS: dict[str, Entry] = {
     "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
     "confirm": ("campaign_control:confirm", "Put kept ideas to the proof: fresh seeds, fresh baselines."),
+    "replay-pruning": (
+        "replay_pruning:replay_pruning",
+        "Whether early stopping would have killed the winner of a past campaign.",
+    ),
     "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
 }
 

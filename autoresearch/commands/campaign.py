@@ -38,6 +38,8 @@ def start(
     parallel: Annotated[int, typer.Option(help="Runs at a time.")] = 0,
     gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
     gpus_per_run: Annotated[int, typer.Option(help="GPUs that one run needs.")] = -1,
+    prune: Annotated[str, typer.Option(help="End runs whose curve is behind: median or halving.")] = "",
+    warmup: Annotated[int, typer.Option(help="Steps in which --prune ends nothing.")] = -1,
     include: Annotated[list[str] | None, typer.Option(help="An untracked input that worktrees need.")] = None,
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Claim nothing at the end.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -68,6 +70,8 @@ def start(
         "parallel": parallel or None,
         "gpus": gpus,
         "gpus_per_run": gpus_per_run if gpus_per_run >= 0 else None,
+        "prune": prune,
+        "warmup": warmup if warmup >= 0 else None,
         "include": include or None,
         "confirm": False if no_confirm else None,
     }
@@ -140,6 +144,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
         ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
         *([("space", f"{space}{said('space')}")] if space else []),
+        *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
         ("claims", f"confirmed with up to {spec.confirm_runs} fresh runs at the end" if spec.confirm else "none"),
         ("base", f"{spec.base}, {len(plan.dirty)} files differ from HEAD" if plan.dirty else spec.base),
@@ -180,7 +185,10 @@ def status(
 
 def wait(
     campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
-    seconds: Annotated[str, typer.Option("--for", metavar="DURATION")] = "100s",
+    seconds: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
+    ] = "100s",
+    since: Annotated[int, typer.Option(help="Return at once if there are more rows than this.")] = -1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Wait for the next row, a pause or the end of a campaign."""
@@ -192,7 +200,8 @@ def wait(
     except ValueError as error:
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
     place = begin.find(campaign, real_parts())
-    before = _mark(place)
+    rows, state = _mark(place)
+    before = (rows if since < 0 else since, state)
     until = time.monotonic() + limit
     while before == _mark(place) and place.controlled and time.monotonic() < until:
         time.sleep(min(0.25, max(0.0, until - time.monotonic())))
@@ -200,6 +209,8 @@ def wait(
     payload = _payload(place, view)
     last = max(view.rows, key=lambda row: row.ended or 0.0, default=None)
     payload |= {"event": "tick" if before == _mark(place) else "news"}
+    if place.controlled:
+        payload["next"] = [f"autoresearch campaign wait {view.spec.name} --for 100s --since {len(view.rows)}"]
     lines = [f"{payload['campaign']}: {payload['state']}", payload["standing"], f"best: {_best_words(payload)}"]
     if last is not None:
         lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 from autoresearch.core.objective import Direction, Objective
 
+NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
 TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
 
 
@@ -80,10 +82,11 @@ class CampaignSpec:
     gpus_per_run: int = 0
     runs_per_gpu: int = 1
     gpus: tuple[str, ...] = ()  # UUIDs that may be leased
+    gpu_busy_mib: int = 0  # a GPU of which others use so much is not taken; 0: 1 GiB, or 5 % if that is more
     include: tuple[str, ...] = ()  # untracked inputs, relative to the repository
     min_steps: int = 0  # a run with fewer steps is a smoke run
     prune: str = ""  # "", median or halving
-    warmup: int = 0  # validations before the curve may end a run
+    warmup: int = 0  # steps; the first validation after them is the first that may end a run
     tmux_socket: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> where its value came from
 
@@ -117,10 +120,8 @@ def _plain(value: Any) -> Any:
 
 def parse_target(text: str, objective: Objective) -> float:
     """The number in `0.8`, `>=0.8` or `pass@1>=0.8`. ValueError, one clause, where it contradicts the objective."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    if plain := NUMBER.match(text):
+        return _finite(float(plain[0]), text)
     found = TARGET.match(text)
     if not found:
         raise ValueError(f"{text!r} is no target: write it like '{objective.metric}>=0.8'")
@@ -130,4 +131,10 @@ def parse_target(text: str, objective: Objective) -> float:
     upwards = found["sign"] in (">", ">=")
     if upwards != (objective.direction is Direction.MAXIMIZE):
         raise ValueError(f"{text!r} contradicts the direction: {objective.metric} is to be {objective.direction}d")
-    return float(found["number"])
+    return _finite(float(found["number"]), text)
+
+
+def _finite(number: float, text: str) -> float:
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} is no number that can be reached")
+    return number

@@ -14,6 +14,7 @@ from autoresearch.core.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.lineage import incumbent
 from autoresearch.core.proposal import Attempt
+from autoresearch.core.pruning import PRUNED
 
 EXCUSED = frozenset({"runner_died", "launch_interrupted", "lease_busy"})  # failures that say nothing of the idea
 
@@ -108,15 +109,23 @@ class Idea:
         """Whether it counts: it was begun, whatever became of it."""
         return bool(self.rows) or any(run.started for run in self.runs)
 
+    @property
+    def pruned(self) -> bool:
+        """Whether its curve ended its last run early, which decides it until its code is repaired."""
+        rows = self.judged
+        return bool(rows) and rows[-1].failure == PRUNED
+
     def attempt(self) -> Attempt:
         """What its proposer is told."""
-        return Attempt(self.index, self.hypothesis, "" if self.live else self.status, self.value, len(self.rows))
+        status = "" if self.live else PRUNED if self.pruned else self.status
+        return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
 
 
 def measured(row: LedgerRow) -> float | None:
-    """The finite metric of a run that was meant to end as it did; a timeout's or a crash's does not count."""
+    """The finite metric of a run that was meant to end as it did: a timeout's, a crash's, a pruned one's is none."""
     value = row.metric_value
-    return value if value is not None and math.isfinite(value) and row.status != Verdict.CRASH else None
+    counts = row.status != Verdict.CRASH and row.failure != PRUNED
+    return value if counts and value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,7 @@ class CampaignView:
 
     spec: CampaignSpec
     ideas: list[Idea] = field(default_factory=list)
+    draft: Idea | None = None  # committed, its branch not yet claimed: a crash came between, if it stays
     skipped: list[tuple[Hypothesis, str]] = field(default_factory=list)
     state: CampaignState = CampaignState.RUNNING  # as the journal has it; the lock may know better
     reason: str = ""
@@ -144,6 +154,7 @@ class CampaignView:
     rounds: list[Round] = field(default_factory=list)
     settled_rounds: set[int] = field(default_factory=set)
     told_stop: str = ""  # drain or stop, once somebody asked
+    again: int = 0  # how often the whole baseline was asked for again, because no run of it had the metric
 
     @property
     def open_round(self) -> Round | None:
@@ -207,19 +218,30 @@ def fold(
     by_index: dict[int, Idea] = {}
     for line in journal:
         _take(view, by_index, line)
-    for row in rows:
-        if idea := by_index.get(row.index):
-            idea.rows.append(row)
+    _attach(by_index, rows)
     for verdict in verdicts:
         if idea := by_index.get(int(verdict.get("index") or 0)):
             _judge(idea, verdict)
     return view
 
 
+def _attach(by_index: Mapping[int, Idea], rows: Iterable[LedgerRow]) -> None:
+    """Give each row to its idea. The journal knows whose a run is; the ledger may have been edited by hand."""
+    owners = {run.run: idea for idea in by_index.values() for run in idea.runs}
+    taken: set[str] = set()
+    for row in rows:
+        idea = owners.get(row.run_id) or by_index.get(row.index)
+        if idea is not None and not (row.run_id and row.run_id in taken):
+            idea.rows.append(row)
+            taken.add(row.run_id)
+
+
 def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]) -> None:
     match line.get("do"):
+        case "drafted":
+            view.draft = _idea(line)
         case "idea":
-            idea = _idea(line)
+            view.draft, idea = None, _idea(line)
             if idea.index not in by_index:
                 by_index[idea.index] = idea
                 view.ideas.append(idea)
@@ -242,6 +264,8 @@ def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]
             view.settled_rounds.add(int(line["round"]))
         case "told":
             view.told_stop = str(line["how"])
+        case "again":
+            view.again += 1
         case "unwanted":
             view.unwanted.add(str(line["slug"]))
     view.timeline.append(line)

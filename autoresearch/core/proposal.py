@@ -15,7 +15,9 @@ class Attempt:
 
     index: int  # the baseline is 1
     hypothesis: Hypothesis
-    status: str = ""  # keep, discard, crash; "" while its first run is under way; "skipped" where it never ran
+    # keep, discard, crash; "" while its first run is under way; "skipped" where it never ran; "pruned" where its
+    # curve ended it early
+    status: str = ""
     value: float | None = None  # the mean of the objective over its runs; None where none was measured
     runs: int = 0  # that are over
 

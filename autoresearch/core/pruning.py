@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from autoresearch.core.objective import Direction, Objective
 
 Curve = Sequence[tuple[int, float]]
+PRUNED = "pruned"  # cause of the stop in the exit record, failure in the row, status of the attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +128,17 @@ class Replay:
         return f"{begins}, but ended the winner ({self.stopped[self.winner]}), a loss of {self.lost:.4g}"
 
 
-def replay(rule: PruningRule, curves: Sequence[Curve], objective: Objective) -> Replay:
-    """Apply a rule to past runs in the order in which they ran, each against those before it, cut as they were."""
+def replay(
+    rule: PruningRule, curves: Sequence[Curve], objective: Objective, *, spared: Collection[int] = ()
+) -> Replay:
+    """Apply a rule to past runs in the order in which they ran, each against those before it, cut as they were.
+
+    `spared` are the numbers of runs that are never judged, such as the baseline's; others are compared with them.
+    """
     stopped: dict[int, Stop] = {}
     seen: list[Curve] = []
     for number, curve in enumerate(curves):
-        length, stop = first_stop(rule, curve, seen, objective)
+        length, stop = (len(curve), None) if number in spared else first_stop(rule, curve, seen, objective)
         if stop is not None:
             stopped[number] = stop
         seen.append(curve[:length])

@@ -13,6 +13,7 @@ from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.outcome import Outcome, load
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.withdraw import never_begun, take_back
 from autoresearch.records import events, exit_record
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
@@ -43,12 +44,16 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
             found = Adopted(entry, *adopt(rundir, parts))
         except (AutoresearchError, OSError) as error:  # a full disk, a foreign ledger: the next look tries again
             found = Adopted(entry, rundir.state(), None, str(error))
-        yield found
+        if rundir.spec.exists():  # else it had never begun
+            yield found
 
 
 def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     """Settle one run: a dead one gets its exit record, one that is over gets its records."""
     state = rundir.state()
+    if state is RunState.DEAD and never_begun(rundir):
+        take_back(rundir, read_spec(rundir).run, parts)
+        return state, None
     if state is RunState.DEAD:
         bury(rundir)
         state = rundir.state()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.recipe_edits import ABSENT, RecipeChange, diff_recipes
-from autoresearch.errors import AutoresearchError, UsageError
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab import recipes
 from autoresearch.lab.campaign import texts
 from autoresearch.lab.rows import Found
@@ -104,7 +103,7 @@ def _config(
     apart: set[str] = set()
     for side, recipe in ((a, old), (b, new)):
         name = side.spec.trainer if side.spec else side.row.trainer if side.row else ""
-        with contextlib.suppress(UsageError):  # a trainer of a newer version: then no key is known to be of one run
+        if name in registry.NAMES:
             apart |= recipes.per_run(registry.by_name(name), recipe)
     chosen: dict[str, Pair] = {}
     anyway: dict[str, Pair] = {}

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import CampaignView, Idea
+from autoresearch.core.campaign_view import CampaignView, Idea, measured
 from autoresearch.core.decision import Decision, Evidence, Rule, decide
 from autoresearch.core.ending import Ending, Verdict, lone_verdict
 from autoresearch.core.noise import Noise, noise_of
+from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
@@ -52,9 +53,11 @@ def judge(
     if view is None or idea is None:
         return Judgement(lone_verdict(end.ending, measured=value is not None))
     if spec.why == "confirm":
-        measured = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
-        verdict = Verdict.CRASH if measured is None else Verdict(idea.status or Verdict.DISCARD)
+        fresh = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
+        verdict = Verdict.CRASH if fresh is None else Verdict(idea.status or Verdict.DISCARD)
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
+    if is_pruned(end):  # before the smoke rule: it was cut because it was judged
+        return Judgement(Verdict.DISCARD, end.reason)
     counted = value if _counts(spec, end) else None
     smoke = "smoke" in spec.claims or (steps is not None and steps < view.spec.min_steps)
     smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
@@ -73,9 +76,11 @@ def judge(
 
 
 def pending(view: CampaignView, idea: Idea) -> Decision | None:
-    """What was decided after the last judged row of an idea, computed again; None before there is one."""
-    rows = idea.judged
-    if not rows:
+    """What was decided after the last judged row of an idea, computed again.
+
+    None before there is one, and where its curve ended it: that is final.
+    """
+    if not idea.judged or idea.pruned:
         return None
     return decide(
         view.spec.objective,
@@ -111,11 +116,12 @@ def rule_of(spec: CampaignSpec) -> Rule:
 
 def _past(idea: Idea) -> list[float | None]:
     """One entry per row that says something about the idea, oldest first."""
-    return [_value(row.metric_value, row.status) for row in idea.judged]
+    return [measured(row) for row in idea.judged]
 
 
-def _value(value: float | None, status: str) -> float | None:
-    return None if status == Verdict.CRASH else value
+def is_pruned(end: ExitRecord) -> bool:
+    """Whether a campaign ended the run because of its curve: the Runner keeps the cause of the stop request."""
+    return end.ending is Ending.STOPPED and end.cause == PRUNED
 
 
 def _counts(spec: RunSpec, end: ExitRecord) -> bool:

@@ -18,6 +18,7 @@ from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.keep_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, free_name
+from autoresearch.lab.withdraw import erase
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux import install_line
 from autoresearch.launchers.tmux_session import SessionInfo
@@ -51,7 +52,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
     `ahead`: it is prepared while another run still trains, and leaves no record if nobody says that word.
     """
     check_place(plan.settings.text("tmux_socket"), parts)
-    spec = _claim(plan, parts)
+    spec = _claim(plan, parts, ahead=ahead)
     rundir = RunDir(Path(spec.run_dir))
     held = contextlib.ExitStack()
     try:
@@ -67,6 +68,11 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         finish_flag.reserve(Path(spec.result_dir))
     except (AutoresearchError, OSError) as error:
+        if ahead:  # nothing was begun; whoever wanted it says what becomes of it
+            rundir.spec.unlink(missing_ok=True)
+            held.close()
+            erase(rundir, spec.run, parts)
+            raise
         held.close()
         _record_failure(rundir, parts, str(error))
         raise
@@ -88,15 +94,18 @@ class Prepared:
     parts: Parts
     held: contextlib.ExitStack
 
-    def go(self, uuids: tuple[str, ...] = ()) -> Launched:
-        """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported."""
+    def go(self, uuids: tuple[str, ...] = (), *, shares: int = 1) -> Launched:
+        """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported.
+
+        `shares`: how many runs may have each of these GPUs together.
+        """
         spec, rundir, environment = self.spec, self.rundir, dict(self.environment)
         try:
             with self.held:
                 if uuids:
                     spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
-                    leases = [str(p) for p in gpus.make_leases(uuids, environment)]
-                    spec_file.write(rundir, spec, {**self.extra, "leases": leases})
+                    leases = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
+                    spec_file.write(rundir, spec, {**self.extra, "leases": leases, "lease_shares": shares})
                     environment |= gpus.variables(uuids)
                 # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
                 write_atomically(rundir.environment, _environment_bytes(environment), mode=0o600, durable=False)
@@ -116,10 +125,8 @@ class Prepared:
         self.rundir.spec.unlink(missing_ok=True)
         self.held.close()
         self._nudge()
-        self.parts.index.discard_live(self.spec.run)
-        self.parts.launcher(self.session.socket).close(self.session)
-        with locked(self.rundir.lock):  # until the Runner is gone
-            shutil.rmtree(self.rundir.path, ignore_errors=True)
+        failpoint("launch.withdrawn")
+        erase(self.rundir, self.spec.run, self.parts)
 
     def _nudge(self) -> None:
         """Wake the Runner, which else looks at the lock now and then; SIGCHLD harms no other process."""
@@ -150,7 +157,7 @@ def check_place(tmux_socket: str, parts: Parts) -> None:
         raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
 
 
-def _claim(plan: Plan, parts: Parts) -> RunSpec:
+def _claim(plan: Plan, parts: Parts, *, ahead: bool) -> RunSpec:
     """A run directory that nobody else has, and the idea's index, under the ledger's lock."""
     result_dir = Path(plan.spec.result_dir)
     result_dir.mkdir(parents=True, exist_ok=True)
@@ -164,7 +171,7 @@ def _claim(plan: Plan, parts: Parts) -> RunSpec:
         parts.index.add(_entry(spec))  # first: from here on `adopt` finds whatever a kill leaves
         try:
             (directory / experiment).mkdir()
-            spec_file.write(RunDir(directory / experiment), spec, {})
+            spec_file.write(RunDir(directory / experiment), spec, _extra(plan, spec, ahead=ahead))
         except (EnvironmentUnusable, OSError):  # no run without a spec: a full disk is left as it was found
             with contextlib.suppress(OSError):
                 (directory / experiment).rmdir()

@@ -11,7 +11,7 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
-from autoresearch.sinks.read import Best, read_best
+from autoresearch.sinks.read import Best, read_best, read_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,25 @@ def measure(spec: RunSpec, trainer: Trainer, log: Path) -> Measurement:
     sources = [*sorted(spec.sources, key=lambda s: s.authority), console]
     best = read_best(sources, _offsets(spec, sources), trainer=trainer, objective=spec.objective)
     return _judge(best, spec.objective)
+
+
+def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, float], ...]:
+    """(step, value) of each validation so far, from the most trusted source that has any; for runs that still train.
+
+    Nothing is checked against other sources, and the log is read only where no file holds the metric.
+    """
+    objective = spec.objective
+    if objective is None:
+        return ()
+    console = Source(SourceFormat.CONSOLE, str(log), authority=100)
+    sources = [*sorted(spec.sources, key=lambda s: s.authority), console]
+    offsets = _offsets(spec, sources)
+    for source in sources:
+        readings = read_source(source, Path(), offsets.get(source.path, 0), trainer)
+        series = objective.series(r for r in readings if r.kind is SignalKind.VALIDATION)
+        if series:
+            return tuple(series)
+    return ()
 
 
 def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:

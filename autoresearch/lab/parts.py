@@ -30,6 +30,9 @@ class Launcher(Protocol):
     def exists(self, info: SessionInfo) -> bool:
         """Whether a session can be looked at."""
 
+    def list_ours(self) -> list[SessionInfo]:
+        """Every session of ours there, running or over."""
+
     def close(self, info: SessionInfo) -> bool:
         """Close a session; False where it is gone already."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoresearch.core import naming
+from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.limits import Limits
 from autoresearch.core.objective import Direction, Objective
@@ -116,7 +117,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         checkout=checkout,
         no_git="" if checkout or member else repository.why_not(resolved.codebase),
         environment=environment,
-        findings=(*resolved.findings, *lint, *_unjudged(spec)),
+        findings=(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
         settings=settings,
         member=member,
     )
@@ -207,6 +208,17 @@ def _unjudged(spec: RunSpec) -> tuple[Finding, ...]:
         return ()
     message = f"no metric is named, and the trainer {spec.trainer} has no usual one: the run cannot be judged"
     return (Finding(Severity.WARNING, "no_metric", message, "add `- metric: NAME` to the notes"),)
+
+
+def _crossed(spec: RunSpec, resolved: Resolved) -> tuple[Finding, ...]:
+    """Flags and settings may cross the two limits as well as a blueprint, which its lint has said."""
+    first, whole = spec.limits.first_step_s, spec.limits.max_s
+    given = spec.limits.strict_first_step or resolved.blueprint.first_step_given  # the default means nothing
+    if spec.why or first <= whole or not given or any(f.code == "limits_crossed" for f in resolved.findings):
+        return ()
+    message = f"the first step may take {spoken(first)}, longer than {spoken(whole)} in all: that limit comes first"
+    hint = "a shorter --first-step-timeout, or a longer --max-time"
+    return (Finding(Severity.WARNING, "limits_crossed", message, hint),)
 
 
 def limits_of(resolved: Resolved, settings: Settings) -> Limits:

@@ -5,9 +5,10 @@ is told FAIL; what was measured but never told is told; what the journal does no
 person's ideas, everything if the file was lost) is added to it. Each ask seeds the sampler from the number of
 trials, so that equal histories propose equal ideas before and after a restart.
 
-A crash is told PRUNED: TPE then ranks it below all that finished and turns away from its neighbourhood. FAIL
-would hide it (on a landscape where half of the space breaks, 15 of 23 ideas crashed then, and 7 so; 12 seeds);
-a made-up bad value would need a scale. An idea that never ran teaches nothing and is told FAIL.
+A crash, or an idea that its curve ended early, is told PRUNED: TPE then ranks it below all that finished and
+turns away from its neighbourhood. FAIL would hide it (on a landscape where half of the space breaks, 15 of 23
+ideas crashed then, and 7 so; 12 seeds); a made-up bad value would need a scale. An idea that never ran teaches
+nothing and is told FAIL.
 
 The only file that knows optuna (half a second to import). Sampler: Watanabe, "Tree-structured Parzen estimator",
 arXiv:2304.11127; file format: optuna.storages.journal.JournalFileBackend.
@@ -29,6 +30,7 @@ from autoresearch.core.hypothesis import BEST, Hypothesis
 from autoresearch.core.objective import Objective
 from autoresearch.core.overrides import canonical, changed, fingerprint, flatten
 from autoresearch.core.proposal import Attempt
+from autoresearch.core.pruning import PRUNED
 from autoresearch.core.space import Choices, Dimension, Point, Space, need_search
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.proposers.journal import KernelLock, free_name, mend
@@ -265,7 +267,7 @@ def _outcome(attempt: Attempt) -> tuple[TrialState, float | None]:
     """What Optuna is told, see the module."""
     from optuna.trial import TrialState
 
-    if attempt.status == "crash":
+    if attempt.status in ("crash", PRUNED):
         return TrialState.PRUNED, None
     if attempt.status == "skipped" or attempt.value is None:
         return TrialState.FAIL, None

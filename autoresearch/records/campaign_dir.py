@@ -8,6 +8,7 @@
     controller.lock   flock'd by the controller while it lives
     controller.json   who that is: pid, start, boot id
     controller.log    what it printed
+    controller.sessions.json   the tmux session of the last controller, to be closed by the next one
     judge.lock        flock'd while a run is judged and its row is written
     queue/            ideas added by `campaign add`
     tpe.journal       the optimiser's own
@@ -67,6 +68,10 @@ class CampaignDir:
         return self.path / "controller.json"
 
     @property
+    def sessions(self) -> Path:
+        return self.path / "controller.sessions.json"
+
+    @property
     def log(self) -> Path:
         return self.path / "controller.log"
 
@@ -120,12 +125,15 @@ def add(path: Path, do: str, *, t: float | None = None, **fields: Any) -> None:
 
 
 def entries(path: Path, since: int = 0) -> Iterator[dict[str, Any]]:
-    """The objects after line `since`, each with its number as `seq`; half a line is passed over."""
+    """The objects after line `since`, each with its number as `seq`; half a line is passed over.
+
+    A last line that lacks only its end counts: the next one to be added ends it, and then it would count.
+    """
     with lines.reading(path) as fd:
         if fd is None:
             return
         for seq, line in enumerate(lines.forwards(fd), 1):
-            if seq <= since or not line.endswith(b"\n"):
+            if seq <= since:
                 continue
             try:
                 record = json.loads(line)

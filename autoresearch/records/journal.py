@@ -162,6 +162,14 @@ def append(result_dir: Path, sentence: str, *, s: float | None = None, t: float 
     append_line(path, line, durable=False)  # for people; the truth is elsewhere
 
 
+def holds(result_dir: Path, words: str) -> bool:
+    """Whether the log says so already; False where there is none."""
+    try:
+        return words.encode() in (result_dir / NAME).read_bytes()
+    except OSError:
+        return False
+
+
 def _line(text: str) -> str:
     """One line of markdown, whatever somebody typed or printed: no control characters, no secrets."""
     return mask_text(" ".join(_UNSHOWN.sub(" ", text).split()))[:SENTENCE_MAX]

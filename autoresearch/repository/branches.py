@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections.abc import Callable
 
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.records.failpoint import failpoint
@@ -40,11 +41,14 @@ def branch_fault(name: str) -> str:
     return ""
 
 
-def claim_branch(checkout: Checkout, name: str, commit: str) -> str:
+def claim_branch(
+    checkout: Checkout, name: str, commit: str, *, again: Callable[[str], bool] = lambda _: False
+) -> str:
     """Make the branch `name` at `commit` and return its name; where it is taken, `name-2`, `name-3` ...
 
     The claim is one `update-ref NEW 0...0`: of any number of processes exactly one gets a name. A branch
-    `a` in the way of `a/b` turns the latter into `a-2/b`. Raises UsageError for an impossible name,
+    `a` in the way of `a/b` turns the latter into `a-2/b`. `again` says of a branch that is there whether it was
+    claimed for the same before a crash; then that one is it. Raises UsageError for an impossible name,
     ConflictError when a thousand names are taken, GitFailed where the repository cannot be written.
     """
     _checked(name)
@@ -61,6 +65,8 @@ def claim_branch(checkout: Checkout, name: str, commit: str) -> str:
                 continue
             if not _taken(checkout, wanted, refusal):
                 raise refusal
+            if again(wanted):
+                return wanted
         number += 1
         wanted = f"{stem}-{number}"
     raise ConflictError(f"{ATTEMPTS} branches named like {name} exist already", hint="choose another name")

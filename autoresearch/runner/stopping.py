@@ -99,4 +99,5 @@ class Stopping:
             self._file_seen = (there.st_ino, there.st_mtime_ns)
             asked = parse_object(read_file(self._file))
             reason = plain(str(asked.get("reason") or "a stop was requested"))
-            self.request(str(asked.get("how") or "now"), "stop_request", reason)
+            cause = plain(str(asked.get("cause") or "stop_request"), 40)
+            self.request(str(asked.get("how") or "now"), cause, reason)

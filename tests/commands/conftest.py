@@ -297,3 +297,184 @@ def bench(tmp_path: Path, tmux_socket: str, reaper: Any) -> Iterator[Bench]:
     one.git("commit", "-qm", "start")
     yield one
     one.reap()
+
+
+# ------------------------------------------------------------------------------- campaigns that are killed
+
+KNOBS = """
+import os, sys, time
+run, spec = os.environ["AUTORESEARCH_RUN_ID"], dict(line.split(": ") for line in open(sys.argv[1]).read().splitlines())
+with open(os.environ["STARTS"], "a") as file:
+    file.write(f"{run} {os.getpid()} {os.getcwd()}\\n")
+def step(n):
+    print(f"step:{n} - actor/kl_loss:0.00{n} - actor/pg_loss:0.1 - critic/rewards/mean:0.{n}", flush=True)
+step(1)
+if spec["mode"] == "fail":
+    raise RuntimeError("the data set is gone")
+while spec["mode"] == "hold" and not os.path.exists(os.environ["GO"]):
+    time.sleep(0.02)
+step(2)
+rate = 0.5 + 0.1 * float(spec["lr"]) + 0.001 * (int(spec["data.seed"]) % 3)
+print(f"step:2 - global_steps:2 - pass_n:2 - task_pass_rate@1:{rate} - mean_reward:{rate}", flush=True)
+"""
+
+
+@dataclass
+class Crashes:
+    """A campaign whose controller is killed again and again, and what must hold afterwards."""
+
+    bench: Bench
+    starts: Path  # one line per trainer that began: run, pid, directory
+    go: Path  # what a trainer in mode `hold` waits for
+    name: str = "one"
+
+    def recipe(self, **values: object) -> None:
+        """Write the recipe that the campaign begins with."""
+        given = {"lr": 0.1, "mode": "ok", "data.seed": 7} | values
+        (self.bench.repo / "exp.yaml").write_text("".join(f"{key}: {value}\n" for key, value in given.items()))
+
+    def file(self, **keys: object) -> Path:
+        """Write the campaign file: quick, two slots, chance proposes."""
+        usual: dict[str, object] = {
+            "blueprint": "exp.md",
+            "prefix": f"autoresearch/{self.name}",
+            "baseline": 1,
+            "retests": 0,
+            "confirm": False,
+            "parallel": 2,
+            "proposer": "random",
+            "space": {"lr": {"low": 0.001, "high": 0.9}},
+        }
+        path = self.bench.repo / f"{self.name}.yaml"
+        given = {key: value for key, value in {**usual, **keys}.items() if value is not None}
+        path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in given.items()))
+        return path
+
+    def start(self, *flags: object, fail: str = "", **keys: object) -> dict[str, Any]:
+        """Begin it and come back at once; `fail`: where its controller kills itself."""
+        env = {"AUTORESEARCH_FAILPOINT": f"{fail}:kill"} if fail else {}
+        return self.bench.ask("campaign", self.file(**keys), "--yes", "--detach", *flags, **env)
+
+    def resume(self, fail: str = "", check: int | None = 0) -> dict[str, Any]:
+        """Another controller."""
+        env = {"AUTORESEARCH_FAILPOINT": f"{fail}:kill"} if fail else {}
+        return self.bench.ask("campaign", "resume", self.name, "--detach", check=check, **env)
+
+    @property
+    def place(self) -> Any:
+        from autoresearch.records.campaign_dir import CampaignDir
+
+        return CampaignDir(self.bench.repo / "reports" / "auto_research" / self.name)
+
+    def view(self) -> Any:
+        """The campaign as its files tell it now."""
+        from autoresearch.lab.campaign.book import Book
+
+        return Book(self.place).view()
+
+    def journal(self) -> list[dict[str, Any]]:
+        from autoresearch.records.campaign_dir import entries
+
+        return list(entries(self.place.journal))
+
+    def said(self) -> str:
+        """What its controllers said so far."""
+        return str(self.place.log.read_text()) if self.place.log.exists() else ""
+
+    def pid(self) -> int:
+        """The living controller's."""
+        record = json.loads(self.place.controller.read_text())
+        return int(record["pid"])
+
+    def dead(self) -> None:
+        """Wait until no controller lives."""
+        self.bench.until(lambda: not self.place.controlled)
+
+    def kill(self, number: int = 9) -> None:
+        """End the controller that lives, by its pid."""
+        os.kill(self.pid(), number)
+        self.dead()
+
+    def running(self, slug: str) -> Any:
+        """The living run of an idea, once its trainer has begun."""
+        found = self.bench.until(lambda: [r for i, r in self.view().live if i.slug == slug and self.began(r.run)])
+        return found[0]
+
+    def began(self, run: str) -> list[list[str]]:
+        """The starts of a run's trainer: pid and directory of each."""
+        lines = self.starts.read_text().splitlines() if self.starts.exists() else []
+        return [line.split()[1:] for line in lines if line.split()[0] == run]
+
+    def rows(self) -> list[dict[str, str]]:
+        with open(self.place.ledger, encoding="utf-8") as file:
+            return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    def sessions(self) -> list[str]:
+        listed = self.bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()
+        return [name for name in listed if name.startswith("ajet_")]
+
+    def ended(self, count: int, reason: str = "ideas attempted") -> Any:
+        """Wait for the end, then everything that holds after any crash: see `sound`."""
+        self.bench.until(lambda: (self.view().state == "ended" and not self.place.controlled) or self._gone())
+        view = self.view()
+        assert view.state == "ended", self.said()
+        assert reason in view.reason and view.attempted == count, (view.reason, view.attempted, self.said())
+        assert [idea.index for idea in view.ideas if idea.attempted] == list(range(1, count + 1))
+        self.sound(view)
+        assert self.place.flag.exists() and (self.place.path / "report.md").exists()
+        assert len(self.bench.git("worktree", "list").splitlines()) == 1
+        assert not list(Path(view.spec.trees).glob("*"))
+        return view
+
+    def _gone(self) -> bool:
+        """A controller that nobody killed and that is dead is a fault of its own."""
+        if self.place.controlled or self.view().state == "ended":
+            return False
+        raise AssertionError(f"the controller died:\n{self.said()}{self.panes()}")
+
+    def panes(self) -> str:
+        return "".join(self.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout for name in self.sessions())
+
+    def sound(self, view: Any) -> None:
+        """No lost and no double row, no process, no session, every commit on a branch, no trace of the unstarted."""
+        self.bench.until(lambda: not self.bench.carriers())
+        rows = self.rows()
+        runs = [row["run_id"] for row in rows]
+        assert len(set(runs)) == len(runs), "a run has two rows"
+        told = {line["run"] for line in self.journal() if line["do"] == "started"}
+        assert set(runs) == told, "a run that was started has no row, or the other way round"
+        began = [line.split()[0] for line in self.starts.read_text().splitlines()]
+        assert len(set(began)) == len(began), "a trainer was started twice"
+        assert set(began) <= set(runs), "a trainer ran and has no row"
+        unborn = {row["run_id"] for row in rows if row["ending"] in ("launch_failed", "lost", "stopped")}
+        assert set(runs) - unborn <= set(began), "a row of a run that never was"
+        assert not self.bench.ask("status")["runs"], "the index knows a run that nobody settled"
+        assert len(self.sessions()) <= 1 and not [s for s in self.sessions() if "campaign" not in s]
+        self._branches(view, rows)
+        folders = {str(path.parent) for path in self.place.path.glob("*/launching")}
+        assert folders <= {row["run_dir"] for row in rows}, "a run that was never started left its directory"
+        assert not list(self.place.path.rglob("environment")) and not list(self.place.path.glob("*.environment"))
+
+    def _branches(self, view: Any, rows: list[dict[str, str]]) -> None:
+        prefix = view.spec.prefix
+        found = self.bench.git("for-each-ref", "--format=%(refname:short)", f"refs/heads/{prefix}/").split()
+        ours = {idea.branch for idea in view.ideas} | {row["branch"] for row in rows}
+        assert set(found) == ours, "a branch without an idea, or an idea without its branch"
+        for row in rows:
+            self.bench.git("merge-base", "--is-ancestor", row["commit"], row["branch"])
+        for idea in view.ideas:
+            self.bench.git("merge-base", "--is-ancestor", idea.commit, idea.branch)
+
+
+@pytest.fixture
+def crashes(bench: Bench) -> Crashes:
+    """A repository with a trainer that takes no time, its blueprint and its recipe committed."""
+    one = Crashes(bench, bench.root / "starts", bench.root / "go")
+    bench.env |= {"STARTS": str(one.starts), "GO": str(one.go)}
+    (bench.repo / "knobs.py").write_text(KNOBS)
+    one.recipe()
+    path = bench.blueprint(name="exp.md", command="python -S -E knobs.py exp.yaml", purpose="Turn the knobs.")
+    path.write_text(path.read_text().replace("- path: NA", "- path: exp.yaml"))
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "a trainer with knobs")
+    return one

@@ -628,16 +628,21 @@ def test_every_command_prints_exactly_one_object(bench: Any) -> None:
         ("campaign", "set"): ("--count", "4"),
         ("campaign", "resume"): ("--detach",),
         ("confirm",): (),
+        ("replay-pruning",): (),
         ("compare",): (run, run),
         ("repro",): (run,),
     }
     (bench.repo / "ideas").mkdir()
     assert set(words) == set(commands())
     begun(bench, blueprint)
+    refused = {("confirm",): 5, ("campaign", "fix"): 4}  # nothing is kept, and no idea was tried
     last = [("campaign", "resume"), ("confirm",)]  # after `stop`, which its controller then obeys
     for command in [*(c for c in commands() if c not in last), *last]:  # `close` comes after `attach`
-        if command == ("confirm",):
-            assert bench.ask(*command, check=5)["command"] == "confirm"  # nothing is kept that could be claimed
+        if code := refused.get(command):
+            assert bench.ask(*command, *words[command], check=code)["command"] == " ".join(command)
+            continue
+        if command == ("replay-pruning",):
+            assert bench.ask(*command, check=4)["error"]["code"] == "nothing_to_replay"
             continue
         payload = bench.ask(*command, *words[command])
         assert {"schema", "command", "ok", "next", "error"} <= payload.keys(), command

@@ -126,16 +126,17 @@ def test_the_ideas_of_others_are_learnt_from_once(tpe: Any, campaign: Any, tmp_p
 
 
 def test_what_it_is_told(tpe: Any, campaign: Any, tmp_path: Path) -> None:
-    running, proposer = campaign(None, BASE), tpe(parallel=6)
-    ideas = running.run(proposer, 6)
-    assert states(tmp_path) == ["RUNNING"] * 6
+    running, proposer = campaign(None, BASE), tpe(parallel=7)
+    ideas = running.run(proposer, 7)
+    assert states(tmp_path) == ["RUNNING"] * 7
     for place, (status, value) in enumerate(
-        [("keep", 0.5), ("discard", 0.25), ("crash", None), ("skipped", None), ("discard", math.nan)], 1
+        [("keep", 0.5), ("discard", 0.25), ("crash", None), ("skipped", None), ("discard", math.nan), ("pruned", None)],
+        1,
     ):
         attempt = Attempt(place + 1, ideas[place - 1], status, value, 1)
         proposer.tell(attempt)
         proposer.tell(replace(attempt, value=99.0))
-    expected = ["COMPLETE", "COMPLETE", "PRUNED", "FAIL", "PRUNED", "RUNNING"]
+    expected = ["COMPLETE", "COMPLETE", "PRUNED", "FAIL", "PRUNED", "PRUNED", "RUNNING"]
     assert states(tmp_path) == expected
     assert [t.value for t in trials(tmp_path)[:2]] == [0.5, 0.25]
 

@@ -16,12 +16,14 @@ from autoresearch.core.campaign import CampaignSpec, CampaignState, Rules
 from autoresearch.core.finding import Finding, errors
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.campaign.book import Book
-from autoresearch.lab.campaign.charter import Charter, refuse_recipe, with_base
+from autoresearch.lab.campaign.charter import Charter, named_base, with_base
+from autoresearch.lab.campaign.refuse import refuse
 from autoresearch.lab.launch import check_place
-from autoresearch.lab.parts import Parts
-from autoresearch.lab.plan import new_token
+from autoresearch.lab.parts import Launcher, Parts
+from autoresearch.lab.plan import key_of, new_token
 from autoresearch.records import campaign_dir
 from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import locked, read_json, write_atomically, write_json
 from autoresearch.repository import branches
@@ -34,7 +36,7 @@ REPORT_IN_S = 20.0
 
 def preflight(plan: Charter) -> tuple[Finding, ...]:
     """What speaks for or against starting it here; nothing is touched. ConflictError where the prefix is taken."""
-    refuse_recipe(plan.spec)
+    refuse(plan.spec, plan.trainer, plan.resolved.recipe_data)
     place = CampaignDir(Path(plan.spec.directory))
     if place.controlled:
         raise ConflictError(
@@ -49,7 +51,7 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
             fix=f"autoresearch campaign {plan.declared.blueprint} --prefix {plan.spec.prefix}-2",
             code="prefix_taken",
         )
-    commit = plan.checkout.head
+    commit = named_base(plan) if plan.declared["base"] else plan.checkout.head
     found = [*plan.findings, *check_includes(plan.checkout, plan.spec.include, commit)]
     if bad := errors(found):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
@@ -83,13 +85,15 @@ def begin(plan: Charter, parts: Parts) -> CampaignDir:
     for path in (place.path.parent, Path(plan.spec.result_dir)):
         if pattern := pattern_for(plan.checkout, path):
             exclude(plan.checkout, pattern)
+    register(place, plan.spec, parts)  # first: from the moment when it is there, it can be found
     with locked(place.path / "begin.lock"):
         if place.spec.exists():
-            if Book(place).view().state is CampaignState.ENDED:
-                continue_with(place, asdict(plan.spec.rules))
+            _same_again(plan, place)  # another command may have been quicker
+            continue_with(place, asdict(plan.spec.rules))
         else:
+            failpoint("begin.registered")
             campaign_dir.write_spec(place, with_base(plan))
-    register(place, plan.spec, parts)
+    failpoint("begin.begun")
     return place
 
 
@@ -105,7 +109,7 @@ def register(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> None:
     """Make it known to `campaign status` from any directory."""
     folder = _known(parts)
     folder.mkdir(parents=True, exist_ok=True)
-    entry = naming.slugify(spec.name, fallback="campaign")
+    entry = f"{naming.slugify(spec.name, fallback='campaign')}-{key_of(place.path)}"  # two repositories, one name
     write_json(folder / f"{entry}.json", {"name": spec.name, "directory": str(place.path), "created": spec.created})
 
 
@@ -153,14 +157,30 @@ def find(name: str, parts: Parts) -> CampaignDir:
 
 
 def start_controller(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> str:
-    """Start the controller in a tmux session; the line that attaches to it. Returns once it holds its lock."""
+    """Start the controller in a tmux session; the line that attaches to it. Returns once it holds its lock.
+
+    Of several commands that want to, one does; the others get a ConflictError.
+    """
+    with locked(place.path / "start.lock"):
+        if place.controlled:
+            raise ConflictError(
+                f"another command has just started the controller of {spec.name}",
+                fix=f"autoresearch campaign status {spec.name}",
+            )
+        return _start_controller(place, spec, parts)
+
+
+def _start_controller(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> str:
     token = new_token()
     session = naming.session_name(f"campaign-{naming.slugify(spec.slug)[:30]}", token)
+    _close_earlier(place, session, parts.launcher(spec.tmux_socket))
     argv = [sys.executable, "-P", "-m", "autoresearch", "campaign", "control", str(place.path)]
     environment = {"AUTORESEARCH_RUN_ID": f"campaign-{token}"}
     passed = place.path / "controller.environment"
     write_atomically(passed, _as_bytes(parts.environ), mode=0o600, durable=False)
+    failpoint("begin.passed")
     info = parts.launcher(spec.tmux_socket).start(session, argv, cwd=place.path, environment=environment)
+    failpoint("begin.started")
     until = time.monotonic() + REPORT_IN_S
     while time.monotonic() < until:
         if not passed.exists():
@@ -172,6 +192,16 @@ def start_controller(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> st
         hint=f"look at it: {info.attach}",
         code="no_controller",
     )
+
+
+def _close_earlier(place: CampaignDir, session: str, launcher: Launcher) -> None:
+    """Close the panes of controllers that are gone, and write down the session that is about to be started."""
+    names = {str(name) for name in (read_json(place.sessions) or {}).get("sessions", ())}
+    listed = launcher.list_ours() if names else []
+    for info in listed:
+        if info.session in names:
+            launcher.close(info)
+    write_json(place.sessions, {"sessions": [session]}, durable=False)
 
 
 def _as_bytes(environ: Mapping[str, str]) -> bytes:

@@ -18,17 +18,19 @@ from autoresearch.core.proposal import Attempt
 from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import Stand, stand
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.adopt import adopt
-from autoresearch.lab.campaign import agenda, claims, ideas, progress, requests
+from autoresearch.lab.campaign import agenda, claims, ideas, progress, recovery, requests
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
 from autoresearch.lab.campaign.pool import Pool
+from autoresearch.lab.campaign.pruner import Pruner
 from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
 from autoresearch.lab.campaign.sources import Sources
+from autoresearch.lab.campaign.trouble import is_full, is_trouble
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import new_token
 from autoresearch.lab.sessions import close_session
 from autoresearch.lab.watch import Watcher
+from autoresearch.lab.withdraw import take_back
 from autoresearch.records import campaign_dir
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
@@ -36,7 +38,9 @@ from autoresearch.records.rundir import RunDir
 from autoresearch.repository import checkout as repository
 
 LOOK_S = 1.0  # requests are looked for this often; everything else wakes
-WITHDRAWN_S = 5.0  # a Runner whose controller died goes within this time
+PATIENCE_S = 15.0  # ... and at everything again, for what tells nobody: a directory that was removed
+NAP_S = 3.0  # after trouble with the machine
+MOST_TRIES = 3  # ... before the campaign is paused
 MOST_REFUSED = 20  # proposals in a row that could not be tried
 
 
@@ -51,16 +55,41 @@ class Controller:
         if checkout is None:
             raise AutoresearchError(f"the repository {self.spec.repository} is gone")
         self.shop = Workshop.of(self.spec, checkout)
-        self.pool = Pool(self.spec, checkout)
+        self.pool = Pool(self.spec, checkout, parts.environ)
         self.sources = Sources(self.spec, place, self.shop)
         self.ready: Ready | None = None
+        self.pruner = Pruner(self.spec, say)
         self.live: dict[str, RunDir] = {}
         self.dry = False
+        self.healthy = False  # it got through the loop since the last trouble
+        self.stuck: dict[str, str] = {}  # runs that are over and cannot be recorded now, and why
+        self._heard = 0  # bytes of requests at the last look
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until a stop rule is met and everything is recorded."""
+        """Until a stop rule is met and everything is recorded.
+
+        Trouble with the machine is treated as a crash that we live through: all that is not written down is
+        let go, and found again as after any crash. A full disk is waited for; anything else pauses the campaign.
+        """
+        tried = 0
+        while True:
+            try:
+                self._run()
+                return
+            except (AutoresearchError, OSError) as error:
+                tried = 0 if self.healthy else tried + 1
+                if not is_trouble(error):
+                    self.say(f"the controller ends: {error}")
+                    raise
+                self.say(str(error))
+                self._let_go()
+                if tried >= MOST_TRIES and not is_full(error):
+                    self.pause(self.book.view(), str(error))
+                time.sleep(NAP_S)
+
+    def _run(self) -> None:
         self.recover()
         while True:
             view = self.take_requests()
@@ -69,36 +98,63 @@ class Controller:
                 break
             self.fill(view)
             self.prepare_ahead()
+            self.healthy = True
             self.sleep()
         self.finish()
 
+    def _let_go(self) -> None:
+        """Forget what is not written down; a prepared run goes with the word that it waited for."""
+        if self.ready is not None:
+            with contextlib.suppress(AutoresearchError, OSError):
+                self.ready.prepared.withdraw()
+        self.sources.close()
+        self.ready, self.live, self.healthy = None, {}, False
+        self.pool = Pool(self.spec, self.shop.checkout)
+        self.sources = Sources(self.spec, self.place, self.shop)
+
     def recover(self) -> None:
         """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
+        recovery.restore_spec(self.place, self.book.spec)
+        for fields in recovery.untold(self.place, self.book.view(), self.parts):
+            self._note("prepared", **fields)
+        self._finish_draft(self.book.view())
         for idea in self.book.view().ideas:
             for run in idea.runs:
                 if run.run not in idea.done:
                     self._recover_run(run)
+                elif not run.started:  # it was begun and is over, before that could be written down
+                    self._note("started", run=run.run)
         view = self.book.view()
+        recovery.finish_records(self.place, view, self.parts)
+        recovery.obey_again(view, self.live)
         if view.state is not CampaignState.PAUSED:
             self._state(view, CampaignState.RUNNING)
+            self._look_for_reasons(view)
+        recovery.close_panes(self.place, self.spec.tmux_socket, self.parts)
         self.sources.reconcile(agenda.attempts(view))
+
+    def _finish_draft(self, view: CampaignView) -> None:
+        """The idea whose branch was being claimed; as if it was drafted now."""
+        if view.draft is not None:
+            try:
+                self._note("idea", **ideas.as_line(ideas.claim(self.shop, view.draft)))
+            except Refused as refused:  # its commit did not survive; it is proposed again
+                self.say(f"{view.draft.slug}: forgotten: {refused.message}")
 
     def _recover_run(self, run: IdeaRun) -> None:
         rundir = RunDir(Path(run.run_dir))
-        deadline = time.monotonic() + WITHDRAWN_S
-        while not run.started and rundir.spec.exists() and not rundir.runner.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)  # its Runner goes by itself, now that nobody holds `launching`
-        if not rundir.spec.exists() or not (run.started or rundir.runner.exists() or rundir.exit_record.exists()):
+        if not run.started and take_back(rundir, run.run, self.parts):
             self._note("withdrawn", run=run.run)
-            self.parts.index.discard_live(run.run)
             return
         if not run.started:
             self._note("started", run=run.run)
         self.live[run.run] = rundir
-        self.pool.occupied(Path(run.run_dir), run.run)
+        with contextlib.suppress(AutoresearchError, OSError):  # its directory was removed: it will be recorded as lost
+            self.pool.occupied(Path(run.run_dir), run.run)
 
     def take_requests(self) -> CampaignView:
         """Do what people asked for since the last look."""
+        self._heard = self._requested()
         view = self.book.view()
         for request in campaign_dir.entries(self.place.requests, view.requests):
             requests.obey(self, view, request)
@@ -108,23 +164,32 @@ class Controller:
 
     def settle(self, view: CampaignView) -> CampaignView:
         """Record every run that is over; then tell its proposer and whoever watches."""
+        for _, one in view.live:
+            if one.run not in self.live:  # somebody took its row out of the ledger: it gets it again
+                self._recover_run(one)
         over = [(run, rundir) for run, rundir in self.live.items() if rundir.state() in _OVER]
+        if not over:
+            return view
+        recovery.restore_spec(self.place, self.book.spec)
         for run, rundir in over:
             try:
-                adopt(rundir, self.parts)
+                recovery.record(view, run, rundir, self.shop, self.parts)
             except (AutoresearchError, OSError) as error:  # a full disk: the next look tries again
-                self.say(f"{run}: its records cannot be written now: {error}")
+                if self.stuck.get(run) != str(error):
+                    self.say(f"{run}: its records cannot be written now: {error}")
+                self.stuck[run] = str(error)
                 continue
+            failpoint("campaign.recorded")
+            self.stuck.pop(run, None)
             del self.live[run]
             self.pool.free(run)
             failpoint("campaign.settled")
-        if not over:
-            return view
         view = self.book.view()
         self._launch_ready(view)  # before anything that can wait
         for run, rundir in over:
             if run not in self.live:
                 self._after(self.book.view(), run, rundir)
+                failpoint("campaign.told")
         return self.book.view()
 
     def _after(self, view: CampaignView, run: str, rundir: RunDir) -> None:
@@ -135,11 +200,15 @@ class Controller:
             self.sources.tell(idea.attempt())
         self.say(progress.row_line(view, idea, run))
         self.say(self.stand(view).sentence + progress.eta(view))
-        if why := agenda.tripped(view, self._since()):
+        self._look_for_reasons(view)
+        progress.write_documents(self.place, self.book.view(), self.stand(view))
+
+    def _look_for_reasons(self, view: CampaignView) -> None:
+        """Pause it where going on would only waste time."""
+        if not self.stand(view).met and (why := agenda.tripped(view, self._since())):
             self.pause(view, f"circuit breaker: {why}")
         elif agenda.baseline_failed(view):
             self.pause(view, f"no run of the baseline printed {self.spec.objective.metric}: {progress.why_none(view)}")
-        progress.write_documents(self.place, self.book.view(), self.stand(view))
 
     def _since(self) -> float:
         """When the campaign last went on after a pause: older deaths are forgiven."""
@@ -160,7 +229,7 @@ class Controller:
 
     def stand(self, view: CampaignView, *, conceived: bool = False) -> Stand:
         """The stop rules; `conceived`: with the ideas that wait to be begun, to see whether one more is wanted."""
-        waiting = sum(not idea.attempted for idea in view.ideas) if conceived else 0
+        waiting = sum(not i.attempted and i.slug not in view.unwanted for i in view.ideas) if conceived else 0
         return stand(view.spec.rules, agenda.facts(view, self.parts.clock(), conceived=waiting), view.spec.objective)
 
     def fill(self, view: CampaignView) -> None:
@@ -184,7 +253,7 @@ class Controller:
             self._withdraw(ready)
             return False
         try:
-            ready.prepared.go(gpus)
+            ready.prepared.go(gpus, shares=self.spec.runs_per_gpu)
         except (AutoresearchError, OSError) as error:
             self.say(f"{ready.run.run}: {error}")
         failpoint("campaign.gone")
@@ -219,12 +288,15 @@ class Controller:
         try:
             ready = get_ready(self.shop, wanted, slot, self.parts, self.pool.busy(self.live))
         except (AutoresearchError, OSError) as error:
+            if is_trouble(error):
+                raise
             self._unmade(view, wanted, str(error))
             return
+        self.ready = ready
+        self.pool.take(slot, ready.run.run, ())
         failpoint("campaign.prepared")
         self._note_prepared(view, wanted, ready.run)
-        self.pool.take(slot, ready.run.run, ())
-        self.ready = ready
+        failpoint("campaign.waits")
 
     def _note_prepared(self, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
         ongoing = view.open_round
@@ -247,7 +319,8 @@ class Controller:
         run = IdeaRun(name, str(self.place.path / name), wanted.replicate, wanted.why)
         self._note_prepared(view, wanted, run)
         self._note("started", run=run.run)
-        progress.record_unmade(self.place, self.shop, wanted, run, reason, self.parts.clock())
+        failpoint("campaign.unmade")
+        progress.record_unmade(self.shop, wanted.idea, run, reason, self.parts.clock())
         self.say(f"{wanted.idea.slug}: could not be started: {reason}")
 
     def next_wanted(self, view: CampaignView) -> Wanted | None:
@@ -282,6 +355,9 @@ class Controller:
     def _conceived(self, view: CampaignView, attempt: Attempt) -> Wanted | None:
         try:
             idea = conceive(self.shop, view, attempt.hypothesis, attempt.index)
+            self._note("drafted", **ideas.as_line(idea))
+            failpoint("campaign.drafted")
+            idea = ideas.claim(self.shop, idea)
         except Refused as refused:
             if attempt.hypothesis.is_baseline:
                 raise
@@ -374,11 +450,16 @@ class Controller:
         view = self.book.view()
         found = self.stand(view)
         why = {"stop": "stopped on request", "drain": "drained on request"}.get(view.told_stop, found.sentence)
-        self._state(view, CampaignState.ENDED, why)
-        failpoint("campaign.ended")
-        progress.write_end(self.place, self.book.view(), found, why, self.say)
+        end = {"t": self.parts.clock(), "do": "state", "state": CampaignState.ENDED.value, "reason": why}
+        view.state, view.reason = CampaignState.ENDED, why
+        view.timeline.append(end)
+        progress.write_end(self.place, view, found, why, self.say)
+        failpoint("campaign.reported")
         self.sources.close()
         self.pool.remove()
+        failpoint("campaign.removed")
+        self._state(self.book.view(), CampaignState.ENDED, why)  # last: until then a crash does all of it again
+        failpoint("campaign.ended")
         self.say(why)
 
     # -- small things -------------------------------------------------------------------------------------------
@@ -398,9 +479,12 @@ class Controller:
     def sleep(self) -> None:
         """Until something happens to a run, or somebody may have asked for something."""
         with Watcher(list(self.live.values())) as watcher:
-            seen = self._requested()
-            while not watcher.wait(LOOK_S):
-                if self._requested() != seen or not self.live:
+            # What came before the watcher was set wakes nobody: look once more.
+            self.pruner.look(self.book, self.live)
+            over = any(rundir.state() in _OVER for run, rundir in self.live.items() if run not in self.stuck)
+            until = time.monotonic() + PATIENCE_S
+            while not over and self._requested() == self._heard and time.monotonic() < until:
+                if watcher.wait(LOOK_S) or not self.live or self.stuck or self.pool.may_ask_again:
                     return
 
     def _requested(self) -> int:

@@ -37,14 +37,15 @@ DEFAULTS: dict[str, Any] = {
     "gpus": "none",
     "gpus_per_run": None,
     "runs_per_gpu": 1,
+    "gpu_busy_mib": 0,
     "include": [],
     "min_steps": 0,
     "prune": "",
-    "warmup": 1,
+    "warmup": None,
     "trees": "",
 }
 _WHOLE = {"count": 1, "seed": 0, "baseline": 1, "retests": 0, "confirm_runs": 2, "parallel": 1, "gpus_per_run": 0,
-          "runs_per_gpu": 1, "min_steps": 0, "warmup": 1}  # fmt: skip
+          "runs_per_gpu": 1, "gpu_busy_mib": 0, "min_steps": 0, "warmup": 0}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,12 @@ def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float) -> 
     base = file.parent if file and not sources.get("queue", "").startswith("flag") else start
     if values["queue"]:
         values["queue"] = os.path.normpath(base / values["queue"])
+    if values["prune"] and values["warmup"] is None:
+        raise UsageError(
+            "early stopping needs a warm-up: the steps in which no run is ended for its curve",
+            hint="`warmup: 20` in the campaign file, or --warmup 20; `autoresearch replay-pruning` tries some",
+            code="no_warmup",
+        )
     if isinstance(values["space"], str):
         root = start if sources["space"].startswith("flag") else (file or path).parent
         values["space"] = load_mapping(root / values["space"])

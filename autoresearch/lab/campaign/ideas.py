@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Mapping
@@ -17,12 +18,14 @@ from autoresearch.core.naming import slugify
 from autoresearch.core.overrides import canonical, flatten
 from autoresearch.core.recipe_edits import diff_recipes
 from autoresearch.core.trainer import Trainer
-from autoresearch.errors import AutoresearchError, ConflictError, UsageError
+from autoresearch.errors import AutoresearchError, ConflictError
+from autoresearch.lab.campaign.trouble import is_full
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import edit, parse_mapping
+from autoresearch.records.failpoint import failpoint
 from autoresearch.repository import branches
 from autoresearch.repository.checkout import Checkout
-from autoresearch.repository.comparison import code_fingerprint, read_file
+from autoresearch.repository.comparison import changed_paths, code_fingerprint, read_file
 from autoresearch.repository.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.trainers import registry
 
@@ -92,7 +95,7 @@ class Workshop:
 
 
 def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: int) -> Idea:
-    """Commit an idea on its parent and claim its branch. Raises Refused with the reason where that cannot be."""
+    """Commit an idea on its parent; its branch is still to be claimed. Raises Refused with the reason."""
     if hypothesis.slug in view.unwanted:
         raise Refused("somebody asked to skip it")
     try:
@@ -114,21 +117,39 @@ def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: 
         twin = next((idea for idea in view.ideas if idea.fingerprint == mark), None)
         if twin is not None:
             raise Refused(f"it is the same as idea {twin.index}, {twin.slug}")
-        branch = branches.claim_branch(shop.checkout, shop.spec.branch(hypothesis.slug), made.commit)
     except Refused:
         raise
     except AutoresearchError as error:
-        raise Refused(error.message, hint=error.hint, code=error.code) from error
+        raise refused(error) from error
     return Idea(
         index=index,
         hypothesis=hypothesis,
         parent=parent.slug if parent else "",
         parent_commit=base,
         commit=made.commit,
-        branch=branch,
+        branch=shop.spec.branch(hypothesis.slug),
         fingerprint=mark,
         simpler=hypothesis.simpler and made.stat.deletions > made.stat.insertions,
     )
+
+
+def claim(shop: Workshop, draft: Idea) -> Idea:
+    """Claim the branch of a draft; after a crash, the one that was claimed for it already."""
+
+    def ours(name: str) -> bool:
+        return branches.branch_commit(shop.checkout, name) == draft.commit
+
+    try:
+        branch = branches.claim_branch(shop.checkout, draft.branch, draft.commit, again=ours)
+    except AutoresearchError as error:
+        raise refused(error) from error
+    failpoint("campaign.claimed")
+    return replace(draft, branch=branch)
+
+
+def refused(error: AutoresearchError) -> AutoresearchError:
+    """What is said of an idea; the error itself where the disk is full, which is not the idea's fault."""
+    return error if is_full(error) else Refused(error.message, hint=error.hint, code=error.code)
 
 
 def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
@@ -232,17 +253,34 @@ def baseline_of(spec: CampaignSpec) -> Hypothesis:
     return Hypothesis(BASELINE, "The baseline: nothing is changed.", parent="", proposer="campaign")
 
 
-def follow_up(shop: Workshop, idea: Idea, files: Mapping[str, bytes | None], message: str) -> str:
-    """A further commit on an idea's branch; its id. Nothing new is nothing done."""
-    tip = branches.branch_commit(shop.checkout, idea.branch) or idea.commit
-    made = commit_hypothesis(shop.checkout, tip, Change(files=files), message=message)
-    if made.changes_nothing:
-        return tip
-    try:
-        branches.advance_branch(shop.checkout, idea.branch, made.commit, tip)
-    except ConflictError as moved:
-        raise UsageError(f"the branch of idea {idea.index} cannot go on: {moved.message}", hint=moved.hint) from moved
-    return made.commit
+def follow_up(
+    shop: Workshop, idea: Idea, files: Mapping[str, bytes | None], message: str
+) -> tuple[str, str]:
+    """A further commit of an idea, and the branch that it is on. Nothing new is nothing done.
+
+    That is the idea's own branch, unless somebody checked it out, removed it, or committed other code to it:
+    what is run is the idea and nothing else, so that it gets a further branch then, named like it.
+    """
+    tip = branches.branch_commit(shop.checkout, idea.branch)
+    if tip is not None and not _is_idea(shop, idea, tip, files):
+        tip = None
+    made = commit_hypothesis(shop.checkout, tip or idea.commit, Change(files=files), message=message)
+    if tip is not None:
+        if made.changes_nothing:
+            return tip, idea.branch
+        with contextlib.suppress(ConflictError):
+            branches.advance_branch(shop.checkout, idea.branch, made.commit, tip)
+            return made.commit, idea.branch
+    commit = idea.commit if made.changes_nothing else made.commit
+    return commit, branches.claim_branch(shop.checkout, idea.branch, commit)
+
+
+def _is_idea(shop: Workshop, idea: Idea, tip: str, files: Mapping[str, bytes | None]) -> bool:
+    """Whether a commit differs from the idea in nothing but the files that are written anew for each run."""
+    if tip == idea.commit:
+        return True
+    ours = {*files, BLUEPRINT, *([shop.recipe_path] if shop.recipe_path else [])}
+    return set(changed_paths(shop.checkout, idea.commit, tip)) <= ours
 
 
 def repair(shop: Workshop, idea: Idea, change: Hypothesis, note: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
@@ -12,7 +13,6 @@ from autoresearch.core.stop_rules import Stand, span
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.ideas import Workshop
 from autoresearch.lab.campaign.memory import update_memory
-from autoresearch.lab.campaign.runs import Wanted
 from autoresearch.records import finish_flag
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.ledger import Ledger
@@ -93,30 +93,37 @@ def write_end(place: CampaignDir, view: CampaignView, stand: Stand, why: str, sa
     )
 
 
-def record_unmade(
-    place: CampaignDir, shop: Workshop, wanted: Wanted, run: IdeaRun, reason: str, now: float
-) -> None:
+def record_unmade(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
     """The row of a run that could not be made."""
-    idea, spec = wanted.idea, shop.spec
-    Ledger(place.ledger).append_once(
-        LedgerRow(
-            index=idea.index,
-            branch=idea.branch,
-            parent_commit=idea.parent_commit,
-            commit=idea.commit,
-            metric_name=spec.objective.metric,
-            elapsed_min=0.0,
-            launcher="tmux",
-            status="crash",
-            description=f"{idea.hypothesis.sentence} [could not be launched: {reason}]"[:400],
-            run_id=run.run,
-            replicate=wanted.replicate,
-            ending="launch_failed",
-            failure="launch",
-            trainer=shop.trainer.name,
-            result_dir=str(Path(spec.result_dir) / wanted.experiment),
-            campaign=spec.name,
-            started=now,
-            ended=now,
-        )
+    row = _bare_row(shop, idea, run, f"could not be launched: {reason}", now)
+    Ledger(Path(shop.spec.directory) / "results.tsv").append_once(
+        replace(row, elapsed_min=0.0, ending="launch_failed", failure="launch")
+    )
+
+
+def record_lost(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
+    """The row of a run whose records are gone, so that nobody knows what became of it."""
+    row = _bare_row(shop, idea, run, reason, now)
+    Ledger(Path(shop.spec.directory) / "results.tsv").append_once(
+        replace(row, run_dir=run.run_dir, ending="lost", failure="runner_died")
+    )
+
+
+def _bare_row(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
+    spec = shop.spec
+    return LedgerRow(
+        index=idea.index,
+        branch=idea.branch,
+        parent_commit=idea.parent_commit,
+        commit=run.commit or idea.commit,
+        metric_name=spec.objective.metric,
+        launcher="tmux",
+        status="crash",
+        description=f"{idea.hypothesis.sentence} [{reason}]"[:400],
+        run_id=run.run,
+        replicate=run.replicate,
+        trainer=shop.trainer.name,
+        campaign=spec.name,
+        started=now,
+        ended=now,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.campaign import CampaignState, Rules
 from autoresearch.core.campaign_view import CampaignView
+from autoresearch.lab.campaign import agenda
 from autoresearch.records import campaign_dir, events
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.rundir import RunDir, write_json
@@ -32,6 +33,8 @@ def obey(controller: Controller, view: CampaignView, request: Mapping[str, Any])
         case "pause":
             controller.pause(view, reason)
         case "resume":
+            if agenda.baseline_failed(view):  # what was missing may be there now
+                note(controller.place, "again", reason=reason)
             note(controller.place, "state", state=CampaignState.RUNNING.value, reason=reason)
             controller.say("going on")
         case "drain" | "stop" as how:
@@ -94,10 +97,10 @@ def _confirm(controller: Controller, view: CampaignView, slugs: list[str]) -> No
     controller.say(f"confirming: {why}")
 
 
-def stop_run(rundir: RunDir, reason: str) -> None:
-    """Ask one run to end now."""
+def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> None:
+    """Ask one run to end now; `cause` is the stable word for it in the exit record."""
     events.append(rundir.events, "stop_requested", how="now", reason=reason)
-    write_json(rundir.stop, {"how": "now", "reason": reason, "t": time.time()})
+    write_json(rundir.stop, {"how": "now", "reason": reason, "cause": cause, "t": time.time()})
 
 
 def note(place: CampaignDir, do: str, **fields: Any) -> None:

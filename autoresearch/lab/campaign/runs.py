@@ -19,6 +19,7 @@ from autoresearch.lab.plan import Member, Wishes, make_plan
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import edit
 from autoresearch.records import journal
+from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.worktrees import Slot
 
 FRESH_SEEDS = 1000  # confirmations use seeds that chose nothing
@@ -61,7 +62,8 @@ def get_ready(
     spec = shop.spec
     seed = seed_of(shop, wanted)
     result_dir = str(Path(spec.result_dir) / wanted.experiment)
-    commit = _commit(shop, wanted, seed, result_dir)
+    commit, branch = _commit(shop, wanted, seed, result_dir)
+    failpoint("campaign.committed")
     slot.switch(commit, spec.include)
     settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec.tmux_socket))
     member = Member(
@@ -70,7 +72,7 @@ def get_ready(
         experiment=wanted.experiment,
         index=idea.index,
         replicate=wanted.replicate,
-        branch=idea.branch,
+        branch=branch,
         commit=commit,
         parent_commit=idea.parent_commit,
         parent_branch=spec.branch(idea.parent) if idea.parent else "",
@@ -113,8 +115,8 @@ def seed_of(shop: Workshop, wanted: Wanted) -> int | None:
     return own + wanted.replicate - 1 + (FRESH_SEEDS if wanted.why == "confirm" else 0)
 
 
-def _commit(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: str) -> str:
-    """The idea with this run's seed and its own places to write to, as a follow-up commit."""
+def _commit(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: str) -> tuple[str, str]:
+    """The idea with this run's seed and its own places to write to, as a follow-up commit; and its branch."""
     idea = wanted.idea
     recipe = shop.recipe(idea.commit)
     overrides: dict[str, object] = {}

@@ -12,6 +12,7 @@ from typing import Any
 from autoresearch.core.campaign_view import CampaignView, Idea, best_so_far, measured
 from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.pruning import PRUNED
 
 CLAIMS = ("confirmed", "demoted", "undecided")
 
@@ -171,6 +172,8 @@ def _why(idea: Idea, standing: Standing, delta: float | None, sign: float, noise
         return "its first run goes on" if idea.live else "not begun"
     if standing is Standing.CRASHED:
         return ended_badly(rows[-1])
+    if rows[-1].failure == PRUNED:
+        return rows[-1].description.rpartition("[")[2].rstrip("]") or "ended early by its curve"
     if standing is Standing.SMOKE:
         return "a smoke run: it shows that the plumbing works, and judges nothing"
     if idea.hypothesis.is_baseline or delta is None:

@@ -30,8 +30,8 @@ def happenings(
 def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) -> str:
     do = str(line.get("do", ""))
     match do:
-        case "prepared" | "request":
-            return ""  # the start and the request itself are told
+        case "prepared" | "request" | "drafted":
+            return ""  # the start, the request and the idea themselves are told
         case "idea":
             hypothesis = line.get("hypothesis") or {}
             on = f" on {texts.cell(str(line.get('parent')))}" if line.get("parent") else ""

@@ -1,0 +1,119 @@
+"""Recovery: what a controller finds that starts after another one was killed, or whose files were touched by hand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.campaign import CampaignSpec
+from autoresearch.core.campaign_view import CampaignView
+from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.lab.adopt import adopt
+from autoresearch.lab.campaign import progress
+from autoresearch.lab.campaign.ideas import Workshop
+from autoresearch.lab.campaign.requests import stop_run
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.sessions import session_info
+from autoresearch.lab.sweep import SWEEP_S, sweep
+from autoresearch.lab.withdraw import erase, take_back
+from autoresearch.records import campaign_dir
+from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.ledger import Ledger
+from autoresearch.records.rundir import RunDir, is_locked
+from autoresearch.records.spec_file import read as read_run
+
+
+def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:
+    """Write campaign.json again where somebody damaged or removed it: who controls the campaign knows it."""
+    try:
+        campaign_dir.read_spec(place)
+    except NotFoundError:
+        campaign_dir.write_spec(place, spec)
+
+
+def untold(place: CampaignDir, view: CampaignView, parts: Parts) -> Iterator[dict[str, Any]]:
+    """Runs that were prepared, and their controller killed before it could write that down.
+
+    They are taken back. One that was begun nevertheless (it ends at once: its session was killed while it
+    waited) is yielded as its line in the journal.
+    """
+    known = {run.run for idea in view.ideas for run in idea.runs}
+    for entry in parts.index.live():
+        rundir = RunDir(Path(entry.run_dir))
+        if rundir.path.parent != place.path or entry.run in known:
+            continue
+        if not rundir.session.exists():  # killed before that was written: the session is known by its name alone
+            _close_named({entry.session}, view.spec.tmux_socket, parts)
+        if take_back(rundir, entry.run, parts):
+            continue
+        with contextlib.suppress(AutoresearchError, OSError):
+            spec = read_run(rundir)
+            yield {
+                "index": spec.index,
+                "run": spec.run,
+                "run_dir": spec.run_dir,
+                "replicate": spec.replicate,
+                "why": spec.why,
+                "commit": spec.commit,
+                "seed": spec.seed,
+            }
+    for launching in place.path.glob("*/launching"):  # the index has forgotten it, or was lost
+        rundir = RunDir(launching.parent)
+        if not (rundir.spec.exists() or rundir.exit_record.exists() or rundir.runner.exists() or is_locked(launching)):
+            erase(rundir, "", parts)
+
+
+def finish_records(place: CampaignDir, view: CampaignView, parts: Parts) -> None:
+    """What comes after a row (flag, documents, index), where a collector was killed in between."""
+    done = {run for idea in view.ideas for run in idea.done}
+    for entry in parts.index.live():
+        rundir = RunDir(Path(entry.run_dir))
+        if entry.run in done and rundir.path.parent == place.path and rundir.spec.exists():
+            with contextlib.suppress(AutoresearchError, OSError):
+                adopt(rundir, parts)
+
+
+def obey_again(view: CampaignView, live: Mapping[str, RunDir]) -> None:
+    """Stop the runs that were to be stopped when the controller was killed."""
+    for idea, run in view.live:
+        rundir = live.get(run.run)
+        if rundir is not None and (view.told_stop == "stop" or idea.slug in view.unwanted):
+            with contextlib.suppress(AutoresearchError, OSError):
+                if not rundir.stop.exists():
+                    stop_run(rundir, "asked for")
+
+
+def close_panes(place: CampaignDir, tmux_socket: str, parts: Parts) -> None:
+    """Close the sessions of runs that are over."""
+    over = [RunDir(path.parent) for path in place.path.glob("*/collected.json")]
+    names = {info.session for rundir in over if (info := session_info(rundir))}
+    _close_named(names, tmux_socket, parts)
+
+
+def _close_named(names: Collection[str], tmux_socket: str, parts: Parts) -> None:
+    with contextlib.suppress(AutoresearchError, OSError):
+        launcher = parts.launcher(tmux_socket)
+        for info in launcher.list_ours():
+            if info.session in names:
+                launcher.close(info)
+
+
+def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: Parts) -> None:
+    """Write the records of a run that is over; if need be once more. Safe to repeat."""
+    idea, one = next((idea, one) for idea in view.ideas for one in idea.runs if one.run == run)
+    try:
+        read_run(rundir)
+    except (OSError, NotFoundError) as error:
+        gone = not rundir.spec.exists()
+        sweep(run, grace_s=SWEEP_S)  # nobody could say what comes of it: it must not train on
+        reason = "its run directory was removed" if gone else str(error)
+        progress.record_lost(shop, idea, one, reason, parts.clock())
+        parts.index.discard_live(run)
+        return
+    adopt(rundir, parts)
+    ledger = Ledger(Path(shop.spec.directory) / "results.tsv")
+    if rundir.collected.exists() and not ledger.find(run):  # the ledger was edited by hand
+        rundir.collected.unlink()
+        adopt(rundir, parts)

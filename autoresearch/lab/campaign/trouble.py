@@ -1,0 +1,25 @@
+"""Trouble: what keeps a campaign from going on and is no idea's fault, such as a full disk."""
+
+from __future__ import annotations
+
+from autoresearch.errors import AutoresearchError
+from autoresearch.records.appending import FULL
+
+_FULL_DISK = "disk_full"
+_FILES = frozenset((_FULL_DISK, "unwritable", "unreadable", "state_unusable", "git_failed", "slot_stuck"))
+_CODES = _FILES | {"no_tmux", "old_tmux", "tmux_failed", "tmux_unreachable", "session_lost", "no_bash"}
+_WORDS = ("No space left on device", "Disk quota exceeded")  # as git has them
+
+
+def is_trouble(error: Exception) -> bool:
+    """Whether it is the machine that failed; then the run is tried again, and nothing is held against the idea."""
+    return getattr(error, "code", "") in _CODES or is_full(error)
+
+
+def is_full(error: Exception) -> bool:
+    """Whether a disk is full, whoever noticed it: nothing can be written down, and waiting is all there is to do."""
+    if isinstance(error, OSError):
+        return error.errno in FULL
+    if not isinstance(error, AutoresearchError):
+        return False
+    return error.code == _FULL_DISK or any(word in error.message for word in _WORDS)

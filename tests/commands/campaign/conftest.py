@@ -1,0 +1,246 @@
+"""A campaign of one's own: a repository with an instant trainer, a campaign file, a controller that is ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+# metric = a parabola in log10(lr) with its top of 0.5 at lr = 0.01, and a little noise that seed and lr decide.
+TRAINER = """
+import math, os, random, sys, time
+text = open(sys.argv[1]).read()
+lines = [line.split("#")[0] for line in text.splitlines()]
+recipe = {key: value.strip(" '") for key, sign, value in (line.partition(": ") for line in lines) if sign}
+lr, seed, mode = float(recipe["lr"]), int(recipe["data.seed"]), recipe["mode"]
+place = recipe["trainer.default_local_dir"]
+os.makedirs(place, exist_ok=True)
+open(place + "/weights", "a").write(recipe["trainer.experiment_name"] + "\\n")
+print("TREE", os.popen("git rev-parse HEAD^{tree}").read().strip(), "SEED", seed, "DIRECTORY", os.getcwd(), flush=True)
+def step(n):
+    print(f"step:{n} - actor/kl_loss:0.00{n} - actor/pg_loss:0.1 - critic/rewards/mean:0.{n}", flush=True)
+if mode == "crash":
+    raise RuntimeError("the reward model is gone")
+if mode == "hold":  # until the test has seen enough
+    step(1)
+    while not os.path.exists(os.environ["GO"]):
+        time.sleep(0.02)
+if mode == "endless":
+    step(1)
+    n = 1
+    while True:
+        print(f"step:{n} - global_steps:{n} - pass_n:2 - task_pass_rate@1:0.9 - mean_reward:0.9", flush=True)
+        n += 1
+        time.sleep(0.05)
+time.sleep(float(recipe["sleep"]))
+score = 0.5 - 0.1 * (math.log10(lr) + 2) ** 2 + float(recipe["bonus"])
+if mode == "fake" and seed < 1000:  # good on the seeds of the search, and on no other
+    score += 0.3
+score += random.Random(f"{lr} {seed}").gauss(0, float(recipe["noise"]))
+for n in range(1, int(recipe["steps"]) + 1):
+    step(n)
+value = {"nan": "nan", "inf": "inf"}.get(mode, f"{score:.5f}")
+if mode != "silent":
+    print(f"step:{n} - global_steps:{n} - pass_n:2 - task_pass_rate@1:{value} - mean_reward:{value}", flush=True)
+"""
+
+RECIPE = """# the recipe of a small trainer; this comment stays
+lr: 0.1
+mode: ok        # what it does
+bonus: 0.0
+noise: 0.01
+steps: 3
+sleep: 0.0
+data.seed: 7
+trainer.default_local_dir: out/checkpoints
+trainer.experiment_name: mine
+"""
+
+
+@dataclass
+class Camp:
+    """One campaign in a bench's repository."""
+
+    bench: Any
+    go: Path
+    places: list[Any] = field(default_factory=list)
+
+    # -- before ----------------------------------------------------------------------------------
+
+    def recipe(self, **values: object) -> None:
+        """Change keys of the recipe; `data__seed` is data.seed."""
+        path = self.bench.repo / "recipe.yaml"
+        lines = path.read_text().splitlines()
+        for name, value in values.items():
+            key = name.replace("__", ".")
+            lines = [f"{key}: {value}" if line.startswith(key + ":") else line for line in lines]
+        path.write_text("\n".join(lines) + "\n")
+
+    def file(self, name: str = "campaign.yaml", **keys: object) -> Path:
+        """Write a campaign file; every key as given over quiet defaults."""
+        usual: dict[str, object] = {"blueprint": "exp.md", "prefix": "autoresearch/one", "baseline": 2}
+        path = self.bench.repo / name
+        given = {key: value for key, value in {**usual, **keys}.items() if value is not None}
+        path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in given.items()))
+        return Path(path)
+
+    def ideas(self, *entries: dict[str, object]) -> str:
+        """Write a queue; its path."""
+        path = self.bench.repo / "ideas.yaml"
+        path.write_text("".join(f"- {json.dumps(entry)}\n" for entry in entries))
+        return "ideas.yaml"
+
+    # -- while -----------------------------------------------------------------------------------
+
+    def start(self, *flags: object, **keys: object) -> dict[str, Any]:
+        """Begin the campaign and come back; what `--detach` prints."""
+        path = self.file(**keys)
+        found = self.bench.ask("campaign", path, "--yes", "--detach", *flags)
+        return self.known(dict(found))
+
+    def known(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Remember where it is, so that its controller is ended with the test."""
+        from autoresearch.records.campaign_dir import CampaignDir
+
+        place = CampaignDir(Path(payload["directory"]))
+        if place not in self.places:
+            self.places.append(place)
+        return payload
+
+    @property
+    def place(self) -> Any:
+        """The directory of the latest campaign."""
+        return self.places[-1]
+
+    def view(self) -> Any:
+        """The latest campaign as it is now."""
+        from autoresearch.lab.campaign.book import Book
+
+        return Book(self.place).view()
+
+    def idea(self, slug: str) -> Any:
+        """One idea of it."""
+        found = self.view().by_slug(slug)
+        assert found is not None, [idea.slug for idea in self.view().ideas]
+        return found
+
+    def live(self, slug: str) -> bool:
+        """Whether an idea trains now."""
+        return slug in [idea.slug for idea, _ in self.view().live]
+
+    def said(self) -> str:
+        """What the controller printed."""
+        return str(self.place.log.read_text()) if self.place.log.exists() else ""
+
+    def until(self, condition: Any) -> Any:
+        """Wait for a fact about the campaign; a controller that died ends the waiting."""
+        found: list[Any] = []
+
+        def holds() -> bool:
+            alive = self.place.controlled
+            found[:] = [condition()]
+            assert found[0] or alive, f"the controller is gone:\n{self.said()}\n{self.pane()}"
+            return bool(found[0])
+
+        try:
+            self.bench.until(holds, 60)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.said()}") from None
+        return found[0]
+
+    def pane(self) -> str:
+        """What stands in the controller's pane."""
+        names = self.bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()
+        ours = [name for name in names if name.startswith("ajet_campaign")]
+        return "".join(self.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout.strip() for name in ours)
+
+    def state(self, wanted: str) -> Any:
+        """Wait until it is in a state; its view."""
+        self.until(lambda: self.view().state == wanted)
+        return self.view()
+
+    def over(self) -> Any:
+        """Wait for its end, its documents and its controller's; its view."""
+        self.until(lambda: self.view().state == "ended" and not self.place.controlled)
+        return self.view()
+
+    # -- after -----------------------------------------------------------------------------------
+
+    def run(self, *flags: object, clock: Any = time.time, **keys: object) -> Any:
+        """A campaign from its start to its end, its controller in this process and by this clock; its view.
+
+        All that it starts are processes as ever.
+        """
+        from autoresearch.lab.campaign import begin
+        from autoresearch.lab.campaign.controller import Controller
+
+        def control(place: Any, spec: Any, parts: Any) -> str:
+            def say(text: str) -> None:
+                with place.log.open("a") as file:
+                    file.write(f"{text}\n")
+
+            with begin.in_control(place):
+                Controller(place, dataclasses.replace(parts, clock=clock), say).run()
+            return ""
+
+        with mock.patch.object(begin, "start_controller", control):
+            self.start(*flags, **keys)
+        return self.view()
+
+    def log(self, row: Any) -> str:
+        """What the trainer of a row printed."""
+        return Path(row.log_path).read_text()
+
+    def told(self, row: Any, word: str) -> str:
+        """One of the facts in the trainer's first line."""
+        words = self.log(row).split()
+        return words[words.index(word) + 1]
+
+    def checkout(self) -> dict[str, object]:
+        """All of the user's checkout that a campaign has to leave alone, byte for byte."""
+        git = self.bench.git
+        files = {
+            str(path.relative_to(self.bench.repo)): path.read_bytes()
+            for path in sorted(self.bench.repo.rglob("*"))
+            if path.is_file() and not {".git", "reports"} & set(path.relative_to(self.bench.repo).parts)
+        }
+        return {
+            "files": files,
+            "index": (self.bench.repo / ".git" / "index").read_bytes(),
+            "head": git("rev-parse", "HEAD") + git("symbolic-ref", "HEAD"),
+            "stash": git("stash", "list"),
+            "status": git("--no-optional-locks", "status", "--porcelain=v2", "--untracked-files=all"),
+        }
+
+    def end(self) -> None:
+        """End the controllers by pid, then whatever they had started."""
+        for place in self.places:
+            if place.controlled:
+                record = json.loads(place.controller.read_bytes())
+                os.kill(record["pid"], signal.SIGKILL)
+        self.bench.reaper.sweep()
+
+
+@pytest.fixture
+def camp(bench: Any) -> Iterator[Camp]:
+    """A repository with the small trainer and its blueprint, all committed."""
+    (bench.repo / "train.py").write_text(textwrap.dedent(TRAINER))
+    (bench.repo / "recipe.yaml").write_text(RECIPE)
+    path = bench.blueprint("ok", command="python train.py recipe.yaml")
+    path.write_text(path.read_text().replace("- path: NA", "- path: recipe.yaml"))
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "a trainer")
+    bench.env["GO"] = str(bench.root / "go")
+    one = Camp(bench, bench.root / "go")
+    yield one
+    one.end()

@@ -1,0 +1,129 @@
+"""What is kept, what is discarded, what crashed, what is passed over: decided by code, with a reason each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def statuses(view: Any) -> dict[str, list[str]]:
+    return {idea.slug: [row.status for row in idea.rows] for idea in view.ideas}
+
+
+def test_every_kind_of_idea(camp: Any) -> None:
+    """One queue with all that can be wrong in it: each is recorded, and the campaign goes on."""
+    repo = camp.bench.repo
+    (repo / "bad.diff").write_text("--- a/train.py\n+++ b/train.py\n@@ -1,1 +1,1 @@\n-nothing like it\n+x\n")
+    queue = camp.ideas(
+        {"slug": "good", "overrides": {"lr": 0.01}, "sentence": "a lower rate", "expected": "+0.1"},
+        {"slug": "dies", "overrides": {"mode": "crash"}},
+        {"slug": "blind", "overrides": {"mode": "nan"}},
+        {"slug": "mute", "overrides": {"mode": "silent"}},
+        {"slug": "twin", "overrides": {"lr": 1e-2}, "parent": "baseline"},
+        {"slug": "same", "overrides": {"lr": 0.1}, "parent": "baseline"},
+        {"slug": "typo", "overrides": {"learning_rate": 0.1}},
+        {"slug": "patched", "patches": ["bad.diff"]},
+        {"slug": "orphan", "overrides": {"lr": 0.2}, "parent": "nobody"},
+        {"slug": "kind", "overrides": {"lr": "fast"}},
+        {"slug": "worse", "overrides": {"lr": 1.0}, "parent": "baseline"},
+        {"slug": "smoke", "overrides": {"lr": 0.012}, "smoke": True},
+    )
+    view = camp.run(queue=queue, count=7, confirm=False)
+    assert view.reason == "stop condition met: 7/7 ideas attempted"
+    assert statuses(view) == {
+        "baseline": ["keep"] * 2,
+        "good": [*["discard"] * 3, "keep"],
+        "dies": ["crash"],
+        "blind": ["crash"],
+        "mute": ["crash"],
+        "worse": ["discard"],
+        "smoke": ["discard"],
+    }
+    good = view.by_slug("good")
+    assert "being re-tested" in good.rows[0].description
+    assert "better than the noise allows" in good.rows[-1].description
+    assert (good.rows[-1].metric_noise or 0) > 0
+    assert [row.seed for row in good.rows] == [7, 8, 9, 10]
+    assert view.by_slug("dies").rows[0].ending == "crashed"
+    assert [view.by_slug(slug).rows[0].ending for slug in ("blind", "mute")] == ["finished"] * 2
+    assert not view.by_slug("smoke").judged and "smoke run" in view.by_slug("smoke").rows[0].description
+    assert view.by_slug("smoke").value is None
+    reasons = {hypothesis.slug: why for hypothesis, why in view.skipped}
+    assert sorted(reasons) == ["kind", "patched", "same", "twin", "typo"]
+    assert "the same as idea 2, good" in reasons["twin"]
+    assert "changes nothing" in reasons["same"]
+    assert "learning_rate" in reasons["typo"]
+    assert "patch 1 does not apply" in reasons["patched"]
+    assert "lr" in reasons["kind"]
+    assert "its parent `nobody` is no idea of this campaign yet" in camp.said()
+    assert view.best.slug == "good"
+
+
+def test_flat_but_simpler_is_kept(camp: Any) -> None:
+    """Declared, and shown by the diff: one that adds as much as it takes is not simpler."""
+    text = (camp.bench.repo / "train.py").read_text()
+    without = "".join(line for line in text.splitlines(keepends=True) if "weights" not in line)
+    more = text + "# one line more\n"
+    (camp.bench.repo / "without.py").write_text(without)
+    (camp.bench.repo / "more.py").write_text(more)
+    queue = camp.ideas(
+        {"slug": "shorter", "files": {"train.py": "without.py"}, "simpler": True, "sentence": "no weights"},
+        {"slug": "longer", "files": {"train.py": "more.py"}, "simpler": True, "sentence": "a comment"},
+    )
+    camp.recipe(noise=0.0)
+    view = camp.run(queue=queue, count=3, retests=3, confirm=False)
+    shorter, longer = view.by_slug("shorter"), view.by_slug("longer")
+    assert (shorter.status, shorter.simpler) == ("keep", True), camp.said()
+    assert "flat but simpler" in shorter.rows[-1].description
+    assert (longer.status, longer.simpler) == ("discard", False)
+
+
+@pytest.mark.parametrize("most", ["timeout", "exp_max_time"])
+def test_the_limit_that_fired_decides(camp: Any, most: str) -> None:
+    """`--timeout` is a failure; `exp_max_time` is how such runs are meant to end."""
+    path = camp.bench.repo / "exp.md"
+    if most == "exp_max_time":
+        path.write_text(path.read_text().replace("10 minutes in all", "2 seconds in all"))
+    camp.recipe(noise=0.0)
+    queue = camp.ideas({"slug": "long", "overrides": {"mode": "endless"}})
+    view = camp.run(queue=queue, count=2, retests=0, confirm=False, timeout="2s" if most == "timeout" else "1m")
+    (row,) = view.by_slug("long").rows
+    assert row.ending == "max_time"
+    assert row.status == ("crash" if most == "timeout" else "keep"), row.description
+    assert row.metric_value == 0.9
+
+
+def test_too_few_steps_judge_nothing(camp: Any) -> None:
+    queue = camp.ideas({"slug": "short", "overrides": {"steps": 1, "lr": 0.01}}, {"slug": "bad", "overrides": {"lr": 1}})
+    view = camp.run(queue=queue, count=3, min_steps=2, confirm=False)
+    (short,) = view.by_slug("short").rows
+    assert short.status == "discard" and "smoke run" in short.description
+    assert not view.by_slug("short").judged
+    assert view.by_slug("bad").judged
+
+
+def test_a_claim_is_confirmed_and_a_fake_is_demoted(camp: Any) -> None:
+    """`fake` is good on the seeds of the search only, `more` on all; both are put to the proof after the end."""
+    camp.recipe(noise=0.001)
+    queue = camp.ideas(
+        {"slug": "fake", "overrides": {"mode": "fake"}, "parent": "baseline"},
+        {"slug": "more", "overrides": {"lr": 0.05}, "parent": "fake"},  # it stands on its own feet
+    )
+    view = camp.run(queue=queue, count=3, retests=1, confirm=False)
+    assert [idea.status for idea in view.ideas] == ["keep"] * 3, camp.said()
+    assert (view.best.slug, view.best.parent) == ("more", "fake")
+    refused = camp.bench.ask("confirm", "nobody", check=4)
+    assert refused["error"]["message"] == "one has no idea 'nobody'"
+
+    assert camp.bench.ask("confirm", "fake", "more")["campaign"] == "one"
+    view = camp.over()
+    (plan,) = view.rounds
+    assert not view.open_round and plan.candidates == (2, 3)
+    assert [view.by_slug(slug).confirmed for slug in ("fake", "more")] == ["demoted", "confirmed"], camp.said()
+    fresh = [run for run in view.by_slug("more").runs if run.why == "confirm"]
+    assert len(fresh) == plan.each and min(run.seed for run in fresh) > 1000
+    assert {row.run_id for row in view.by_slug("more").judged}.isdisjoint({run.run for run in fresh})
+    assert view.attempted == 3 and view.best.slug == "more"
+    assert "demoted" in camp.place.verdicts.read_text()
+    assert not camp.place.controlled and camp.place.flag.exists()

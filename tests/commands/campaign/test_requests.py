@@ -1,0 +1,145 @@
+"""What people ask from another terminal: pause, resume, drain, stop, skip, add, set, wait; and what pauses by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+KEYS = ("campaign", "state", "controller_pid", "attempted", "remaining", "best", "ledger", "next")
+
+
+def held(*more: dict[str, object]) -> tuple[dict[str, object], ...]:
+    """A queue whose first idea runs until the test lets it go."""
+    return ({"slug": "held", "overrides": {"mode": "hold"}}, *more)
+
+
+def journal(camp: Any) -> list[dict[str, Any]]:
+    from autoresearch.records.campaign_dir import entries
+
+    return list(entries(camp.place.journal))
+
+
+def wait(camp: Any, then: Callable[[], object]) -> dict[str, Any]:
+    """What `campaign wait` says of what happens once it waits."""
+    from autoresearch.commands import campaign
+
+    look, done = campaign._mark, []
+
+    def mark(place: Any) -> tuple[int, str]:
+        found = look(place)
+        if not done:
+            done.append(then())
+        return found
+
+    with mock.patch.object(campaign, "_mark", mark):
+        return dict(camp.bench.ask("campaign", "wait", "--for", "200s"))
+
+
+def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
+    ask = camp.bench.ask
+    queue = camp.ideas(
+        *held({"slug": "unwanted", "overrides": {"lr": 0.5}}, {"slug": "last", "overrides": {"lr": 0.4}})
+    )
+    camp.start(queue=queue, count=3, retests=0, confirm=False)
+    camp.until(lambda: camp.live("held"))
+
+    found = ask("campaign", "status")
+    assert set(KEYS) <= found.keys()
+    assert (found["campaign"], found["state"], found["attempted"], found["remaining"]) == ("one", "running", 2, 1)
+    assert found["best"] == "baseline" and found["controller_pid"] > 1
+    assert [run["slug"] for run in found["running"]] == ["held"]
+
+    assert ask("campaign", "pause", "--reason", "lunch")["state"] == "paused"
+    assert camp.view().reason == "lunch"
+    assert ask("campaign", "skip", "unwanted")["state"] == "paused"
+    assert ask("campaign", "add", "--set", "lr=0.02", "--slug", "added", "--sentence", "a person's")["added"] == 1
+    assert ask("campaign", "set", "--count", "4")["remaining"] == 2
+
+    told = wait(camp, camp.go.touch)
+    assert (told["state"], told["event"], told["attempted"]) == ("paused", "news", 2)
+    assert camp.idea("held").rows
+
+    assert ask("campaign", "resume")["state"] in ("running", "ended")
+    view = camp.over()
+    assert view.reason == "stop condition met: 4/4 ideas attempted"
+    assert {idea.slug for idea in view.ideas if idea.attempted} == {"baseline", "held", "added", "last"}
+    lines = journal(camp)
+    paused = next(n for n, line in enumerate(lines) if line.get("state") == "paused")
+    resumed = next(n for n, line in enumerate(lines) if n > paused and line.get("state") == "running")
+    assert not [line for line in lines[paused:resumed] if line["do"] == "started"]
+    assert {line["count"] for line in lines if line["do"] == "rules"} == {4}
+    refused = ask("campaign", "pause", check=5)
+    assert refused["error"]["message"].startswith("one has ended: stop condition met")
+
+
+def test_drain_lets_what_runs_finish(camp: Any) -> None:
+    camp.start(queue=camp.ideas(*held({"slug": "never", "overrides": {"lr": 0.5}})), confirm=False)
+    camp.until(lambda: camp.live("held"))
+    assert camp.bench.ask("campaign", "drain")["state"] == "draining"
+    camp.go.touch()
+    view = camp.over()
+    assert view.reason == "drained on request"
+    assert [row.ending for row in camp.idea("held").rows] == ["finished"]
+    assert not [idea for idea in view.ideas if idea.slug == "never" and idea.attempted]
+
+
+def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
+    queue = camp.ideas(*held({"slug": "other", "overrides": {"mode": "hold", "lr": 0.2}, "parent": "baseline"}))
+    camp.start(queue=queue, confirm=False)
+    camp.until(lambda: camp.live("held"))
+    camp.bench.ask("campaign", "skip", "held")
+    camp.until(lambda: camp.idea("held").rows)
+    camp.until(lambda: camp.live("other"))
+    camp.bench.ask("campaign", "stop", "--reason", "enough")
+    view = camp.over()
+    assert view.reason == "stopped on request"
+    assert [row.ending for slug in ("held", "other") for row in view.by_slug(slug).rows] == ["stopped"] * 2
+    assert view.attempted == 3
+    flag = camp.bench.ask("campaign", "status")
+    assert flag["state"] == "ended" and flag["controller_pid"] is None
+    assert camp.place.flag.exists()
+
+
+def test_a_grid_that_runs_dry_waits_for_more(camp: Any) -> None:
+    camp.start(proposer="grid", space={"lr": [0.05, 0.5]}, count=5, retests=0, confirm=False)
+    camp.state("waiting")
+    found = camp.bench.ask("campaign", "status")
+    assert found["reason"] == "proposer exhausted" and found["remaining"] == 2
+    assert found["next"][0] == "autoresearch campaign add one --set KEY=VALUE"
+    camp.until(lambda: "stop condition not yet met: 3/5 attempted, proposer exhausted" in camp.said())
+    camp.bench.ask("campaign", "add", "--set", "lr=0.02")
+    camp.until(lambda: camp.view().attempted == 4)
+    camp.state("waiting")
+    camp.bench.ask("campaign", "set", "--deadline", "1s")
+    view = camp.over()
+    assert view.reason.startswith("stop condition met: ") and view.attempted == 4
+
+
+def test_three_that_die_alike_pause_it(camp: Any) -> None:
+    camp.recipe(sleep=2)
+    crashing = [{"slug": f"dies-{n}", "overrides": {"mode": "crash", "lr": n / 10}} for n in range(2, 10)]
+    path = camp.file(queue=camp.ideas(*crashing), baseline=1, confirm=False, count=9)
+    found = camp.known(camp.bench.ask("campaign", path, "--yes"))
+    assert found["state"] == "paused"
+    assert found["reason"].startswith("circuit breaker: the last 3 ideas died alike")
+    before = found["attempted"]
+    assert found["next"][0] == "autoresearch campaign resume one"
+    camp.bench.ask("campaign", "resume")
+    camp.until(lambda: camp.view().attempted > before)  # forgiven: three more may die
+    camp.bench.ask("campaign", "stop")
+    camp.over()
+
+
+def test_a_baseline_without_its_metric_pauses_and_spends_no_idea(camp: Any) -> None:
+    camp.recipe(mode="silent")
+    path = camp.file(queue=camp.ideas({"slug": "idea", "overrides": {"lr": 0.2}}), confirm=False, count=2)
+    found = camp.known(camp.bench.ask("campaign", path, "--yes"))
+    assert (found["state"], found["attempted"]) == ("paused", 1)
+    assert found["reason"].startswith("no run of the baseline printed task_pass_rate@1: finished")
+    assert found["best"] is None and [idea.slug for idea in camp.view().ideas] == ["baseline"]
+    camp.bench.ask("campaign", "resume")  # it is tried again, and fails again
+    camp.until(lambda: camp.view().state == "paused" and len(camp.view().rows) == 4)
+    assert camp.view().attempted == 1
+    camp.bench.ask("campaign", "drain")
+    assert camp.over().reason == "drained on request"
