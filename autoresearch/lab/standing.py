@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,13 +77,18 @@ def last_readings(log: Path, spec: RunSpec) -> tuple[Reading | None, Reading | N
     lines = list(logical_lines(tail(log, TAIL_BYTES)))
     if not lines:
         return None, None
+    from autoresearch.core.trainer import ReadsLogs
     from autoresearch.trainers import registry
 
     trainer = registry.by_name(spec.trainer)
     step: Reading | None = None
     validation: Reading | None = None
-    for line in reversed(lines):
-        reading = trainer.read_line(line)
+    if isinstance(trainer, ReadsLogs):
+        reader = trainer.reader()
+        readings: Iterable[Reading | None] = reversed([*map(reader.line, lines), reader.end()])
+    else:
+        readings = map(trainer.read_line, reversed(lines))
+    for reading in readings:
         if reading is None:
             continue
         if reading.kind is SignalKind.STEP and step is None:

@@ -88,7 +88,8 @@ EXPECTED = {
         "  loss_fn.reference_policy_kl_penalty=0.001", "/data/results/nemo_rl_grpo", 28800.0, 2700.0,
     ),
     "examples/trl.md": (
-        "a-kl-penalty-for-trl-s-grpo", "/data/projects/trl", "/data/venvs/trl/bin/python", "/data/recipes/trl-grpo.yaml",
+        "a-kl-penalty-for-trl-s-grpo", "/data/projects/trl", "/data/venvs/trl/bin/python",
+        "/data/recipes/trl-grpo.yaml",
         "trl grpo --config /data/recipes/trl-grpo.yaml --beta 0.04", "/data/results/trl_grpo", 14400.0, 1200.0,
     ),
     "examples/openrlhf.md": (

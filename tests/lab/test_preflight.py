@@ -264,7 +264,7 @@ SHIPPED = sorted((Path(__file__).parents[2] / "blueprints").rglob("*.md"))
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
 def test_the_shipped_blueprints_hold_no_fault_of_their_own(path: Path) -> None:
     """The quickstart can be run as it is; the examples lack nothing but the machine that they speak of."""
-    r = resolve(path, environ=ENV | {"SWANLAB_API_KEY": "x", "WANDB_API_KEY": "x"})
+    r = resolve(path, environ=ENV | {"SWANLAB_API_KEY": "x", "WANDB_API_KEY": "x", "E2B_API_KEY": "x"})
     absent = {"missing_codebase", "missing_interpreter", "missing_recipe"}
     assert set(codes(r)) <= (set() if path.stem == "quickstart" else absent)
     if path.stem == "quickstart":

@@ -39,6 +39,18 @@ test_gen_batch meta info: {'eos_token_id': 1}
 Training from scratch
 config {'seed': 1}
 validating: 3/8 tasks
+train step 3/20  trainer_v=3  lag=1
+Error in async loop: boom
+WARNING: rollout stall -- no rollout committed
+nemo_rl.single_controller.RolloutStall: no rollout committed
+{'policy_loss': nan, 'ppo_kl': 0.1}
+{'loss': nan, 'epoch': 0.1}
+{'loss': '0', 'grad_norm': 'nan', 'epoch': '0.1'}
+INFO 03-02 10:12:12 ppo_trainer_async.py:214] Eval at step 20: {'eval_aime_pass1': 0.5}
+Job entrypoint command failed with exit code 1, last available logs
+Health check failed for rollout engine 3
+Timeout while flushing cache.
+The vLLM server can't be reached at http://h:8000 after 240.0 seconds.
 """
 GIVEN = list({s.pattern: s for trainer in registry.every() for s in trainer.signals()}.values())
 LINES = [
