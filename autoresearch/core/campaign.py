@@ -80,6 +80,7 @@ class CampaignSpec:
     gpus_per_run: int = 0
     runs_per_gpu: int = 1
     gpus: tuple[str, ...] = ()  # UUIDs that may be leased
+    gpu_busy_mib: int = 0  # a GPU of which others use so much is not taken; 0: 1 GiB, or 5 % if that is more
     include: tuple[str, ...] = ()  # untracked inputs, relative to the repository
     min_steps: int = 0  # a run with fewer steps is a smoke run
     prune: str = ""  # "", median or halving

@@ -111,8 +111,9 @@ class Idea:
 
     @property
     def pruned(self) -> bool:
-        """Whether its curve ended it early, which decides it."""
-        return any(row.failure == PRUNED for row in self.judged)
+        """Whether its curve ended its last run early, which decides it until its code is repaired."""
+        rows = self.judged
+        return bool(rows) and rows[-1].failure == PRUNED
 
     def attempt(self) -> Attempt:
         """What its proposer is told."""

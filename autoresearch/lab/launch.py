@@ -94,15 +94,18 @@ class Prepared:
     parts: Parts
     held: contextlib.ExitStack
 
-    def go(self, uuids: tuple[str, ...] = ()) -> Launched:
-        """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported."""
+    def go(self, uuids: tuple[str, ...] = (), *, shares: int = 1) -> Launched:
+        """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported.
+
+        `shares`: how many runs may have each of these GPUs together.
+        """
         spec, rundir, environment = self.spec, self.rundir, dict(self.environment)
         try:
             with self.held:
                 if uuids:
                     spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
-                    leases = [str(p) for p in gpus.make_leases(uuids, environment)]
-                    spec_file.write(rundir, spec, {**self.extra, "leases": leases})
+                    leases = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
+                    spec_file.write(rundir, spec, {**self.extra, "leases": leases, "lease_shares": shares})
                     environment |= gpus.variables(uuids)
                 # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
                 write_atomically(rundir.environment, _environment_bytes(environment), mode=0o600, durable=False)

@@ -4,12 +4,16 @@ A GPU is its UUID everywhere: NVML's indices are not CUDA's, and an unknown id i
 CUDA_VISIBLE_DEVICES silently hides all the later ones. A lease is the `flock` of a file that the
 Runner takes and its trainer inherits, so that the kernel frees it on any death; there is no stale
 lease and nothing to clean up. Several users of one machine share the files.
+
+A run that has a GPU to itself holds its file exclusively. Where k runs share a GPU, each holds that file
+shared and one of `<uuid>.share-1` to `-k` exclusively: so both kinds keep each other out.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,9 +44,13 @@ class Gpu:
     @property
     def idle(self) -> bool:
         """Whether nobody outside our leases seems to use it: less than 1 GiB, or less than 5 %, is taken."""
+        return self.is_idle()
+
+    def is_idle(self, busy_mib: int = 0) -> bool:
+        """The same with a threshold of one's own: from so many MiB on it is in use; 0 is the usual one."""
         if self.used_mib is None:
             return True
-        return self.used_mib < max(1024, (self.memory_mib or 0) // 20)
+        return self.used_mib < (busy_mib or max(1024, (self.memory_mib or 0) // 20))
 
 
 def find() -> tuple[Gpu, ...]:
@@ -152,13 +160,20 @@ def lease_path(uuid: str, environ: Mapping[str, str]) -> Path:
     return place / (re.sub(r"[^0-9A-Za-z-]", "_", uuid) + ".lock")
 
 
-def make_leases(uuids: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
+def share_path(lease: Path, number: int) -> Path:
+    """The file of one of the shares (from 1) of a GPU that several runs have together; the Runner knows it, too."""
+    return lease.with_suffix(f".share-{number}")
+
+
+def make_leases(uuids: Sequence[str], environ: Mapping[str, str], shares: int = 1) -> tuple[Path, ...]:
     """The lease files, there and open to every user of this machine. Takes none of them.
 
-    Raises EnvironmentUnusable where they cannot be made or opened.
+    `shares`: how many runs have a GPU together; their files are made, too. Raises EnvironmentUnusable where they
+    cannot be made or opened.
     """
     paths = tuple(lease_path(uuid, environ) for uuid in uuids)
-    for path in paths:
+    numbers = range(1, shares + 1) if shares > 1 else ()
+    for path in (*paths, *(share_path(lease, number) for lease in paths for number in numbers)):
         try:
             _share(path.parent, 0o1777, Path.mkdir)
             _share(path, 0o666, lambda new: new.touch(exist_ok=False))
@@ -184,9 +199,24 @@ def _share(path: Path, mode: int, make: Callable[[Path], None]) -> None:
 
 
 def is_leased(uuid: str, environ: Mapping[str, str]) -> bool:
-    """Whether a run holds this GPU now. It holds a shared lock itself for some microseconds."""
+    """Whether a run holds this GPU now, alone or with others. It holds a shared lock itself for some microseconds."""
+    return is_held_alone(uuid, environ) or shares_held(uuid, environ) > 0
+
+
+def is_held_alone(uuid: str, environ: Mapping[str, str]) -> bool:
+    """Whether a run has this GPU to itself."""
+    return _is_held(lease_path(uuid, environ))
+
+
+def shares_held(uuid: str, environ: Mapping[str, str]) -> int:
+    """How many runs share this GPU now."""
+    lease = lease_path(uuid, environ)
+    return sum(_is_held(path) for path in lease.parent.glob(f"{glob.escape(lease.stem)}.share-*"))
+
+
+def _is_held(path: Path) -> bool:
     try:
-        fd = os.open(lease_path(uuid, environ), os.O_RDONLY)
+        fd = os.open(path, os.O_RDONLY)
     except OSError:
         return False
     try:

@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Iterable
 
 from .basics import NEVER, clock, take_lock
@@ -22,25 +23,54 @@ QUESTION = ("nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader
 
 
 class Leases:
-    """One flock per GPU. The trainer inherits the descriptors: a lease outlives a Runner that was killed."""
+    """One flock per GPU, or two where runs share it (launchers/gpus.py says which).
+
+    The trainer inherits the descriptors: a lease outlives a Runner that was killed.
+    """
 
     def __init__(self) -> None:
         self.fds: list[int] = []
 
-    def take(self, paths: Iterable[str], run: str) -> None:
-        """All or none; raises LaunchError."""
-        for path in paths:
-            try:
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            except OSError as error:
-                why = f"the GPU lease {path} cannot be opened: {error.strerror}"
-                raise LaunchError("lease_failed", why) from None
-            self.fds.append(fd)
-            if not take_lock(fd, fcntl.LOCK_EX, LEASE_WAIT_S):
-                holder = plain(os.pread(fd, 400, 0)) or "somebody"
-                raise LaunchError("lease_busy", f"the GPU lease {path} is held by {holder}")
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, json.dumps({"run": run, "pid": os.getpid()}).encode(), 0)
+    def take(self, paths: Iterable[str], run: str, shares: int = 1) -> None:
+        """All or none, in an order that is everybody's; `shares` runs may have each GPU. Raises LaunchError."""
+        try:
+            for path in sorted(paths):
+                self._take(path, run, shares)
+        except LaunchError:
+            self.release()
+            raise
+
+    def _take(self, path: str, run: str, shares: int) -> None:
+        fd = self._open(path)
+        if not take_lock(fd, fcntl.LOCK_EX if shares == 1 else fcntl.LOCK_SH, LEASE_WAIT_S):
+            holder = plain(os.pread(fd, 400, 0)) or "somebody"
+            raise LaunchError("lease_busy", f"the GPU lease {path} is held by {holder}")
+        if shares > 1:
+            self._take_share(path, shares)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps({"run": run, "pid": os.getpid()}).encode(), 0)
+
+    def _take_share(self, path: str, shares: int) -> None:
+        """One of the places on a GPU; whoever holds it holds the lease itself shared."""
+        until = clock() + LEASE_WAIT_S
+        while True:
+            for number in range(1, shares + 1):
+                fd = self._open(f"{path.removesuffix('.lock')}.share-{number}")
+                if take_lock(fd, fcntl.LOCK_EX, 0.0):
+                    return
+                os.close(self.fds.pop())
+            if clock() >= until:
+                raise LaunchError("lease_busy", f"all {shares} shares of the GPU lease {path} are held")
+            time.sleep(0.02)
+
+    def _open(self, path: str) -> int:
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            why = f"the GPU lease {path} cannot be opened: {error.strerror}"
+            raise LaunchError("lease_failed", why) from None
+        self.fds.append(fd)
+        return fd
 
     def release(self) -> None:
         """Let go; what the trainer left alive on purpose keeps its share."""

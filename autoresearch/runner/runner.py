@@ -59,7 +59,7 @@ class Runner:
         self.stopping = Stopping(run_dir, spec, self.chronicle, self.listener)
         self.loop = Loop(run_dir, spec, lock, self.listener, self.stopping)
         self.leases = Leases()
-        self.gpus = Gpus(spec.gpus)
+        self.gpus = self._gpus(spec)
         self.log = -1
         self.env: dict[str, str] = {}
         self.failure = ""  # a fault of the Runner itself
@@ -80,6 +80,7 @@ class Runner:
                 self.chronicle.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
             except Exception as error:  # noqa: BLE001 - the one record of this run must tell what happened
                 self.note_failure(part.__name__, error)
+        self.leases.release()  # before the record: whoever it wakes may want them at once
         record = exit_record(
             *(self.spec.run, self.loop, self.failure),
             gpu_memory_bytes=self.gpus.peak,
@@ -96,7 +97,6 @@ class Runner:
         failpoint("runner.after_exit_record")
         shown = "" if record["returncode"] is None else f", exit code {record['returncode']}"
         self.loop.mirror.finish(f"== {self.spec.run}: {record['ending']}{shown}; records: {self.dir} ==")
-        self.leases.release()
         self.hand_over(record["cause"])
         return 0 if record["ending"] == "finished" else int(record["returncode"] or 1)
 
@@ -117,7 +117,8 @@ class Runner:
         self.start_clocks()
         if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
             given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
-            self.spec.leases, self.gpus = given.leases, Gpus(given.gpus)  # which GPUs, is said with the word
+            self.spec.leases, self.spec.lease_shares = given.leases, given.lease_shares  # said with the word
+            self.gpus = self._gpus(given)
             return
         if self.spec.await_launch == "ahead":  # nothing was begun: a later command prepares it again
             try:
@@ -127,6 +128,10 @@ class Runner:
         if not os.path.exists(f"{self.dir}/spec.json"):
             raise Withdrawn
         raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
+
+    def _gpus(self, spec: Spec) -> Gpus:
+        """The GPUs whose memory tells of this run; of one that others use, too, it does not."""
+        return Gpus(spec.gpus if spec.lease_shares == 1 else ())
 
     def start_clocks(self) -> None:
         """The run begins now, however long its launch was prepared."""
@@ -155,7 +160,7 @@ class Runner:
         stopping.check_file()
         if stopping.decision or self.failure:
             return
-        self.leases.take(spec.leases, spec.run)
+        self.leases.take(spec.leases, spec.run, spec.lease_shares)
         self.gpus.measure_before(loop.tick)
         self.prepare()
         if stopping.decision:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .basics import positive
+from .basics import positive, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Spec:
         self.cleanup: list[str] = given.get("cleanup") or []
         self.cleanup_s = positive(given.get("cleanup_s")) or 120.0  # for all of them
         self.leases: list[str] = given.get("leases") or []
+        self.lease_shares = whole(given.get("lease_shares")) or 1  # how many runs have a GPU together
         self.gpus: list[str] = given.get("gpus") or []  # UUIDs
         self.keep_children = bool(given.get("keep_children"))
         # started early, to wait for the command to be ready; "ahead": and to leave no trace if it never is

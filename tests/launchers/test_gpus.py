@@ -148,6 +148,11 @@ def test_idle(total: int | None, used: int | None, idle: bool) -> None:
     assert gpu(0, A, total, used).idle is idle
 
 
+def test_a_threshold_of_ones_own() -> None:
+    assert gpu(0, A, 81559, 9000).is_idle(10_000) and not gpu(0, A, 81559, 9000).is_idle(9000)
+    assert gpu(0, A, 81559, None).is_idle(1)
+
+
 def test_the_environment_names_them_by_uuid() -> None:
     assert gpus.variables((A, B)) == {"CUDA_VISIBLE_DEVICES": f"{A},{B}", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     assert gpus.variables(())["CUDA_VISIBLE_DEVICES"] == ""
@@ -188,6 +193,21 @@ def test_a_lease_is_held_until_the_last_heir_is_dead(leases: dict[str, str]) -> 
     busy = (gpu(0, A), gpu(1, B, used=5000), gpu(2, C))
     assert gpus.taken(busy, leases) == {A, B}
     heir.communicate(b"\n")
+    assert not gpus.is_leased(A, leases)
+
+
+def test_a_gpu_that_is_shared_is_leased_too(leases: dict[str, str], tmp_path: Path) -> None:
+    (path,) = gpus.make_leases((A,), leases, shares=3)
+    shares = [gpus.share_path(path, n) for n in (1, 2, 3)]
+    assert sorted(path.parent.iterdir()) == [path, *shares]
+    assert {stat.S_IMODE(share.stat().st_mode) for share in shares} == {0o666}
+    assert (gpus.shares_held(A, leases), gpus.is_leased(A, leases)) == (0, False)
+    fds = [os.open(p, os.O_RDWR) for p in (path, shares[1])]
+    fcntl.flock(fds[0], fcntl.LOCK_SH | fcntl.LOCK_NB)
+    fcntl.flock(fds[1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert (gpus.shares_held(A, leases), gpus.is_held_alone(A, leases), gpus.is_leased(A, leases)) == (1, False, True)
+    for fd in fds:
+        os.close(fd)
     assert not gpus.is_leased(A, leases)
 
 

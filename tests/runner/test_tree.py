@@ -164,6 +164,57 @@ def test_gpu_leases(yard: Any, until: Any, dead: Any) -> None:
     assert yard.ended("true", leases=[lease])[1]["ending"] == "finished"
 
 
+def test_runs_that_share_a_gpu_and_one_that_wants_it_alone_keep_each_other_out(yard: Any, until: Any) -> None:
+    lease = str(yard.root / "gpu.lock")
+    patch = "gpus.LEASE_WAIT_S = 0.1"
+    both = [yard.start("sleep 1000", leases=[lease], lease_shares=2) for _ in range(2)]
+    for live in both:
+        live.event("started")
+    assert sorted(p.name for p in yard.root.glob("gpu.*")) == ["gpu.lock", "gpu.share-1", "gpu.share-2"]
+    _, record = yard.ended("true", leases=[lease], lease_shares=2, patch=patch)
+    assert (record["cause"], "all 2 shares" in record["reason"]) == ("lease_busy", True)
+    assert yard.ended("true", leases=[lease], patch=patch)[1]["cause"] == "lease_busy"
+    assert yard.ended("true", leases=[lease], lease_shares=3, patch=patch)[1]["ending"] == "finished"
+    both[0].ask_to_stop(how="now", reason="enough")
+    both[0].record()
+    assert yard.ended("true", leases=[lease], patch=patch)[1]["cause"] == "lease_busy", "one share is held"
+    assert yard.ended("true", leases=[lease], lease_shares=2, patch=patch)[1]["ending"] == "finished"
+    both[1].ask_to_stop(how="now", reason="enough")
+    both[1].record()
+    alone = yard.start("sleep 1000", leases=[lease])
+    alone.event("started")
+    assert yard.ended("true", leases=[lease], lease_shares=2, patch=patch)[1]["cause"] == "lease_busy"
+    alone.ask_to_stop(how="now", reason="enough")
+    alone.record()
+
+
+def test_several_leases_are_taken_all_or_none(yard: Any) -> None:
+    a, b = str(yard.root / "a.lock"), str(yard.root / "b.lock")
+    patch = "gpus.LEASE_WAIT_S = 0.1"
+    holder = yard.start("sleep 1000", leases=[b])
+    holder.event("started")
+    assert yard.ended("true", leases=[b, a], patch=patch)[1]["cause"] == "lease_busy"
+    assert yard.ended("true", leases=[a], patch=patch)[1]["ending"] == "finished", "nothing is kept of a failed try"
+    holder.ask_to_stop(how="now", reason="enough")
+    holder.record()
+
+
+def test_the_leases_are_free_when_the_record_is_there(yard: Any) -> None:
+    """Whoever the record wakes starts the next run at once."""
+    lease = str(yard.root / "gpu.lock")
+    patch = "runner.exit_record = lambda *a, _real=runner.exit_record, **k: (runner.os.mkdir('free'), "
+    patch += "runner.fcntl.flock(runner.os.open('gpu.lock', 0), runner.fcntl.LOCK_EX | runner.fcntl.LOCK_NB), "
+    patch += "_real(*a, **k))[2]"
+    _, record = yard.ended("true", leases=[lease], patch=f"runner.os.chdir({str(yard.root)!r})\n{patch}")
+    assert record["ending"] == "finished" and (yard.root / "free").is_dir()
+
+
+def test_the_memory_of_a_shared_gpu_tells_nothing_of_one_run(yard: Any) -> None:
+    leases = {"leases": [str(yard.root / "gpu.lock")], "lease_shares": 2}
+    _, record = yard.ended("touch on", gpus=["GPU-1"], env=fake_gpus(yard, 9216), **leases)
+    assert (record["gpu_memory_bytes"], record["gpu_memory_returned"]) == (None, None)
+
+
 NVIDIA_SMI = """#!/bin/sh
 {before}
 used=1024

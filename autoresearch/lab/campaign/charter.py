@@ -131,6 +131,12 @@ def _spec(
     recipe, codebase = _inside(resolved.recipe, checkout), _inside(resolved.codebase, checkout)
     uuids = _gpus(declared["gpus"], parts)
     per_run = declared["gpus_per_run"]
+    if (per_run or 0) > len(uuids):
+        raise UsageError(
+            f"one run needs {per_run} GPUs, and the pool holds {len(uuids)}",
+            hint="--gpus all, or --gpus 0,1: the pool; --gpus-per-run: how many of it each run gets",
+            code="too_few_gpus",
+        )
     return CampaignSpec(
         name=name,
         slug=slug,
@@ -159,6 +165,7 @@ def _spec(
         gpus_per_run=min(1, len(uuids)) if per_run is None else per_run,
         runs_per_gpu=declared["runs_per_gpu"],
         gpus=uuids,
+        gpu_busy_mib=declared["gpu_busy_mib"],
         include=tuple(dict.fromkeys([*resolved.blueprint.notes.include, *declared["include"]])),
         min_steps=declared["min_steps"],
         prune=declared["prune"],

@@ -55,7 +55,7 @@ class Controller:
         if checkout is None:
             raise AutoresearchError(f"the repository {self.spec.repository} is gone")
         self.shop = Workshop.of(self.spec, checkout)
-        self.pool = Pool(self.spec, checkout)
+        self.pool = Pool(self.spec, checkout, parts.environ)
         self.sources = Sources(self.spec, place, self.shop)
         self.ready: Ready | None = None
         self.pruner = Pruner(self.spec, say)
@@ -109,7 +109,7 @@ class Controller:
                 self.ready.prepared.withdraw()
         self.sources.close()
         self.ready, self.live, self.healthy = None, {}, False
-        self.pool = Pool(self.spec, self.shop.checkout)
+        self.pool = Pool(self.spec, self.shop.checkout, self.parts.environ)
         self.sources = Sources(self.spec, self.place, self.shop)
 
     def recover(self) -> None:
@@ -253,7 +253,7 @@ class Controller:
             self._withdraw(ready)
             return False
         try:
-            ready.prepared.go(gpus)
+            ready.prepared.go(gpus, shares=self.spec.runs_per_gpu)
         except (AutoresearchError, OSError) as error:
             self.say(f"{ready.run.run}: {error}")
         failpoint("campaign.gone")
@@ -484,7 +484,7 @@ class Controller:
             over = any(rundir.state() in _OVER for run, rundir in self.live.items() if run not in self.stuck)
             until = time.monotonic() + PATIENCE_S
             while not over and self._requested() == self._heard and time.monotonic() < until:
-                if watcher.wait(LOOK_S) or not self.live or self.stuck:
+                if watcher.wait(LOOK_S) or not self.live or self.stuck or self.pool.may_ask_again:
                     return
 
     def _requested(self) -> int:

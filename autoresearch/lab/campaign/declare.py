@@ -37,6 +37,7 @@ DEFAULTS: dict[str, Any] = {
     "gpus": "none",
     "gpus_per_run": None,
     "runs_per_gpu": 1,
+    "gpu_busy_mib": 0,
     "include": [],
     "min_steps": 0,
     "prune": "",
@@ -44,7 +45,7 @@ DEFAULTS: dict[str, Any] = {
     "trees": "",
 }
 _WHOLE = {"count": 1, "seed": 0, "baseline": 1, "retests": 0, "confirm_runs": 2, "parallel": 1, "gpus_per_run": 0,
-          "runs_per_gpu": 1, "min_steps": 0, "warmup": 0}  # fmt: skip
+          "runs_per_gpu": 1, "gpu_busy_mib": 0, "min_steps": 0, "warmup": 0}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

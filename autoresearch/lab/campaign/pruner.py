@@ -34,7 +34,7 @@ def rule_named(name: str, warmup: int) -> PruningRule:
 
 def may_end(idea: Idea, run: IdeaRun) -> bool:
     """Whether its curve may end this run: the first one of an idea that is judged by a whole run."""
-    first = run.why in ("first", "retry") and run.replicate == 1
+    first = run.why in ("first", "retry", "fix") and run.replicate == 1
     return first and not idea.hypothesis.is_baseline and not idea.hypothesis.smoke
 
 
