@@ -80,7 +80,7 @@ def start(
     parts = real_parts()
     declared = declare(source, flags, start=Path.cwd(), now=parts.clock())
     settings = project.load(declared.blueprint.parent, environ=os.environ, flags={})
-    plan = charter(declared, parts, tmux_socket=settings.text("tmux_socket"))
+    plan = begin.with_own_results(charter(declared, parts, tmux_socket=settings.text("tmux_socket")), parts)
     findings = begin.preflight(plan)
     if not yes and not _agreed(plan, findings, as_json=as_json):
         return 0

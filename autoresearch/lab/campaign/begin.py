@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +82,13 @@ def begin(plan: Charter, parts: Parts) -> CampaignDir:
     check_place(plan.spec.tmux_socket, parts)
     place = CampaignDir(Path(plan.spec.directory))
     place.path.mkdir(parents=True, exist_ok=True)
+    folder = _known(parts)
+    with locked(folder / ".lock"):  # first: from the moment when it is there, it can be found
+        plan = with_own_results(plan, parts)
+        register(place, plan.spec, parts)
     for path in (place.path.parent, Path(plan.spec.result_dir)):
         if pattern := pattern_for(plan.checkout, path):
             exclude(plan.checkout, pattern)
-    register(place, plan.spec, parts)  # first: from the moment when it is there, it can be found
     with locked(place.path / "begin.lock"):
         if place.spec.exists():
             _same_again(plan, place)  # another command may have been quicker
@@ -109,8 +112,25 @@ def register(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> None:
     """Make it known to `campaign status` from any directory."""
     folder = _known(parts)
     folder.mkdir(parents=True, exist_ok=True)
+    record = {
+        "name": spec.name,
+        "directory": str(place.path),
+        "result_dir": spec.result_dir,
+        "created": spec.created,
+    }
     entry = f"{naming.slugify(spec.name, fallback='campaign')}-{key_of(place.path)}"  # two repositories, one name
-    write_json(folder / f"{entry}.json", {"name": spec.name, "directory": str(place.path), "created": spec.created})
+    write_json(folder / f"{entry}.json", record)
+
+
+def with_own_results(plan: Charter, parts: Parts) -> Charter:
+    """Two campaigns never share a result directory: each would move the other's `baseline` aside."""
+    spec = plan.spec
+    wanted = (spec.result_dir, str(Path(spec.result_dir) / naming.slugify(spec.name)))
+    for record in filter(None, map(read_json, _known(parts).glob("*.json"))):
+        other = Path(str(record.get("directory", "")))
+        if record.get("result_dir") == wanted[0] and str(other) != spec.directory and other.is_dir():
+            return replace(plan, spec=replace(spec, result_dir=wanted[1]))
+    return plan
 
 
 def _known(parts: Parts) -> Path:

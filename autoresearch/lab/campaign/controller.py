@@ -109,7 +109,7 @@ class Controller:
                 self.ready.prepared.withdraw()
         self.sources.close()
         self.ready, self.live, self.healthy = None, {}, False
-        self.pool = Pool(self.spec, self.shop.checkout)
+        self.pool = Pool(self.spec, self.shop.checkout, self.parts.environ)
         self.sources = Sources(self.spec, self.place, self.shop)
 
     def recover(self) -> None:
