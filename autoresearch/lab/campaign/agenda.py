@@ -164,3 +164,9 @@ def decided(view: CampaignView, idea: Idea) -> bool:
         return baseline_done(view)
     decision = pending(view, idea)
     return decision is None or not decision.retest
+
+
+def without(view: CampaignView, run: str) -> CampaignView:
+    """The view as if a run had never been prepared."""
+    slim = [replace(idea, runs=[r for r in idea.runs if r.run != run]) for idea in view.ideas]
+    return replace(view, ideas=slim)

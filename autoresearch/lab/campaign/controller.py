@@ -267,7 +267,7 @@ class Controller:
     def _stale(self, view: CampaignView, ready: Ready) -> bool:
         """Whether what just ended makes the prepared run pointless."""
         if ready.wanted.why == "retest":
-            owed = agenda.owed(_without(view, ready.run.run))
+            owed = agenda.owed(agenda.without(view, ready.run.run))
             return owed is None or owed.idea.index != ready.wanted.idea.index
         return ready.wanted.idea.slug in view.unwanted
 
@@ -495,11 +495,3 @@ class Controller:
 
 
 _OVER = (RunState.ENDED, RunState.DEAD)
-
-
-def _without(view: CampaignView, run: str) -> CampaignView:
-    """The view as if a run had never been prepared."""
-    from dataclasses import replace
-
-    slim = [replace(idea, runs=[r for r in idea.runs if r.run != run]) for idea in view.ideas]
-    return replace(view, ideas=slim)
