@@ -372,6 +372,15 @@ class Crashes:
 
         return Book(self.place).view()
 
+    def view_of(self, spec: bytes) -> Any:
+        """The same, while campaign.json is damaged: `spec` is what it held."""
+        from autoresearch.core.campaign import CampaignSpec
+        from autoresearch.core.campaign_view import fold
+        from autoresearch.records.ledger import Ledger
+
+        rows = list(Ledger(self.place.ledger).rows())
+        return fold(CampaignSpec.from_json(json.loads(spec)), self.journal(), rows)
+
     def journal(self) -> list[dict[str, Any]]:
         from autoresearch.records.campaign_dir import entries
 
