@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 from autoresearch.core.objective import Direction, Objective
 
+NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
 TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
 
 
@@ -118,10 +120,8 @@ def _plain(value: Any) -> Any:
 
 def parse_target(text: str, objective: Objective) -> float:
     """The number in `0.8`, `>=0.8` or `pass@1>=0.8`. ValueError, one clause, where it contradicts the objective."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    if plain := NUMBER.match(text):
+        return _finite(float(plain[0]), text)
     found = TARGET.match(text)
     if not found:
         raise ValueError(f"{text!r} is no target: write it like '{objective.metric}>=0.8'")
@@ -131,4 +131,10 @@ def parse_target(text: str, objective: Objective) -> float:
     upwards = found["sign"] in (">", ">=")
     if upwards != (objective.direction is Direction.MAXIMIZE):
         raise ValueError(f"{text!r} contradicts the direction: {objective.metric} is to be {objective.direction}d")
-    return float(found["number"])
+    return _finite(float(found["number"]), text)
+
+
+def _finite(number: float, text: str) -> float:
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} is no number that can be reached")
+    return number

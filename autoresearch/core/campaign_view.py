@@ -154,6 +154,7 @@ class CampaignView:
     rounds: list[Round] = field(default_factory=list)
     settled_rounds: set[int] = field(default_factory=set)
     told_stop: str = ""  # drain or stop, once somebody asked
+    again: int = 0  # how often the whole baseline was asked for again, because no run of it had the metric
 
     @property
     def open_round(self) -> Round | None:
@@ -263,6 +264,8 @@ def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]
             view.settled_rounds.add(int(line["round"]))
         case "told":
             view.told_stop = str(line["how"])
+        case "again":
+            view.again += 1
         case "unwanted":
             view.unwanted.add(str(line["slug"]))
     view.timeline.append(line)

@@ -23,9 +23,9 @@ def owed(view: CampaignView) -> Wanted | None:
     if baseline is not None:
         if retry := _retry(baseline):
             return retry
-        if len(_begun(baseline)) < view.spec.replicates:
+        if len(_begun(baseline)) < replicates(view):
             return Wanted(baseline, _next_replicate(baseline), "baseline")
-        if baseline.live and len(baseline.judged) < view.spec.replicates:
+        if baseline.live and len(baseline.judged) < replicates(view):
             return None
     for idea in view.ideas:
         if idea.hypothesis.is_baseline:
@@ -48,10 +48,15 @@ def unbegun(view: CampaignView) -> Wanted | None:
     return None
 
 
+def replicates(view: CampaignView) -> int:
+    """Runs of the baseline; once more as many each time that it failed and somebody said `resume`."""
+    return view.spec.replicates * (1 + view.again)
+
+
 def baseline_done(view: CampaignView) -> bool:
     """Whether every replicate of the baseline is over."""
     baseline = view.baseline
-    return baseline is not None and not _waits(baseline) and len(baseline.judged) >= view.spec.replicates
+    return baseline is not None and not _waits(baseline) and len(baseline.judged) >= replicates(view)
 
 
 def baseline_failed(view: CampaignView) -> bool:

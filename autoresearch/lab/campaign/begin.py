@@ -16,7 +16,8 @@ from autoresearch.core.campaign import CampaignSpec, CampaignState, Rules
 from autoresearch.core.finding import Finding, errors
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.campaign.book import Book
-from autoresearch.lab.campaign.charter import Charter, refuse_recipe, with_base
+from autoresearch.lab.campaign.charter import Charter, named_base, with_base
+from autoresearch.lab.campaign.refuse import refuse
 from autoresearch.lab.launch import check_place
 from autoresearch.lab.parts import Launcher, Parts
 from autoresearch.lab.plan import key_of, new_token
@@ -35,7 +36,7 @@ REPORT_IN_S = 20.0
 
 def preflight(plan: Charter) -> tuple[Finding, ...]:
     """What speaks for or against starting it here; nothing is touched. ConflictError where the prefix is taken."""
-    refuse_recipe(plan.spec)
+    refuse(plan.spec, plan.trainer, plan.resolved.recipe_data)
     place = CampaignDir(Path(plan.spec.directory))
     if place.controlled:
         raise ConflictError(
@@ -50,7 +51,7 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
             fix=f"autoresearch campaign {plan.declared.blueprint} --prefix {plan.spec.prefix}-2",
             code="prefix_taken",
         )
-    commit = plan.checkout.head
+    commit = named_base(plan) if plan.declared["base"] else plan.checkout.head
     found = [*plan.findings, *check_includes(plan.checkout, plan.spec.include, commit)]
     if bad := errors(found):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)

@@ -15,7 +15,7 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.stop_rules import span
 from autoresearch.core.trainer import Trainer
-from autoresearch.errors import BlueprintError, EnvironmentUnusable, UsageError
+from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
@@ -76,14 +76,14 @@ def _objective(declared: Declared, resolved: Resolved, trainer: Trainer) -> tupl
     notes = resolved.blueprint.notes
     usual = trainer.objective(resolved.recipe_data)
     said: dict[str, str] = {}
-    metric = declared["metric"] or notes.metric or (usual.metric if usual else "")
+    metric = declared["metric"].strip() or notes.metric or (usual.metric if usual else "")
     if not metric:
         raise UsageError(
             f"the trainer {trainer.name} has no usual metric and none is named",
             hint="--metric NAME, or `- metric: NAME` in the notes of the blueprint",
             code="no_metric",
         )
-    if not declared["metric"]:
+    if not declared["metric"].strip():
         said["metric"] = "blueprint" if notes.metric else f"trainer {trainer.name}"
     if declared["direction"]:
         return Objective(metric, Direction(declared["direction"])), said
@@ -255,15 +255,21 @@ def _dirty(checkout: Checkout, spec: CampaignSpec, declared: Declared) -> tuple[
     return found.dirty
 
 
+def named_base(plan: Charter) -> str:
+    """The commit that --base names. UsageError where it names none."""
+    name, checkout = plan.declared["base"], plan.checkout
+    with checkout.git.start("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}") as asked:
+        status, out, _ = asked.finish()
+    if status:
+        raise UsageError(f"--base {name!r} names no commit of {checkout.root}", code="bad_base")
+    return os.fsdecode(out).strip()
+
+
 def with_base(plan: Charter) -> CampaignSpec:
     """Make the base: a commit of the working tree as it is, or what --base names."""
     spec, checkout = plan.spec, plan.checkout
     if plan.declared["base"]:
-        with checkout.git.start("rev-parse", "--verify", "--quiet", f"{plan.declared['base']}^{{commit}}") as asked:
-            status, out, _ = asked.finish()
-        if status:
-            raise UsageError(f"--base {plan.declared['base']!r} names no commit of {checkout.root}", code="bad_base")
-        return replace(spec, base_commit=os.fsdecode(out).strip())
+        return replace(spec, base_commit=named_base(plan))
     shot = snapshot(
         checkout,
         message=f"{spec.name}: the base of a campaign, the working tree as it was",
@@ -271,13 +277,3 @@ def with_base(plan: Charter) -> CampaignSpec:
     )
     left = f"; left out: {', '.join(map(str, shot.left_out[:5]))}" if shot.left_out else ""
     return replace(spec, base_commit=shot.commit, base=f"the working tree at the start{left}")
-
-
-def refuse_recipe(spec: CampaignSpec) -> None:
-    """Overrides need a recipe that they can change."""
-    if spec.proposer.space and not spec.recipe:
-        raise BlueprintError(
-            "a space of recipe keys needs a recipe, and the blueprint has none",
-            hint="name it in [exp_yaml_path], or use a queue of blueprints",
-            code="no_recipe",
-        )

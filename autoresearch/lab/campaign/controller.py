@@ -205,7 +205,7 @@ class Controller:
 
     def _look_for_reasons(self, view: CampaignView) -> None:
         """Pause it where going on would only waste time."""
-        if why := agenda.tripped(view, self._since()):
+        if not self.stand(view).met and (why := agenda.tripped(view, self._since())):
             self.pause(view, f"circuit breaker: {why}")
         elif agenda.baseline_failed(view):
             self.pause(view, f"no run of the baseline printed {self.spec.objective.metric}: {progress.why_none(view)}")
@@ -229,7 +229,7 @@ class Controller:
 
     def stand(self, view: CampaignView, *, conceived: bool = False) -> Stand:
         """The stop rules; `conceived`: with the ideas that wait to be begun, to see whether one more is wanted."""
-        waiting = sum(not idea.attempted for idea in view.ideas) if conceived else 0
+        waiting = sum(not i.attempted and i.slug not in view.unwanted for i in view.ideas) if conceived else 0
         return stand(view.spec.rules, agenda.facts(view, self.parts.clock(), conceived=waiting), view.spec.objective)
 
     def fill(self, view: CampaignView) -> None:

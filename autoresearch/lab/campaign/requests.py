@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.campaign import CampaignState, Rules
 from autoresearch.core.campaign_view import CampaignView
+from autoresearch.lab.campaign import agenda
 from autoresearch.records import campaign_dir, events
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.rundir import RunDir, write_json
@@ -32,6 +33,8 @@ def obey(controller: Controller, view: CampaignView, request: Mapping[str, Any])
         case "pause":
             controller.pause(view, reason)
         case "resume":
+            if agenda.baseline_failed(view):  # what was missing may be there now
+                note(controller.place, "again", reason=reason)
             note(controller.place, "state", state=CampaignState.RUNNING.value, reason=reason)
             controller.say("going on")
         case "drain" | "stop" as how:

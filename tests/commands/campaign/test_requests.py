@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
+from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 KEYS = ("campaign", "state", "controller_pid", "attempted", "remaining", "best", "ledger", "next")
 
@@ -19,13 +20,29 @@ def journal(camp: Any) -> list[dict[str, Any]]:
     return list(entries(camp.place.journal))
 
 
+def wait(camp: Any, then: Callable[[], object]) -> dict[str, Any]:
+    """What `campaign wait` says of what happens once it waits."""
+    from autoresearch.commands import campaign
+
+    look, done = campaign._mark, []
+
+    def mark(place: Any) -> tuple[int, str]:
+        found = look(place)
+        if not done:
+            done.append(then())
+        return found
+
+    with mock.patch.object(campaign, "_mark", mark):
+        return dict(camp.bench.ask("campaign", "wait", "--for", "200s"))
+
+
 def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
     ask = camp.bench.ask
     queue = camp.ideas(
         *held({"slug": "unwanted", "overrides": {"lr": 0.5}}, {"slug": "last", "overrides": {"lr": 0.4}})
     )
     camp.start(queue=queue, count=3, retests=0, confirm=False)
-    camp.until(lambda: "held" in [idea.slug for idea, _ in camp.view().live])
+    camp.until(lambda: camp.live("held"))
 
     found = ask("campaign", "status")
     assert set(KEYS) <= found.keys()
@@ -39,11 +56,9 @@ def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
     assert ask("campaign", "add", "--set", "lr=0.02", "--slug", "added", "--sentence", "a person's")["added"] == 1
     assert ask("campaign", "set", "--count", "4")["remaining"] == 2
 
-    waiting = camp.bench.spawn("campaign", "wait", "--for", "200s", "--json", stdout=subprocess.PIPE)
-    camp.go.touch()
-    camp.until(lambda: camp.idea("held").rows)
-    told = camp.bench.answer(waiting)
-    assert (told["state"], told["attempted"]) == ("paused", 2)
+    told = wait(camp, camp.go.touch)
+    assert (told["state"], told["event"], told["attempted"]) == ("paused", "news", 2)
+    assert camp.idea("held").rows
 
     assert ask("campaign", "resume")["state"] in ("running", "ended")
     view = camp.over()
@@ -60,7 +75,7 @@ def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
 
 def test_drain_lets_what_runs_finish(camp: Any) -> None:
     camp.start(queue=camp.ideas(*held({"slug": "never", "overrides": {"lr": 0.5}})), confirm=False)
-    camp.until(lambda: camp.idea("held").live)
+    camp.until(lambda: camp.live("held"))
     assert camp.bench.ask("campaign", "drain")["state"] == "draining"
     camp.go.touch()
     view = camp.over()
@@ -72,10 +87,10 @@ def test_drain_lets_what_runs_finish(camp: Any) -> None:
 def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
     queue = camp.ideas(*held({"slug": "other", "overrides": {"mode": "hold", "lr": 0.2}, "parent": "baseline"}))
     camp.start(queue=queue, confirm=False)
-    camp.until(lambda: camp.idea("held").live)
+    camp.until(lambda: camp.live("held"))
     camp.bench.ask("campaign", "skip", "held")
     camp.until(lambda: camp.idea("held").rows)
-    camp.until(lambda: (idea := camp.view().by_slug("other")) and idea.live)
+    camp.until(lambda: camp.live("other"))
     camp.bench.ask("campaign", "stop", "--reason", "enough")
     view = camp.over()
     assert view.reason == "stopped on request"
@@ -104,7 +119,7 @@ def test_a_grid_that_runs_dry_waits_for_more(camp: Any) -> None:
 def test_three_that_die_alike_pause_it(camp: Any) -> None:
     camp.recipe(sleep=2)
     crashing = [{"slug": f"dies-{n}", "overrides": {"mode": "crash", "lr": n / 10}} for n in range(2, 10)]
-    path = camp.file(queue=camp.ideas(*crashing), baseline=1, confirm=False)
+    path = camp.file(queue=camp.ideas(*crashing), baseline=1, confirm=False, count=9)
     found = camp.known(camp.bench.ask("campaign", path, "--yes"))
     assert found["state"] == "paused"
     assert found["reason"].startswith("circuit breaker: the last 3 ideas died alike")

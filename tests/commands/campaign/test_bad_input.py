@@ -1,0 +1,111 @@
+"""What cannot be begun: one clear sentence and an exit code, and nothing is changed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SPACE = {"lr": {"low": 0.001, "high": 0.1, "log": True}}
+
+# keys of the campaign file, flags, exit code, what the sentence says
+CASES: dict[str, tuple[dict[str, object], tuple[str, ...], int, str]] = {
+    "an unknown key": ({"parallell": 2}, (), 2, r"campaign.yaml: unknown key 'parallell'"),
+    "a word for a number": ({"count": "many"}, (), 2, r"campaign.yaml: count: .*'many'"),
+    "a list for a number": ({"parallel": [1]}, (), 2, r"campaign.yaml: parallel: "),
+    "a truth value for a number": ({"count": True}, (), 2, r"count: True is not a whole number"),
+    "half an idea": ({"count": 2.5}, (), 2, r"count: 2.5 is not a whole number"),
+    "no runs at a time": ({"parallel": 0}, (), 2, r"parallel: 0 is not a whole number of at least 1"),
+    "a word for a truth value": ({"confirm": "maybe"}, (), 2, r"confirm: 'maybe' is neither true nor false"),
+    "an unknown proposer": ({"proposer": "oracle"}, (), 2, r"'oracle' is not one of queue, grid"),
+    "an unknown direction": ({"direction": "sideways"}, (), 2, r"direction: 'sideways' is neither"),
+    "an include that is a number": ({"include": 3}, (), 2, r"include: "),
+    "a blueprint that is missing": ({"blueprint": "nowhere.md"}, (), 4, r"the blueprint \S+nowhere.md is not there"),
+    "no blueprint": ({"blueprint": None}, (), 2, r"names no blueprint"),
+    "a metric of another target": ({"target": "reward>=1"}, (), 2, r"the target is about 'reward'"),
+    "a target downwards": ({"target": "task_pass_rate@1<=0.1"}, (), 2, r"contradicts the direction"),
+    "a target upwards": ({"target": ">=0.1", "direction": "minimize"}, (), 2, r"contradicts the direction"),
+    "no target": ({"target": "high"}, (), 2, r"'high' is no target"),
+    "a target that is no number": ({"target": "nan"}, (), 2, r"'nan' is no target"),
+    "a target without end": ({"target": "1e999"}, (), 2, r"'1e999' is no number that can be reached"),
+    "a deadline too near": ({"deadline": "1m", "timeout": "1h"}, (), 2, r"one run may take 1h00m: none could start"),
+    "a deadline that has passed": ({"deadline": "2001-01-01 00:00"}, (), 2, r"2001-01-01 00:00 has passed"),
+    "no deadline": ({"deadline": "soon"}, (), 2, r"deadline: .*soon"),
+    "a deadline of less than nothing": ({}, ("--deadline", "0s"), 2, r"--deadline"),
+    "no budget": ({"budget_gpu_hours": "lots"}, (), 2, r"budget_gpu_hours"),
+    "a budget without a GPU": ({"budget_gpu_hours": 4}, (), 2, r"GPU"),
+    "GPUs per run without a GPU": ({"gpus_per_run": 2}, (), 2, r"GPU"),
+    "one point": ({"space": {"lr": [0.1]}, "queue": None}, (), 2, r"one point only"),
+    "a million points": (
+        {"space": {"lr": {"low": 1, "high": 1000000, "step": 1}}, "proposer": "grid", "queue": None},
+        (),
+        2,
+        r"the grid has 1,000,000 points",
+    ),
+    "an endless grid": ({"space": SPACE, "proposer": "grid", "queue": None}, (), 2, r"cannot cover a continuous"),
+    "an empty space": ({"space": {}, "queue": None}, (), 2, r"space"),
+    "a key that the recipe lacks": ({"space": {"rate": [1, 2]}, "queue": None}, (), 3, r"rate"),
+    "no queue": ({"proposer": "queue", "queue": None}, (), 2, r"the proposer is a queue, and none is named"),
+    "a queue that is missing": ({"queue": "nothing.yaml"}, (), 2, r"nothing.yaml is not there"),
+    "an include that is missing": ({"include": ["data/"]}, (), 6, r"data"),
+    "an include outside": ({"include": ["../data"]}, (), 6, r"\.\./data"),
+    "an unknown base": ({}, ("--base", "no-such-ref", "--yes"), 2, r"--base 'no-such-ref' names no commit"),
+    "a prefix that is no branch": ({"prefix": "a..b"}, (), 2, r"a\.\.b"),
+    "an unknown option": ({}, ("--counts", "3"), 2, r"--counts"),
+    "a number below nothing": ({}, ("--count", "-3"), 2, r"numbers above 0"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_refused_in_one_sentence(camp: Any, name: str) -> None:
+    keys, flags, code, said = CASES[name]
+    camp.ideas({"overrides": {"lr": 0.2}})
+    path = camp.file(**{"queue": "ideas.yaml", **keys})
+    before = camp.bench.picture()
+    found = camp.bench.ask("campaign", path, *flags, check=None)
+    error = found["error"] or {}
+    assert (error.get("exit_code", code), bool(error)) == (code, True), found
+    assert re.search(said, error["message"]), error["message"]
+    assert "\n" not in error["message"] and len(error["message"]) < 400
+    assert camp.bench.here("campaign", path, *flags)[0] == code
+    assert camp.bench.picture() == before
+
+
+def test_yaml_that_is_none(camp: Any) -> None:
+    path = camp.file()
+    for text, said in (
+        ("count: 3\ncount: 4\n", r":2: the key 'count' stands twice \(first in line 1\)"),
+        ("- 1\n", "holds a list, not a mapping"),
+        ("count: [\n", r"campaign.yaml:\d"),
+    ):
+        path.write_text(text)
+        error = camp.bench.ask("campaign", path, check=3)["error"]
+        assert re.search(said, error["message"]), error["message"]
+
+
+def test_where_nothing_is_to_be_found(camp: Any) -> None:
+    (camp.bench.repo / "exp.md").unlink()
+    error = camp.bench.ask("campaign", "--count", "3", check=2)["error"]
+    assert error["message"] == "which campaign? here is neither a campaign file nor a blueprint"
+    assert "no campaign file or blueprint" in camp.bench.ask("campaign", "nowhere.yaml", check=4)["error"]["message"]
+    assert camp.bench.ask("campaign", "status", check=4)["error"]["message"] == "there is no campaign yet"
+    assert camp.bench.ask("campaign", "status", "other", check=4)["error"]["code"] == "not_found"
+
+
+def test_a_prefix_that_exists_is_left_alone(camp: Any) -> None:
+    camp.bench.git("branch", "autoresearch/one/baseline")
+    path = camp.file(queue=camp.ideas({"overrides": {"lr": 0.2}}))
+    found = camp.bench.ask("campaign", path, check=5)
+    assert found["error"]["code"] == "prefix_taken"
+    assert "the branch autoresearch/one/baseline exists already" in found["error"]["message"]
+    assert found["error"]["fix"].endswith("--prefix autoresearch/one-2")
+
+
+def test_a_repository_without_a_commit_and_none_at_all(camp: Any, tmp_path: Path) -> None:
+    path = camp.file(queue=camp.ideas({"overrides": {"lr": 0.2}}))
+    (camp.bench.repo / ".git").rename(tmp_path / "git")
+    assert camp.bench.ask("campaign", path, check=6)["error"]["code"] == "no_repository"
+    camp.bench.git("init", "-q")
+    assert camp.bench.ask("campaign", path, check=6)["error"]["code"] == "no_commit"
