@@ -286,6 +286,7 @@ def stranger(crashes: Any) -> Any:
     (repo / "knobs.py").write_text(
         text.replace("def step", f'assert open("data/train.txt").read() == "1 + 1"\n{look}def step', 1)
     )
+    (repo / "exp.md").write_text((repo / "exp.md").read_text().replace("python -S -E", "python"))
     (repo / ".gitignore").write_text("data/\n__pycache__/\n")
     crashes.bench.git("add", "-A")
     crashes.bench.git("commit", "-qm", "a library")
@@ -306,7 +307,7 @@ def test_a_repository_of_somebody_else_stays_as_it_was(stranger: Any) -> None:
     file = stranger.file(include=["data"])
     before = {p: p.read_bytes() for p in bench.repo.rglob("*") if p.is_file() and ".git" not in p.parts}
     head = bench.git("rev-parse", "HEAD")
-    state = bench.git("status", "--porcelain", "--ignored")
+    state = bench.git("status", "--porcelain", "--ignored").splitlines()
     index = (bench.repo / ".git" / "index").read_bytes()
     begun = ("campaign", file, "--yes", "--detach", "--count", 2, "--parallel", 1)
     bench.ask(*begun, AUTORESEARCH_FAILPOINT="campaign.gone:kill")
@@ -317,8 +318,8 @@ def test_a_repository_of_somebody_else_stays_as_it_was(stranger: Any) -> None:
     assert (bench.repo / ".git" / "index").read_bytes() == index
     after = {p: p.read_bytes() for p in bench.repo.rglob("*") if p.is_file() and ".git" not in p.parts}
     assert {p: data for p, data in after.items() if "reports" not in p.parts} == before
-    now = bench.git("status", "--porcelain", "--ignored").replace("!! reports/\n", "")
-    assert (now, bench.git("rev-parse", "HEAD"), bench.git("stash", "list")) == (state, head, "")
+    now = bench.git("status", "--porcelain", "--ignored").splitlines()
+    assert ([line for line in now if line != "!! reports/"], bench.git("rev-parse", "HEAD"), bench.git("stash", "list")) == (state, head, "")
     assert "MINE = 1" in bench.git("show", f"{view.baseline.commit}:src/jinja2/defaults.py")
     refs = bench.git("for-each-ref", "--format=%(refname)").split()
     assert {ref for ref in refs if "/autoresearch/" not in ref} == {"refs/heads/main"}
