@@ -105,6 +105,12 @@ def read_spec(place: CampaignDir) -> CampaignSpec:
     Raises NotFoundError where there is none, or none that can be understood.
     """
     record = read_json(place.spec)
+    if record is None and place.spec.exists():
+        raise NotFoundError(
+            f"{place.spec} is damaged: it is no JSON object",
+            hint="put it right, or back from a copy; journal, ledger and branches lie as they were",
+            code="spec_damaged",
+        )
     if record is None:
         raise NotFoundError(f"{place.path} holds no campaign", hint="autoresearch campaign status lists them")
     try:

@@ -167,7 +167,7 @@ class Controller:
         for _, one in view.live:
             if one.run not in self.live:  # somebody took its row out of the ledger: it gets it again
                 self._recover_run(one)
-        over = [(run, rundir) for run, rundir in self.live.items() if rundir.state() in _OVER]
+        over = recovery.by_end((run, rundir) for run, rundir in self.live.items() if rundir.state() in _OVER)
         if not over:
             return view
         recovery.restore_spec(self.place, self.book.spec)
