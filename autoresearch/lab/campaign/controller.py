@@ -13,13 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView, IdeaRun
+from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
 from autoresearch.core.proposal import Attempt
 from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import Stand, stand
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda, claims, ideas, progress, recovery, requests
-from autoresearch.lab.campaign.book import Book
+from autoresearch.lab.campaign.book import book_of
 from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
@@ -49,7 +49,7 @@ class Controller:
 
     def __init__(self, place: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
         self.place, self.parts, self.say = place, parts, say
-        self.book = Book(place)
+        self.book = book_of(place)
         self.spec = self.book.view().spec
         checkout = repository.find(Path(self.spec.repository) / self.spec.codebase)
         if checkout is None:
@@ -212,7 +212,7 @@ class Controller:
 
     def _since(self) -> float:
         """When the campaign last went on after a pause: older deaths are forgiven."""
-        times = [e["t"] for e in campaign_dir.entries(self.place.journal) if e.get("do") == "state"]
+        times = [line["t"] for line in self.book.view().timeline if line.get("do") == "state"]
         return max(times, default=0.0)
 
     # -- beginning ----------------------------------------------------------------------------------------------
@@ -501,5 +501,8 @@ def _without(view: CampaignView, run: str) -> CampaignView:
     """The view as if a run had never been prepared."""
     from dataclasses import replace
 
-    slim = [replace(idea, runs=[r for r in idea.runs if r.run != run]) for idea in view.ideas]
-    return replace(view, ideas=slim)
+    def slim(idea: Idea) -> Idea:
+        runs = [one for one in idea.runs if one.run != run]
+        return idea if len(runs) == len(idea.runs) else replace(idea, runs=runs)
+
+    return replace(view, ideas=[slim(idea) for idea in view.ideas])
