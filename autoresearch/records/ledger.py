@@ -16,7 +16,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
@@ -106,6 +106,13 @@ class Ledger:
     def rows(self) -> Iterator[LedgerRow]:
         """Every row, oldest first, read as it goes."""
         return map(LedgerRow.from_cells, self.records())
+
+    @staticmethod
+    def rows_in(header: tuple[str, ...], whole: Iterable[bytes]) -> Iterator[LedgerRow]:
+        """The rows in some lines of a ledger with this header, for whoever follows one as it grows."""
+        for line in whole:
+            if record := _record(header, line):
+                yield LedgerRow.from_cells(record)
 
     def tail(self, count: int) -> list[LedgerRow]:
         """The last rows, oldest first, by seeking from the end: as quick at a million rows as at ten."""

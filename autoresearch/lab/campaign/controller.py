@@ -19,7 +19,7 @@ from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import Stand, stand
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda, claims, ideas, progress, recovery, requests
-from autoresearch.lab.campaign.book import Book
+from autoresearch.lab.campaign.book import book_of
 from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
@@ -49,7 +49,7 @@ class Controller:
 
     def __init__(self, place: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
         self.place, self.parts, self.say = place, parts, say
-        self.book = Book(place)
+        self.book = book_of(place)
         self.spec = self.book.view().spec
         checkout = repository.find(Path(self.spec.repository) / self.spec.codebase)
         if checkout is None:
@@ -212,7 +212,7 @@ class Controller:
 
     def _since(self) -> float:
         """When the campaign last went on after a pause: older deaths are forgiven."""
-        times = [e["t"] for e in campaign_dir.entries(self.place.journal) if e.get("do") == "state"]
+        times = [line["t"] for line in self.book.view().timeline if line.get("do") == "state"]
         return max(times, default=0.0)
 
     # -- beginning ----------------------------------------------------------------------------------------------
