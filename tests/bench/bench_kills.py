@@ -151,7 +151,7 @@ def _controlled(place: CampaignDir) -> Iterator[int]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             control(str(place.path))
             os._exit(0)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - a forked child must never return
             print(repr(error), flush=True)
             os._exit(1)
     try:
@@ -192,7 +192,7 @@ def _left(place: CampaignDir, world: World, view: CampaignView, rows: list[str])
 
     listed = lines("tmux", "-S", os.environ["AUTORESEARCH_TMUX_SOCKET"], "list-sessions", "-F", "#{session_name}")
     sessions = [name for name in listed if name.startswith("ajet_")]
-    directories = [path for path in place.path.glob("*/launching")]
+    directories = list(place.path.glob("*/launching"))
     trees = lines("git", "worktree", "list")[1:]
     branches = set(lines("git", "for-each-ref", "--format=%(refname:short)", f"refs/heads/{view.spec.prefix}/"))
     strays = branches ^ {idea.branch for idea in view.ideas}

@@ -282,7 +282,8 @@ def stranger(crashes: Any) -> Any:
     repo = crashes.bench.repo
     shutil.copytree(Path(jinja2.__file__).parent, repo / "src" / "jinja2", ignore=shutil.ignore_patterns("__pycache__"))
     text = (repo / "knobs.py").read_text()
-    look = 'sys.path.insert(0, "src")\nimport jinja2.defaults\nassert jinja2.defaults.__file__.startswith(os.getcwd())\n'
+    look = 'sys.path.insert(0, "src")\nimport jinja2.defaults\n'
+    look += "assert jinja2.defaults.__file__.startswith(os.getcwd())\n"
     (repo / "knobs.py").write_text(
         text.replace("def step", f'assert open("data/train.txt").read() == "1 + 1"\n{look}def step', 1)
     )
@@ -319,7 +320,8 @@ def test_a_repository_of_somebody_else_stays_as_it_was(stranger: Any) -> None:
     after = {p: p.read_bytes() for p in bench.repo.rglob("*") if p.is_file() and ".git" not in p.parts}
     assert {p: data for p, data in after.items() if "reports" not in p.parts} == before
     now = bench.git("status", "--porcelain", "--ignored").splitlines()
-    assert ([line for line in now if line != "!! reports/"], bench.git("rev-parse", "HEAD"), bench.git("stash", "list")) == (state, head, "")
+    assert [line for line in now if line != "!! reports/"] == state
+    assert (bench.git("rev-parse", "HEAD"), bench.git("stash", "list")) == (head, "")
     assert "MINE = 1" in bench.git("show", f"{view.baseline.commit}:src/jinja2/defaults.py")
     refs = bench.git("for-each-ref", "--format=%(refname)").split()
     assert {ref for ref in refs if "/autoresearch/" not in ref} == {"refs/heads/main"}
