@@ -437,8 +437,9 @@ class Crashes:
 
     def _gone(self) -> bool:
         """A controller that nobody killed and that is dead, or that waits for a person, is a fault of its own."""
+        controlled = self.place.controlled  # first: what it wrote last, it wrote before it went
         state = self.view().state
-        if state == "ended" or (self.place.controlled and state == "running"):
+        if state == "ended" or (controlled and state == "running"):
             return False
         raise AssertionError(f"the controller is gone or waits ({state}):\n{self.said()}{self.panes()}")
 
