@@ -218,10 +218,12 @@ class CampaignView:
         return self.memo("best", self._best)
 
     def _best(self) -> Idea | None:
-        kept = sorted((i for i in self.ideas if i.status == Verdict.KEEP and i.index > 1), key=lambda i: i.decided)
-        parents = {i.index: parent.index for i in self.ideas if (parent := self.by_slug(i.parent))}
+        kept = sorted((i for i in self.ideas if i.index > 1 and i.status == Verdict.KEEP), key=lambda i: i.decided)
         demoted = {i.index for i in self.ideas if i.confirmed == "demoted"}
         confirmed = {i.index for i in self.ideas if i.confirmed == "confirmed"}
+        # who is built on whom matters only where somebody lost his ground
+        built = self.ideas if demoted else ()
+        parents = {i.index: parent.index for i in built if (parent := self.by_slug(i.parent))}
         index = incumbent([i.index for i in kept], parents, demoted, confirmed)
         return next((idea for idea in self.ideas if idea.index == index), self.baseline)
 
@@ -257,9 +259,12 @@ class CampaignView:
         found: T = self._memo[name]
         return found
 
-    def changed(self) -> None:
-        """Forget what was worked out."""
-        self._memo.clear()
+    def changed(self, *, begun: bool = False) -> None:
+        """Forget what was worked out; `begun`: only runs were begun, or the campaign as a whole was steered."""
+        if begun:
+            self._memo.pop("attempted", None)
+        else:
+            self._memo.clear()
 
     def attempts(self) -> list[Attempt]:
         """What proposers look at, skipped ones last."""
@@ -295,11 +300,13 @@ class Fold:
         verdicts: Iterable[Mapping[str, Any]] = (),
     ) -> CampaignView:
         """Take in more of each; the one view, which is changed."""
+        known = len(self.view.ideas), len(self._taken)
         for line in journal:
             self._take(line)
-        self._loose = [row for row in [*self._loose, *rows] if not self._attach(row)]
-        self._early = [verdict for verdict in [*self._early, *verdicts] if not self._judge(verdict)]
-        self.view.changed()
+        more, later = list(rows), list(verdicts)
+        self._loose = [row for row in [*self._loose, *more] if not self._attach(row)]
+        self._early = [verdict for verdict in [*self._early, *later] if not self._judge(verdict)]
+        self.view.changed(begun=known == (len(self.view.ideas), len(self._taken)) and not more and not later)
         return self.view
 
     def _attach(self, row: LedgerRow) -> bool:

@@ -7,6 +7,8 @@ at any instruction: `campaign resume` starts another one, which finds what lives
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -297,6 +299,7 @@ class Controller:
         failpoint("campaign.prepared")
         self._note_prepared(view, wanted, ready.run)
         failpoint("campaign.waits")
+        _be_quick()
 
     def _note_prepared(self, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
         ongoing = view.open_round
@@ -495,6 +498,17 @@ class Controller:
 
 
 _OVER = (RunState.ENDED, RunState.DEAD)
+
+
+@functools.cache
+def _be_quick() -> None:
+    """Get ready, once, while a run trains, for the moment at which it ends."""
+    import autoresearch.lab.collect  # noqa: F401
+    from autoresearch.lab.render import compile_ahead
+
+    compile_ahead("results.md.j2")
+    gc.collect()
+    gc.freeze()  # thousands of ideas are not looked through again for garbage at the wrong moment
 
 
 def _without(view: CampaignView, run: str) -> CampaignView:
