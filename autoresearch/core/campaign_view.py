@@ -41,8 +41,8 @@ class _Told:
 
     size: tuple[int, int, int]
     done: frozenset[str]
-    judged: tuple[LedgerRow, ...]
-    values: tuple[float, ...]
+    judged: list[LedgerRow]
+    values: list[float]
     value: float | None
     spread: Spread
     status: str
@@ -84,12 +84,12 @@ class Idea:
         return [run for run in self.runs if run.started and run.run not in self.done]
 
     @property
-    def judged(self) -> Sequence[LedgerRow]:
+    def judged(self) -> list[LedgerRow]:
         """The rows that say something about the idea: a confirmation, a smoke run, a lost run do not."""
         return self._told().judged
 
     @property
-    def values(self) -> Sequence[float]:
+    def values(self) -> list[float]:
         """The objective of each run that measured it, oldest first."""
         return self._told().values
 
@@ -150,8 +150,8 @@ class Idea:
 
 def _told(idea: Idea, size: tuple[int, int, int]) -> _Told:
     apart = {run.run for run in idea.runs if run.why == "confirm"} | idea.smoke
-    judged = tuple(row for row in idea.rows if row.run_id not in apart and row.failure not in EXCUSED)
-    values = tuple(v for row in judged if (v := measured(row)) is not None)
+    judged = [row for row in idea.rows if row.run_id not in apart and row.failure not in EXCUSED]
+    values = [v for row in judged if (v := measured(row)) is not None]
     telling = judged or idea.rows
     return _Told(
         size=size,
@@ -233,14 +233,14 @@ class CampaignView:
         return self.memo("attempted", lambda: sum(idea.attempted for idea in self.ideas))
 
     @property
-    def rows(self) -> Sequence[LedgerRow]:
+    def rows(self) -> list[LedgerRow]:
         """Every row, by idea."""
         return self.memo("rows", lambda: [row for idea in self.ideas for row in idea.rows])
 
     @property
     def live(self) -> list[tuple[Idea, IdeaRun]]:
         """What runs now."""
-        return [(idea, run) for idea in self.ideas for run in idea.live]
+        return self.memo("live", lambda: [(idea, run) for idea in self.ideas for run in idea.live])
 
     @property
     def gpu_hours(self) -> float:
@@ -263,6 +263,7 @@ class CampaignView:
         """Forget what was worked out; `begun`: only runs were begun, or the campaign as a whole was steered."""
         if begun:
             self._memo.pop("attempted", None)
+            self._memo.pop("live", None)
         else:
             self._memo.clear()
 

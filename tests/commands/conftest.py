@@ -372,6 +372,15 @@ class Crashes:
 
         return Book(self.place).view()
 
+    def view_of(self, spec: bytes) -> Any:
+        """The same, while campaign.json is damaged: `spec` is what it held."""
+        from autoresearch.core.campaign import CampaignSpec
+        from autoresearch.core.campaign_view import fold
+        from autoresearch.records.ledger import Ledger
+
+        rows = list(Ledger(self.place.ledger).rows())
+        return fold(CampaignSpec.from_json(json.loads(spec)), self.journal(), rows)
+
     def journal(self) -> list[dict[str, Any]]:
         from autoresearch.records.campaign_dir import entries
 
@@ -427,10 +436,11 @@ class Crashes:
         return view
 
     def _gone(self) -> bool:
-        """A controller that nobody killed and that is dead is a fault of its own."""
-        if self.place.controlled or self.view().state == "ended":
+        """A controller that nobody killed and that is dead, or that waits for a person, is a fault of its own."""
+        state = self.view().state
+        if state == "ended" or (self.place.controlled and state == "running"):
             return False
-        raise AssertionError(f"the controller died:\n{self.said()}{self.panes()}")
+        raise AssertionError(f"the controller is gone or waits ({state}):\n{self.said()}{self.panes()}")
 
     def panes(self) -> str:
         return "".join(self.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout for name in self.sessions())

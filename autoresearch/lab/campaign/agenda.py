@@ -170,3 +170,12 @@ def decided(view: CampaignView, idea: Idea) -> bool:
         return baseline_done(view)
     decision = pending(view, idea)
     return decision is None or not decision.retest
+
+
+def without(view: CampaignView, run: str) -> CampaignView:
+    """The view as if a run had never been prepared."""
+    def slim(idea: Idea) -> Idea:
+        runs = [one for one in idea.runs if one.run != run]
+        return idea if len(runs) == len(idea.runs) else replace(idea, runs=runs)
+
+    return replace(view, ideas=[slim(idea) for idea in view.ideas])

@@ -82,8 +82,6 @@ def _entries(added: list[bytes], before: int) -> list[dict[str, Any]]:
 
 def _objects(added: list[bytes], before: int) -> Iterator[dict[str, Any]]:
     for seq, line in enumerate(added, before + 1):
-        if not line.endswith(b"\n"):
-            continue
         try:
             record = json.loads(line)
         except ValueError:
@@ -97,7 +95,7 @@ class Book:
 
     def __init__(self, place: CampaignDir) -> None:
         self.place = place
-        self.spec = campaign_dir.read_spec(place)
+        self.spec = campaign_dir.declared_spec(place)
         self._open()
 
     def _open(self) -> None:

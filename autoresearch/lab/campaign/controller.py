@@ -7,15 +7,13 @@ at any instruction: `campaign resume` starts another one, which finds what lives
 from __future__ import annotations
 
 import contextlib
-import functools
-import gc
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
+from autoresearch.core.campaign_view import CampaignView, IdeaRun
 from autoresearch.core.proposal import Attempt
 from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import Stand, stand
@@ -25,6 +23,7 @@ from autoresearch.lab.campaign.book import book_of
 from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
+from autoresearch.lab.campaign.quick import be_quick
 from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.campaign.trouble import is_full, is_trouble
@@ -169,7 +168,7 @@ class Controller:
         for _, one in view.live:
             if one.run not in self.live:  # somebody took its row out of the ledger: it gets it again
                 self._recover_run(one)
-        over = [(run, rundir) for run, rundir in self.live.items() if rundir.state() in _OVER]
+        over = recovery.by_end((run, rundir) for run, rundir in self.live.items() if rundir.state() in _OVER)
         if not over:
             return view
         recovery.restore_spec(self.place, self.book.spec)
@@ -269,7 +268,7 @@ class Controller:
     def _stale(self, view: CampaignView, ready: Ready) -> bool:
         """Whether what just ended makes the prepared run pointless."""
         if ready.wanted.why == "retest":
-            owed = agenda.owed(_without(view, ready.run.run))
+            owed = agenda.owed(agenda.without(view, ready.run.run))
             return owed is None or owed.idea.index != ready.wanted.idea.index
         return ready.wanted.idea.slug in view.unwanted
 
@@ -299,7 +298,7 @@ class Controller:
         failpoint("campaign.prepared")
         self._note_prepared(view, wanted, ready.run)
         failpoint("campaign.waits")
-        _be_quick()
+        be_quick()
 
     def _note_prepared(self, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
         ongoing = view.open_round
@@ -498,25 +497,3 @@ class Controller:
 
 
 _OVER = (RunState.ENDED, RunState.DEAD)
-
-
-@functools.cache
-def _be_quick() -> None:
-    """Get ready, once, while a run trains, for the moment at which it ends."""
-    import autoresearch.lab.collect  # noqa: F401
-    from autoresearch.lab.render import compile_ahead
-
-    compile_ahead("results.md.j2")
-    gc.collect()
-    gc.freeze()  # thousands of ideas are not looked through again for garbage at the wrong moment
-
-
-def _without(view: CampaignView, run: str) -> CampaignView:
-    """The view as if a run had never been prepared."""
-    from dataclasses import replace
-
-    def slim(idea: Idea) -> Idea:
-        runs = [one for one in idea.runs if one.run != run]
-        return idea if len(runs) == len(idea.runs) else replace(idea, runs=runs)
-
-    return replace(view, ideas=[slim(idea) for idea in view.ideas])

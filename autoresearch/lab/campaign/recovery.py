@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from autoresearch.records.spec_file import read as read_run
 def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:
     """Write campaign.json again where somebody damaged or removed it: who controls the campaign knows it."""
     try:
-        campaign_dir.read_spec(place)
+        campaign_dir.declared_spec(place)
     except NotFoundError:
         campaign_dir.write_spec(place, spec)
 
@@ -100,6 +100,18 @@ def _close_named(names: Collection[str], tmux_socket: str, parts: Parts) -> None
                 launcher.close(info)
 
 
+def by_end(runs: Iterable[tuple[str, RunDir]]) -> list[tuple[str, RunDir]]:
+    """In the order in which they ended: a row that is written again is judged by what was known at its time."""
+
+    def ended(run: tuple[str, RunDir]) -> float:
+        try:
+            return run[1].exit_record.stat().st_mtime
+        except OSError:
+            return float("inf")
+
+    return sorted(runs, key=ended)
+
+
 def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: Parts) -> None:
     """Write the records of a run that is over; if need be once more. Safe to repeat."""
     idea, one = next((idea, one) for idea in view.ideas for one in idea.runs if one.run == run)
@@ -109,6 +121,7 @@ def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: 
         gone = not rundir.spec.exists()
         sweep(run, grace_s=SWEEP_S)  # nobody could say what comes of it: it must not train on
         reason = "its run directory was removed" if gone else str(error)
+        _close_named({entry.session for entry in parts.index.find(run)}, shop.spec.tmux_socket, parts)
         progress.record_lost(shop, idea, one, reason, parts.clock())
         parts.index.discard_live(run)
         return
