@@ -135,7 +135,7 @@ def _longest_s(rows: Iterable[LedgerRow]) -> float:
 
 def reserve_s(view: CampaignView, run_s: float) -> float:
     """Time to keep for the confirmation of what was kept."""
-    if not view.spec.confirm or not view.memo("kept", lambda: any(i.kept and i.index > 1 for i in view.ideas)):
+    if not view.spec.confirm or not any(idea.kept and idea.index > 1 for idea in view.keeps):
         return 0.0
     return run_s * view.spec.confirm_runs / view.spec.parallel
 

@@ -127,6 +127,6 @@ def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: 
         return
     adopt(rundir, parts)
     ledger = Ledger(Path(shop.spec.directory) / "results.tsv")
-    if rundir.collected.exists() and not ledger.find(run):  # the ledger was edited by hand
+    if rundir.collected.exists() and not ledger.holds(run):  # the ledger was edited by hand
         rundir.collected.unlink()
         adopt(rundir, parts)
