@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignState
@@ -453,8 +454,8 @@ class Controller:
         found = self.stand(view)
         why = {"stop": "stopped on request", "drain": "drained on request"}.get(view.told_stop, found.sentence)
         end = {"t": self.parts.clock(), "do": "state", "state": CampaignState.ENDED.value, "reason": why}
-        view.state, view.reason = CampaignState.ENDED, why
-        view.timeline.append(end)
+        # the documents speak of the end before it is written down: a copy, for the book keeps its own view
+        view = replace(view, state=CampaignState.ENDED, reason=why, timeline=[*view.timeline, end])
         progress.write_end(self.place, view, found, why, self.say)
         failpoint("campaign.reported")
         self.sources.close()
