@@ -37,12 +37,13 @@ class IdeaRun:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the rows of an idea say, as long as there are so many (rows, runs, smoke runs)."""
+    """What the rows of an idea say, as long as there are so many (rows, runs, smoke runs) and the last is the last."""
 
     size: tuple[int, int, int]
+    last: LedgerRow | None
     done: frozenset[str]
-    judged: tuple[LedgerRow, ...]
-    values: tuple[float, ...]
+    judged: list[LedgerRow]
+    values: list[float]
     value: float | None
     spread: Spread
     status: str
@@ -84,12 +85,12 @@ class Idea:
         return [run for run in self.runs if run.started and run.run not in self.done]
 
     @property
-    def judged(self) -> Sequence[LedgerRow]:
+    def judged(self) -> list[LedgerRow]:
         """The rows that say something about the idea: a confirmation, a smoke run, a lost run do not."""
         return self._told().judged
 
     @property
-    def values(self) -> Sequence[float]:
+    def values(self) -> list[float]:
         """The objective of each run that measured it, oldest first."""
         return self._told().values
 
@@ -115,10 +116,11 @@ class Idea:
 
     def _told(self) -> _Told:
         """What its rows say; worked out again only when there are more, as campaigns have thousands of ideas."""
-        size = (len(self.rows), len(self.runs), len(self.smoke))
-        if self._known is None or self._known.size != size:
-            self._known = _told(self, size)
-        return self._known
+        rows, known = self.rows, self._known
+        size, last = (len(rows), len(self.runs), len(self.smoke)), rows[-1] if rows else None
+        if known is None or known.size != size or known.last is not last:
+            known = self._known = _told(self, size, last)
+        return known
 
     def fresh_values(self, round_number: int) -> list[float | None]:
         """The objective of each confirmation run of a round that is over; None where one has none."""
@@ -148,13 +150,14 @@ class Idea:
         return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
 
 
-def _told(idea: Idea, size: tuple[int, int, int]) -> _Told:
+def _told(idea: Idea, size: tuple[int, int, int], last: LedgerRow | None) -> _Told:
     apart = {run.run for run in idea.runs if run.why == "confirm"} | idea.smoke
-    judged = tuple(row for row in idea.rows if row.run_id not in apart and row.failure not in EXCUSED)
-    values = tuple(v for row in judged if (v := measured(row)) is not None)
+    judged = [row for row in idea.rows if row.run_id not in apart and row.failure not in EXCUSED]
+    values = [v for row in judged if (v := measured(row)) is not None]
     telling = judged or idea.rows
     return _Told(
         size=size,
+        last=last,
         done=frozenset(row.run_id for row in idea.rows),
         judged=judged,
         values=values,
@@ -218,12 +221,19 @@ class CampaignView:
         return self.memo("best", self._best)
 
     def _best(self) -> Idea | None:
-        kept = sorted((i for i in self.ideas if i.status == Verdict.KEEP and i.index > 1), key=lambda i: i.decided)
-        parents = {i.index: parent.index for i in self.ideas if (parent := self.by_slug(i.parent))}
+        kept = sorted((i for i in self.keeps if i.index > 1), key=lambda i: i.decided)
         demoted = {i.index for i in self.ideas if i.confirmed == "demoted"}
         confirmed = {i.index for i in self.ideas if i.confirmed == "confirmed"}
+        # who is built on whom matters only where somebody lost his ground
+        built = self.ideas if demoted else ()
+        parents = {i.index: parent.index for i in built if (parent := self.by_slug(i.parent))}
         index = incumbent([i.index for i in kept], parents, demoted, confirmed)
         return next((idea for idea in self.ideas if idea.index == index), self.baseline)
+
+    @property
+    def keeps(self) -> list[Idea]:
+        """The ideas whose last word is `keep`, demoted ones too; the baseline is one."""
+        return self.memo("keeps", lambda: [idea for idea in self.ideas if idea.status == Verdict.KEEP])
 
     @property
     def attempted(self) -> int:
@@ -231,14 +241,14 @@ class CampaignView:
         return self.memo("attempted", lambda: sum(idea.attempted for idea in self.ideas))
 
     @property
-    def rows(self) -> Sequence[LedgerRow]:
+    def rows(self) -> list[LedgerRow]:
         """Every row, by idea."""
         return self.memo("rows", lambda: [row for idea in self.ideas for row in idea.rows])
 
     @property
     def live(self) -> list[tuple[Idea, IdeaRun]]:
         """What runs now."""
-        return [(idea, run) for idea in self.ideas for run in idea.live]
+        return self.memo("live", lambda: [(idea, run) for idea in self.ideas for run in idea.live])
 
     @property
     def gpu_hours(self) -> float:
@@ -257,9 +267,13 @@ class CampaignView:
         found: T = self._memo[name]
         return found
 
-    def changed(self) -> None:
-        """Forget what was worked out."""
-        self._memo.clear()
+    def changed(self, *, judged: bool = True, **known: Any) -> None:
+        """Forget what was worked out, but for what is `known`; `judged` False: no row and no verdict was added."""
+        if judged:
+            self._memo.clear()
+        for name in ("slugs", "parents", "attempted"):
+            self._memo.pop(name, None)
+        self._memo |= known
 
     def attempts(self) -> list[Attempt]:
         """What proposers look at, skipped ones last."""
@@ -287,6 +301,8 @@ class Fold:
         self._taken: set[str] = set()  # runs that have a row
         self._loose: list[LedgerRow] = []  # of ideas that the journal does not know (yet)
         self._early: list[Mapping[str, Any]] = []  # verdicts, the same
+        self._open: dict[str, tuple[Idea, IdeaRun]] = {}  # runs that were started and have no row yet
+        self._kept: dict[int, Idea] = {}
 
     def add(
         self,
@@ -297,9 +313,14 @@ class Fold:
         """Take in more of each; the one view, which is changed."""
         for line in journal:
             self._take(line)
-        self._loose = [row for row in [*self._loose, *rows] if not self._attach(row)]
-        self._early = [verdict for verdict in [*self._early, *verdicts] if not self._judge(verdict)]
-        self.view.changed()
+        new_rows, new_verdicts = [*self._loose, *rows], [*self._early, *verdicts]
+        self._loose = [row for row in new_rows if not self._attach(row)]
+        self._early = [verdict for verdict in new_verdicts if not self._judge(verdict)]
+        self.view.changed(
+            judged=len(new_rows) + len(new_verdicts) > len(self._loose) + len(self._early),
+            keeps=[self._kept[index] for index in sorted(self._kept)],
+            live=sorted(self._open.values(), key=lambda pair: pair[0].index),
+        )
         return self.view
 
     def _attach(self, row: LedgerRow) -> bool:
@@ -311,12 +332,22 @@ class Fold:
         if not (row.run_id and row.run_id in self._taken):
             idea.rows.append(row)
             self._taken.add(row.run_id)
+            self._open.pop(row.run_id, None)
+            self._weigh(idea)
         return True
+
+    def _weigh(self, idea: Idea) -> None:
+        """Whether it is kept now."""
+        if idea.status == Verdict.KEEP:
+            self._kept[idea.index] = idea
+        else:
+            self._kept.pop(idea.index, None)
 
     def _judge(self, verdict: Mapping[str, Any]) -> bool:
         idea = self._ideas.get(int(verdict.get("index") or 0))
         if idea is not None:
             _judge(idea, verdict)
+            self._weigh(idea)
         return idea is not None
 
     def _take(self, line: Mapping[str, Any]) -> None:
@@ -336,6 +367,7 @@ class Fold:
                 names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
                 known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}))
                 self._owners[known.runs[-1].run] = known, known.runs[-1]
+                self._weigh(known)
             case "fixed" if known := self._ideas.get(line["index"]):
                 known.commit, known.repaired = str(line["commit"]), len(known.runs)
             case "started" | "withdrawn" as what:
@@ -353,6 +385,10 @@ class Fold:
         if gone:
             idea.runs.remove(run)
             del self._owners[name]
+            self._open.pop(name, None)
+            self._weigh(idea)
+        elif name not in self._taken:
+            self._open[name] = idea, run
 
 
 def _steer(view: CampaignView, line: Mapping[str, Any]) -> None:

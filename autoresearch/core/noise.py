@@ -67,15 +67,20 @@ def spread_of(values: Iterable[float | None]) -> Spread:
     return Spread(_squares(found), max(len(found) - 1, 0))
 
 
-def pooled(spreads: Iterable[Spread]) -> Noise:
-    """The noise that the replicates of several ideas tell together, exactly summed."""
+def total(spreads: Iterable[Spread]) -> Spread:
+    """Several ideas together, without an error of rounding."""
     telling = [spread for spread in spreads if spread.df]
-    df = sum(spread.df for spread in telling)
     try:
         squares = math.fsum(spread.squares for spread in telling)
     except OverflowError:
         squares = math.inf
-    return Noise(squares / df, df) if df else UNKNOWN
+    return Spread(squares, sum(spread.df for spread in telling))
+
+
+def pooled(spreads: Iterable[Spread]) -> Noise:
+    """The noise that the replicates of several ideas tell together."""
+    found = total(spreads)
+    return Noise(found.squares / found.df, found.df) if found.df else UNKNOWN
 
 
 def noise_of(ideas: Iterable[Iterable[float | None]]) -> Noise:

@@ -11,7 +11,7 @@ from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea, measured
 from autoresearch.core.decision import Decision, Evidence, Rule, decide, gain
 from autoresearch.core.ending import Ending, Verdict, lone_verdict
-from autoresearch.core.noise import Noise, pooled
+from autoresearch.core.noise import UNKNOWN, Noise, pooled, total
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.records.campaign_dir import CampaignDir
@@ -106,10 +106,8 @@ def _is_out(view: CampaignView, idea: Idea) -> bool:
     ahead = gain(view.spec.objective, idea.values, theirs) if theirs else 0.0
     if ahead <= 0:
         return True
-    every = view.memo("noise", lambda: pooled(other.spread for other in view.ideas))
-    df = every.df - idea.spread.df
-    squares = every.variance * every.df - idea.spread.squares
-    return df > 0 and squares > 0 and ahead < 0.999 * rule.trigger * (squares / df) ** 0.5
+    sd = noise_without(view, idea).sd
+    return sd is not None and ahead < 0.999 * rule.trigger * sd
 
 
 def incumbent(view: CampaignView, idea: Idea) -> Sequence[float]:
@@ -123,8 +121,14 @@ def incumbent(view: CampaignView, idea: Idea) -> Sequence[float]:
 
 
 def noise_without(view: CampaignView, idea: Idea) -> Noise:
-    """The noise as every other idea's replicates tell it."""
-    return pooled(other.spread for other in view.ideas if other is not idea)
+    """The noise as every other idea's replicates tell it: of all, less its own, as there are thousands of others."""
+    every = view.memo("spread", lambda: total(other.spread for other in view.ideas))
+    own = idea.spread
+    squares = every.squares - own.squares
+    if not squares >= 1e-3 * own.squares:  # nearly all of it is its own, or nothing is finite: digits would be lost
+        return pooled(other.spread for other in view.ideas if other is not idea)
+    df = every.df - own.df
+    return Noise(squares / df, df) if df else UNKNOWN
 
 
 def rule_of(spec: CampaignSpec) -> Rule:

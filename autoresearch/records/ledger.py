@@ -136,6 +136,14 @@ class Ledger:
             records = [_record(header, line) for line in lines.backwards(fd, _body(fd), needle=needle)]
         return [LedgerRow.from_cells(r) for r in reversed(records) if r.get("run_id") == run_id]
 
+    def holds(self, run_id: str) -> bool:
+        """Whether a run has a row; quick where it is a recent one."""
+        needle = tsv.escape(run_id).encode()
+        with lines.reading(self.path) as fd:
+            if fd is None or not needle or not (header := _header(fd)):
+                return False
+            return _holds(fd, header, run_id)
+
     def next_index(self) -> int:
         """One more than the highest idea that has a row; 1 in a new ledger."""
         highest = 0

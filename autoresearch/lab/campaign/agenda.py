@@ -135,7 +135,7 @@ def _longest_s(rows: Iterable[LedgerRow]) -> float:
 
 def reserve_s(view: CampaignView, run_s: float) -> float:
     """Time to keep for the confirmation of what was kept."""
-    if not view.spec.confirm or not view.memo("kept", lambda: any(i.kept and i.index > 1 for i in view.ideas)):
+    if not view.spec.confirm or not any(idea.kept and idea.index > 1 for idea in view.keeps):
         return 0.0
     return run_s * view.spec.confirm_runs / view.spec.parallel
 
@@ -174,5 +174,8 @@ def decided(view: CampaignView, idea: Idea) -> bool:
 
 def without(view: CampaignView, run: str) -> CampaignView:
     """The view as if a run had never been prepared."""
-    slim = [replace(idea, runs=[r for r in idea.runs if r.run != run]) for idea in view.ideas]
-    return replace(view, ideas=slim)
+    def slim(idea: Idea) -> Idea:
+        runs = [one for one in idea.runs if one.run != run]
+        return idea if len(runs) == len(idea.runs) else replace(idea, runs=runs)
+
+    return replace(view, ideas=[slim(idea) for idea in view.ideas])

@@ -95,7 +95,7 @@ class Book:
 
     def __init__(self, place: CampaignDir) -> None:
         self.place = place
-        self.spec = campaign_dir.read_spec(place)
+        self.spec = campaign_dir.declared_spec(place)
         self._open()
 
     def _open(self) -> None:

@@ -24,6 +24,7 @@ from autoresearch.lab.campaign.book import book_of
 from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
+from autoresearch.lab.campaign.quick import be_quick
 from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.campaign.trouble import is_full, is_trouble
@@ -258,6 +259,7 @@ class Controller:
         failpoint("campaign.prepared")
         self._note_prepared(view, wanted, ready.run)
         failpoint("campaign.waits")
+        be_quick()
 
     def _note_prepared(self, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
         ongoing = view.open_round

@@ -76,7 +76,7 @@ def take_up(controller: Controller, run: IdeaRun) -> None:
 def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:
     """Write campaign.json again where somebody damaged or removed it: who controls the campaign knows it."""
     try:
-        campaign_dir.read_spec(place)
+        campaign_dir.declared_spec(place)
     except NotFoundError:
         campaign_dir.write_spec(place, spec)
 
@@ -175,6 +175,6 @@ def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: 
         return
     adopt(rundir, parts)
     ledger = Ledger(Path(shop.spec.directory) / "results.tsv")
-    if rundir.collected.exists() and not ledger.find(run):  # the ledger was edited by hand
+    if rundir.collected.exists() and not ledger.holds(run):  # the ledger was edited by hand
         rundir.collected.unlink()
         adopt(rundir, parts)
