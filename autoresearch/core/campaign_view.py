@@ -361,6 +361,7 @@ class Fold:
                     self._ideas[idea.index] = idea
                     view.ideas.append(idea)
             case "skipped":
+                view.draft = None
                 view.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
             case "prepared" if known := self._ideas.get(line["index"]):
                 names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")

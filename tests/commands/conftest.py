@@ -437,8 +437,9 @@ class Crashes:
 
     def _gone(self) -> bool:
         """A controller that nobody killed and that is dead, or that waits for a person, is a fault of its own."""
+        controlled = self.place.controlled  # first: what it wrote last, it wrote before it went
         state = self.view().state
-        if state == "ended" or (self.place.controlled and state == "running"):
+        if state == "ended" or (controlled and state == "running"):
             return False
         raise AssertionError(f"the controller is gone or waits ({state}):\n{self.said()}{self.panes()}")
 
@@ -476,11 +477,17 @@ class Crashes:
             self.bench.git("merge-base", "--is-ancestor", idea.commit, idea.branch)
 
 
+@pytest.fixture(scope="session")
+def fonts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where matplotlib keeps what it knows of fonts: in a home of its own each report would take seconds more."""
+    return tmp_path_factory.mktemp("fonts")
+
+
 @pytest.fixture
-def crashes(bench: Bench) -> Crashes:
+def crashes(bench: Bench, fonts: Path) -> Crashes:
     """A repository with a trainer that takes no time, its blueprint and its recipe committed."""
     one = Crashes(bench, bench.root / "starts", bench.root / "go")
-    bench.env |= {"STARTS": str(one.starts), "GO": str(one.go)}
+    bench.env |= {"STARTS": str(one.starts), "GO": str(one.go), "MPLCONFIGDIR": str(fonts)}
     (bench.repo / "knobs.py").write_text(KNOBS)
     one.recipe()
     path = bench.blueprint(name="exp.md", command="python -S -E knobs.py exp.yaml", purpose="Turn the knobs.")

@@ -22,8 +22,8 @@ BEGINNING = (
     *("launch.ready", "campaign.gone"),
 )
 ENDING = (
-    *("campaign.told", "campaign.settled", "campaign.recorded", "collect.collected", "collect.measured"),
-    *("collect.results_written", "collect.row_written", "collect.flag_written"),
+    *("campaign.told", "campaign.settled", "campaign.recorded"),
+    *("collect.measured", "collect.row_written", "collect.flag_written"),
     *("campaign.reported", "campaign.removed"),
 )
 
@@ -45,7 +45,7 @@ def test_kill_9_wherever_a_run_is_begun(crashes: Any) -> None:
 
 
 def test_kill_9_wherever_a_run_is_settled_and_at_the_end(crashes: Any) -> None:
-    killed_at(crashes, ENDING, 12)
+    killed_at(crashes, ENDING, 10)
 
 
 def test_kill_9_at_ten_random_moments(crashes: Any) -> None:
@@ -53,7 +53,7 @@ def test_kill_9_at_ten_random_moments(crashes: Any) -> None:
     chance = random.Random(7)
     crashes.start("--count", 8)
     for _ in range(10):
-        time.sleep(chance.uniform(0.0, 1.6))
+        time.sleep(chance.uniform(0.0, 1.0))
         if crashes.place.controlled:
             crashes.kill()
         if crashes.view().state == "ended":
@@ -88,33 +88,24 @@ def test_nothing_of_the_terminal_ends_it(crashes: Any) -> None:
     crashes.recipe(mode="hold")
     process = crashes.bench.spawn("campaign", crashes.file(), "--count", 2, "--yes")
     crashes.bench.until(lambda: crashes.place.spec.exists())
-    crashes.running("baseline")
+    run = crashes.running("baseline")
     process.kill()
     controller = crashes.pid()
     os.kill(controller, signal.SIGHUP)
     (session,) = [name for name in crashes.sessions() if "campaign" in name]
     crashes.bench.tmux("kill-session", "-t", f"={session}")
     os.kill(int(crashes.bench.tmux("display-message", "-p", "#{pid}").stdout), signal.SIGKILL)  # this test's own server
-    crashes.go.touch()
-    view = crashes.ended(2)
-    assert [row.ending for row in view.rows] == ["finished"] * 2
-    assert [line.split()[1] for line in crashes.said().splitlines() if "took" in line] == ["controller"]
-
-
-def test_sigterm_ends_the_controller_and_no_run(crashes: Any) -> None:
-    crashes.recipe(mode="hold")
-    crashes.start("--count", 2)
-    run = crashes.running("baseline")
-    crashes.kill(signal.SIGTERM)
-    assert crashes.bench.ask("campaign", "status")["state"] == "dead"
-    assert crashes.bench.ask("status", run.run)["state"] == "running"
-    crashes.resume()
+    assert crashes.pid() == controller and crashes.place.controlled
     refused = crashes.bench.ask("campaign", crashes.file(), "--yes", check=5)
     assert refused["error"]["message"] == "the campaign one is running"
     crashes.resume()  # one lives: it is told to go on, and no second one is started
+    crashes.kill(signal.SIGTERM)  # this ends the controller, and no run
+    assert crashes.bench.ask("campaign", "status")["state"] == "dead"
+    assert crashes.bench.ask("status", run.run)["state"] == "running"
+    crashes.resume()
     crashes.go.touch()
     view = crashes.ended(2)
-    assert len(crashes.began(run.run)) == 1 and view.baseline.rows[0].ending == "finished"
+    assert [row.ending for row in view.rows] == ["finished"] * 2 and len(crashes.began(run.run)) == 1
     assert crashes.said().count(" took ") == 2
 
 
@@ -145,7 +136,7 @@ def test_kill_9_of_a_runner_and_of_a_trainer(crashes: Any) -> None:
     endings = {idea.slug: [row.ending for row in idea.rows] for idea in view.ideas}
     assert endings == {"baseline": ["lost", "finished"], "a": ["crashed"], "b": ["lost", "finished"]}
     assert view.by_slug("a").status == "crash" and view.by_slug("a").rows[0].failure == "signal"
-    assert [run.why for run in view.by_slug("b").runs] == ["first", "first"]
+    assert [run.why for run in view.by_slug("b").runs] == ["first", "retry"]
 
 
 # ------------------------------------------------------------------------------- several at once
@@ -175,8 +166,14 @@ def test_two_that_start_at_once(crashes: Any) -> None:
 
 
 def test_two_that_resume_at_once(crashes: Any) -> None:
+    """And before, one that finds campaign.json damaged: it says so, and nothing is lost."""
     crashes.start("--count", 2, fail="campaign.prepared")
     crashes.dead()
+    spec = crashes.place.spec.read_bytes()
+    crashes.place.spec.write_text("{")
+    refused = crashes.bench.ask("campaign", "resume", "one", check=4)
+    assert refused["error"]["code"] == "spec_damaged" and str(crashes.place.spec) in refused["error"]["message"]
+    crashes.place.spec.write_bytes(spec)
     begun = [
         crashes.bench.spawn("campaign", "resume", "--detach", "--json", stdout=subprocess.PIPE) for _ in range(2)
     ]
@@ -245,29 +242,21 @@ def test_what_is_removed_or_damaged_while_it_runs(crashes: Any) -> None:
 
 
 def test_a_branch_that_is_checked_out_gets_a_further_one(crashes: Any) -> None:
-    """Somebody looks at the baseline in a worktree of their own: its next run is kept beside it."""
+    """Somebody works on the baseline in a worktree of their own: its next run is kept beside it, without that."""
     crashes.start("--count", 2, baseline=2, parallel=1, fail="campaign.gone")
     crashes.dead()
     mine = crashes.bench.root / "mine"
     crashes.bench.git("worktree", "add", "-q", str(mine), "autoresearch/one/baseline")
+    (mine / "mine.py").write_text("mine = 1\n")
+    crashes.bench.git("-C", str(mine), "add", "-A")
+    crashes.bench.git("-C", str(mine), "commit", "-qm", "mine")
     crashes.resume()
     crashes.bench.until(lambda: crashes.view().state == "ended" and not crashes.place.controlled)
     branches = [row.branch for row in crashes.view().baseline.rows]
     assert branches == ["autoresearch/one/baseline", "autoresearch/one/baseline-2"]
     assert {row.status for row in crashes.view().rows} <= {"keep", "discard"}
+    assert "mine.py" not in crashes.bench.git("ls-tree", "--name-only", crashes.view().baseline.rows[1].commit)
     crashes.bench.git("worktree", "remove", str(mine))
-    crashes.ended(2)
-
-
-def test_a_damaged_campaign_json_is_one_sentence(crashes: Any) -> None:
-    crashes.start("--count", 2, fail="campaign.prepared")
-    crashes.dead()
-    spec = crashes.place.spec.read_bytes()
-    crashes.place.spec.write_text("{")
-    refused = crashes.bench.ask("campaign", "resume", "one", check=4)
-    assert refused["error"]["code"] == "spec_damaged" and str(crashes.place.spec) in refused["error"]["message"]
-    crashes.place.spec.write_bytes(spec)
-    crashes.resume()
     crashes.ended(2)
 
 

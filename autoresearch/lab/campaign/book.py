@@ -82,7 +82,7 @@ def _entries(added: list[bytes], before: int) -> list[dict[str, Any]]:
 
 def _objects(added: list[bytes], before: int) -> Iterator[dict[str, Any]]:
     for seq, line in enumerate(added, before + 1):
-        try:
+        try:  # a last line that lacks only its end counts, as in `campaign_dir.entries`
             record = json.loads(line)
         except ValueError:
             continue
