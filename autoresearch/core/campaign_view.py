@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from autoresearch.core.campaign import CampaignSpec, CampaignState
 from autoresearch.core.ending import Verdict
 from autoresearch.core.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.lineage import incumbent
+from autoresearch.core.noise import Spread, spread_of
 from autoresearch.core.proposal import Attempt
 from autoresearch.core.pruning import PRUNED
 
+T = TypeVar("T")
 EXCUSED = frozenset({"runner_died", "launch_interrupted", "lease_busy"})  # failures that say nothing of the idea
 
 
@@ -31,6 +33,21 @@ class IdeaRun:
     seed: int | None = None
     round: int = 0  # of confirmation; 0 for a run of the search
     started: bool = False  # the word was given; before it, it is only prepared
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the rows of an idea say, as long as there are so many (rows, runs, smoke runs) and the last is the last."""
+
+    size: tuple[int, int, int]
+    last: LedgerRow | None
+    done: frozenset[str]
+    judged: list[LedgerRow]
+    values: list[float]
+    value: float | None
+    spread: Spread
+    status: str
+    decided: float
 
 
 @dataclass(slots=True)
@@ -51,15 +68,16 @@ class Idea:
     repaired: int = -1  # how many runs it had when its code was last repaired; -1: never
     confirmed: str = ""  # confirmed, demoted, undecided; "" as long as nobody asked
     marked: str = ""  # the demoted ancestor that a keep was built on
+    _known: _Told | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def slug(self) -> str:
         return self.hypothesis.slug
 
     @property
-    def done(self) -> set[str]:
+    def done(self) -> frozenset[str]:
         """The run ids that have a row."""
-        return {row.run_id for row in self.rows}
+        return self._told().done
 
     @property
     def live(self) -> list[IdeaRun]:
@@ -69,29 +87,40 @@ class Idea:
     @property
     def judged(self) -> list[LedgerRow]:
         """The rows that say something about the idea: a confirmation, a smoke run, a lost run do not."""
-        apart = {run.run for run in self.runs if run.why == "confirm"} | self.smoke
-        return [row for row in self.rows if row.run_id not in apart and row.failure not in EXCUSED]
+        return self._told().judged
 
     @property
     def values(self) -> list[float]:
         """The objective of each run that measured it, oldest first."""
-        return [v for row in self.judged if (v := measured(row)) is not None]
+        return self._told().values
 
     @property
     def value(self) -> float | None:
         """Their mean."""
-        return fmean(self.values) if self.values else None
+        return self._told().value
+
+    @property
+    def spread(self) -> Spread:
+        """What its replicates say of the noise."""
+        return self._told().spread
 
     @property
     def status(self) -> str:
         """keep, discard or crash: what its last judged row says, else its last row; "" before there is one."""
-        rows = self.judged or self.rows
-        return rows[-1].status if rows else ""
+        return self._told().status
 
     @property
     def decided(self) -> float:
         """When its last judged run ended."""
-        return max((row.ended or 0.0 for row in self.judged), default=0.0)
+        return self._told().decided
+
+    def _told(self) -> _Told:
+        """What its rows say; worked out again only when there are more, as campaigns have thousands of ideas."""
+        rows, known = self.rows, self._known
+        size, last = (len(rows), len(self.runs), len(self.smoke)), rows[-1] if rows else None
+        if known is None or known.size != size or known.last is not last:
+            known = self._known = _told(self, size, last)
+        return known
 
     def fresh_values(self, round_number: int) -> list[float | None]:
         """The objective of each confirmation run of a round that is over; None where one has none."""
@@ -119,6 +148,24 @@ class Idea:
         """What its proposer is told."""
         status = "" if self.live else PRUNED if self.pruned else self.status
         return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
+
+
+def _told(idea: Idea, size: tuple[int, int, int], last: LedgerRow | None) -> _Told:
+    apart = {run.run for run in idea.runs if run.why == "confirm"} | idea.smoke
+    judged = [row for row in idea.rows if row.run_id not in apart and row.failure not in EXCUSED]
+    values = [v for row in judged if (v := measured(row)) is not None]
+    telling = judged or idea.rows
+    return _Told(
+        size=size,
+        last=last,
+        done=frozenset(row.run_id for row in idea.rows),
+        judged=judged,
+        values=values,
+        value=fmean(values) if values else None,
+        spread=spread_of(values),
+        status=telling[-1].status if telling else "",
+        decided=max((row.ended or 0.0 for row in judged), default=0.0),
+    )
 
 
 def measured(row: LedgerRow) -> float | None:
@@ -155,6 +202,7 @@ class CampaignView:
     settled_rounds: set[int] = field(default_factory=set)
     told_stop: str = ""  # drain or stop, once somebody asked
     again: int = 0  # how often the whole baseline was asked for again, because no run of it had the metric
+    _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def open_round(self) -> Round | None:
@@ -165,41 +213,67 @@ class CampaignView:
     @property
     def baseline(self) -> Idea | None:
         """Idea 1."""
-        return next((idea for idea in self.ideas if idea.hypothesis.slug == BASELINE), None)
+        return self.by_slug(BASELINE)
 
     @property
     def best(self) -> Idea | None:
         """The idea that the search builds on and has to beat: the last kept one that stands, else the baseline."""
-        kept = sorted((i for i in self.ideas if i.status == Verdict.KEEP and i.index > 1), key=lambda i: i.decided)
-        parents = {i.index: parent.index for i in self.ideas if (parent := self.by_slug(i.parent))}
+        return self.memo("best", self._best)
+
+    def _best(self) -> Idea | None:
+        kept = sorted((i for i in self.keeps if i.index > 1), key=lambda i: i.decided)
         demoted = {i.index for i in self.ideas if i.confirmed == "demoted"}
         confirmed = {i.index for i in self.ideas if i.confirmed == "confirmed"}
+        # who is built on whom matters only where somebody lost his ground
+        built = self.ideas if demoted else ()
+        parents = {i.index: parent.index for i in built if (parent := self.by_slug(i.parent))}
         index = incumbent([i.index for i in kept], parents, demoted, confirmed)
         return next((idea for idea in self.ideas if idea.index == index), self.baseline)
 
     @property
+    def keeps(self) -> list[Idea]:
+        """The ideas whose last word is `keep`, demoted ones too; the baseline is one."""
+        return self.memo("keeps", lambda: [idea for idea in self.ideas if idea.status == Verdict.KEEP])
+
+    @property
     def attempted(self) -> int:
         """Ideas that were begun; replicates and confirmations are none."""
-        return sum(idea.attempted for idea in self.ideas)
+        return self.memo("attempted", lambda: sum(idea.attempted for idea in self.ideas))
 
     @property
     def rows(self) -> list[LedgerRow]:
         """Every row, by idea."""
-        return [row for idea in self.ideas for row in idea.rows]
+        return self.memo("rows", lambda: [row for idea in self.ideas for row in idea.rows])
 
     @property
     def live(self) -> list[tuple[Idea, IdeaRun]]:
         """What runs now."""
-        return [(idea, run) for idea in self.ideas for run in idea.live]
+        return self.memo("live", lambda: [(idea, run) for idea in self.ideas for run in idea.live])
 
     @property
     def gpu_hours(self) -> float:
         """Spent so far by runs that are over."""
-        return sum((row.elapsed_min or 0.0) / 60 for row in self.rows) * self.spec.gpus_per_run
+        minutes = self.memo("minutes", lambda: sum(row.elapsed_min or 0.0 for row in self.rows))
+        return minutes / 60 * self.spec.gpus_per_run
 
     def by_slug(self, slug: str) -> Idea | None:
         """The idea of that name."""
-        return next((idea for idea in self.ideas if idea.slug == slug), None)
+        return self.memo("slugs", lambda: {idea.slug: idea for idea in reversed(self.ideas)}).get(slug)
+
+    def memo(self, name: str, work: Callable[[], T]) -> T:
+        """What `work` says of this view, worked out once until something is added to it."""
+        if name not in self._memo:
+            self._memo[name] = work()
+        found: T = self._memo[name]
+        return found
+
+    def changed(self, *, judged: bool = True, **known: Any) -> None:
+        """Forget what was worked out, but for what is `known`; `judged` False: no row and no verdict was added."""
+        if judged:
+            self._memo.clear()
+        for name in ("slugs", "parents", "attempted"):
+            self._memo.pop(name, None)
+        self._memo |= known
 
     def attempts(self) -> list[Attempt]:
         """What proposers look at, skipped ones last."""
@@ -214,46 +288,114 @@ def fold(
     verdicts: Iterable[Mapping[str, Any]] = (),
 ) -> CampaignView:
     """Everything that is known, from what was written; nothing is remembered elsewhere."""
-    view = CampaignView(spec)
-    by_index: dict[int, Idea] = {}
-    for line in journal:
-        _take(view, by_index, line)
-    _attach(by_index, rows)
-    for verdict in verdicts:
-        if idea := by_index.get(int(verdict.get("index") or 0)):
-            _judge(idea, verdict)
-    return view
+    return Fold(spec).add(journal, rows, verdicts)
 
 
-def _attach(by_index: Mapping[int, Idea], rows: Iterable[LedgerRow]) -> None:
-    """Give each row to its idea. The journal knows whose a run is; the ledger may have been edited by hand."""
-    owners = {run.run: idea for idea in by_index.values() for run in idea.runs}
-    taken: set[str] = set()
-    for row in rows:
-        idea = owners.get(row.run_id) or by_index.get(row.index)
-        if idea is not None and not (row.run_id and row.run_id in taken):
+class Fold:
+    """A view that grows by what is added to the three files; always the view that `fold` of all would be."""
+
+    def __init__(self, spec: CampaignSpec) -> None:
+        self.view = CampaignView(spec)
+        self._ideas: dict[int, Idea] = {}
+        self._owners: dict[str, tuple[Idea, IdeaRun]] = {}  # by run
+        self._taken: set[str] = set()  # runs that have a row
+        self._loose: list[LedgerRow] = []  # of ideas that the journal does not know (yet)
+        self._early: list[Mapping[str, Any]] = []  # verdicts, the same
+        self._open: dict[str, tuple[Idea, IdeaRun]] = {}  # runs that were started and have no row yet
+        self._kept: dict[int, Idea] = {}
+
+    def add(
+        self,
+        journal: Iterable[Mapping[str, Any]] = (),
+        rows: Iterable[LedgerRow] = (),
+        verdicts: Iterable[Mapping[str, Any]] = (),
+    ) -> CampaignView:
+        """Take in more of each; the one view, which is changed."""
+        for line in journal:
+            self._take(line)
+        new_rows, new_verdicts = [*self._loose, *rows], [*self._early, *verdicts]
+        self._loose = [row for row in new_rows if not self._attach(row)]
+        self._early = [verdict for verdict in new_verdicts if not self._judge(verdict)]
+        self.view.changed(
+            judged=len(new_rows) + len(new_verdicts) > len(self._loose) + len(self._early),
+            keeps=[self._kept[index] for index in sorted(self._kept)],
+            live=sorted(self._open.values(), key=lambda pair: pair[0].index),
+        )
+        return self.view
+
+    def _attach(self, row: LedgerRow) -> bool:
+        """Give a row to its idea. The journal knows whose a run is; the ledger may have been edited by hand."""
+        owner = self._owners.get(row.run_id)
+        idea = owner[0] if owner else self._ideas.get(row.index)
+        if idea is None:
+            return False
+        if not (row.run_id and row.run_id in self._taken):
             idea.rows.append(row)
-            taken.add(row.run_id)
+            self._taken.add(row.run_id)
+            self._open.pop(row.run_id, None)
+            self._weigh(idea)
+        return True
+
+    def _weigh(self, idea: Idea) -> None:
+        """Whether it is kept now."""
+        if idea.status == Verdict.KEEP:
+            self._kept[idea.index] = idea
+        else:
+            self._kept.pop(idea.index, None)
+
+    def _judge(self, verdict: Mapping[str, Any]) -> bool:
+        idea = self._ideas.get(int(verdict.get("index") or 0))
+        if idea is not None:
+            _judge(idea, verdict)
+            self._weigh(idea)
+        return idea is not None
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        view = self.view
+        match line.get("do"):
+            case "drafted":
+                view.draft = _idea(line)
+            case "idea":
+                view.draft, idea = None, _idea(line)
+                if idea.index not in self._ideas:
+                    self._ideas[idea.index] = idea
+                    view.ideas.append(idea)
+            case "skipped":
+                view.draft = None
+                view.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
+            case "prepared" if known := self._ideas.get(line["index"]):
+                names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
+                known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}))
+                self._owners[known.runs[-1].run] = known, known.runs[-1]
+                self._weigh(known)
+            case "fixed" if known := self._ideas.get(line["index"]):
+                known.commit, known.repaired = str(line["commit"]), len(known.runs)
+            case "started" | "withdrawn" as what:
+                self._settle(str(line.get("run")), gone=what == "withdrawn")
+            case _:
+                _steer(view, line)
+        view.timeline.append(line)
+
+    def _settle(self, name: str, *, gone: bool) -> None:
+        """A run was given the word, or taken back."""
+        idea, run = self._owners.get(name, (None, None))
+        if idea is None or run is None:
+            return
+        run.started = not gone
+        if gone:
+            idea.runs.remove(run)
+            del self._owners[name]
+            self._open.pop(name, None)
+            self._weigh(idea)
+        elif name not in self._taken:
+            self._open[name] = idea, run
 
 
-def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]) -> None:
+def _steer(view: CampaignView, line: Mapping[str, Any]) -> None:
+    """What a line says of the campaign as a whole."""
     match line.get("do"):
-        case "drafted":
-            view.draft = _idea(line)
-        case "idea":
-            view.draft, idea = None, _idea(line)
-            if idea.index not in by_index:
-                by_index[idea.index] = idea
-                view.ideas.append(idea)
-        case "skipped":
-            view.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
-        case "prepared" if known := by_index.get(line["index"]):
-            names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
-            known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}))
-        case "fixed" if known := by_index.get(line["index"]):
-            known.commit, known.repaired = str(line["commit"]), len(known.runs)
-        case "started" | "withdrawn" as what:
-            _settle_run(by_index, line, gone=what == "withdrawn")
+        case "rules":
+            view.spec = view.spec.with_rules(line)
         case "state":
             view.state, view.reason = CampaignState(line["state"]), str(line.get("reason", ""))
         case "request":
@@ -268,7 +410,6 @@ def _take(view: CampaignView, by_index: dict[int, Idea], line: Mapping[str, Any]
             view.again += 1
         case "unwanted":
             view.unwanted.add(str(line["slug"]))
-    view.timeline.append(line)
 
 
 def _idea(line: Mapping[str, Any]) -> Idea:
@@ -282,16 +423,6 @@ def _idea(line: Mapping[str, Any]) -> Idea:
         fingerprint=line.get("fingerprint", ""),
         simpler=bool(line.get("simpler")),
     )
-
-
-def _settle_run(by_index: Mapping[int, Idea], line: Mapping[str, Any], *, gone: bool) -> None:
-    for idea in by_index.values():
-        for run in idea.runs:
-            if run.run == line.get("run"):
-                run.started = not gone
-                if gone:
-                    idea.runs.remove(run)
-                return
 
 
 def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:

@@ -53,12 +53,39 @@ UNKNOWN = Noise()
 """Before anything was replicated."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What the replicates of one idea say about the noise: squares around their mean, and degrees of freedom."""
+
+    squares: float = 0.0
+    df: int = 0
+
+
+def spread_of(values: Iterable[float | None]) -> Spread:
+    """Of the runs of one idea; runs without a metric are left out."""
+    found = measured(values)
+    return Spread(_squares(found), max(len(found) - 1, 0))
+
+
+def total(spreads: Iterable[Spread]) -> Spread:
+    """Several ideas together, without an error of rounding."""
+    telling = [spread for spread in spreads if spread.df]
+    try:
+        squares = math.fsum(spread.squares for spread in telling)
+    except OverflowError:
+        squares = math.inf
+    return Spread(squares, sum(spread.df for spread in telling))
+
+
+def pooled(spreads: Iterable[Spread]) -> Noise:
+    """The noise that the replicates of several ideas tell together."""
+    found = total(spreads)
+    return Noise(found.squares / found.df, found.df) if found.df else UNKNOWN
+
+
 def noise_of(ideas: Iterable[Iterable[float | None]]) -> Noise:
     """Pooled over ideas, each given as the metric of its runs (the baseline is one of them)."""
-    noise = UNKNOWN
-    for values in ideas:
-        noise = noise.plus(values)
-    return noise
+    return pooled(spread_of(values) for values in ideas)
 
 
 def measured(values: Iterable[float | None]) -> list[float]:

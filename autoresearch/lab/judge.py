@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea, measured
-from autoresearch.core.decision import Decision, Evidence, Rule, decide
+from autoresearch.core.decision import Decision, Evidence, Rule, decide, gain
 from autoresearch.core.ending import Ending, Verdict, lone_verdict
-from autoresearch.core.noise import Noise, noise_of
+from autoresearch.core.noise import UNKNOWN, Noise, pooled, total
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.records.campaign_dir import CampaignDir
@@ -39,10 +39,10 @@ def judging(spec: RunSpec) -> Iterator[CampaignView | None]:
     if not place.spec.exists():
         yield None
         return
-    from autoresearch.lab.campaign.book import Book
+    from autoresearch.lab.campaign.book import book_of
 
     with locked(place.judge_lock):
-        yield Book(place).view()
+        yield book_of(place).view()
 
 
 def judge(
@@ -78,9 +78,10 @@ def judge(
 def pending(view: CampaignView, idea: Idea) -> Decision | None:
     """What was decided after the last judged row of an idea, computed again.
 
-    None before there is one, and where its curve ended it: that is final.
+    None before there is one, where its curve ended it, and where no re-test can be owed by far: there are
+    thousands of such ideas, and each is asked about before every run.
     """
-    if not idea.judged or idea.pruned:
+    if not idea.judged or idea.pruned or _is_out(view, idea):
         return None
     return decide(
         view.spec.objective,
@@ -95,16 +96,39 @@ def pending(view: CampaignView, idea: Idea) -> Decision | None:
     )
 
 
-def incumbent(view: CampaignView, idea: Idea) -> list[float]:
+def _is_out(view: CampaignView, idea: Idea) -> bool:
+    """Whether it is clear without its exact noise that no re-test is owed: `decide` asks for more than this."""
+    if not idea.values or idea.hypothesis.smoke or len(idea.judged) > view.spec.retests:
+        return True
+    if idea.status != Verdict.DISCARD or idea.simpler:
+        return False
+    rule, theirs = rule_of(view.spec), incumbent(view, idea)
+    ahead = gain(view.spec.objective, idea.values, theirs) if theirs else 0.0
+    if ahead <= 0:
+        return True
+    sd = noise_without(view, idea).sd
+    return sd is not None and ahead < 0.999 * rule.trigger * sd
+
+
+def incumbent(view: CampaignView, idea: Idea) -> Sequence[float]:
     """The runs of the best other idea that is kept, else of the baseline: what an idea has to beat."""
-    rest = CampaignView(view.spec, [other for other in view.ideas if other is not idea])
-    best = rest.best
+    best = view.best
+    parents = view.memo("parents", lambda: {other.parent for other in view.ideas})
+    if idea is best or idea.status == Verdict.KEEP or idea.slug in parents or idea.hypothesis.is_baseline:
+        rest = CampaignView(view.spec, [other for other in view.ideas if other is not idea])
+        best = rest.best
     return best.values if best else []
 
 
 def noise_without(view: CampaignView, idea: Idea) -> Noise:
-    """The noise as every other idea's replicates tell it."""
-    return noise_of(other.values for other in view.ideas if other is not idea)
+    """The noise as every other idea's replicates tell it: of all, less its own, as there are thousands of others."""
+    every = view.memo("spread", lambda: total(other.spread for other in view.ideas))
+    own = idea.spread
+    squares = every.squares - own.squares
+    if not squares >= 1e-3 * own.squares:  # nearly all of it is its own, or nothing is finite: digits would be lost
+        return pooled(other.spread for other in view.ideas if other is not idea)
+    df = every.df - own.df
+    return Noise(squares / df, df) if df else UNKNOWN
 
 
 def rule_of(spec: CampaignSpec) -> Rule:

@@ -60,6 +60,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
         failpoint("launch.claimed")
         _prepare_result_dir(plan, spec)
         _hide_records(plan, spec)
+        spec = replace(spec, source_offsets=tuple(_size(source.path) for source in spec.sources))
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         info = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
         failpoint("launch.session_started")
@@ -217,6 +218,14 @@ def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
     for finding in plan.remarks:
         journal.append(result_dir, str(finding))
+
+
+def _size(path: str) -> int:
+    """What a file of metrics holds before the run: another run's, and not to be counted as ours."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
 
 
 def own_outputs(spec: RunSpec) -> tuple[Path, ...]:

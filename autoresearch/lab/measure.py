@@ -74,11 +74,12 @@ def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
     offsets: dict[str, int] = {}
     for source in sources:
         try:
-            size = Path(source.path).stat().st_size
+            found = Path(source.path).stat()
         except OSError:
             continue
         held = known.get(source.path, 0)
-        offsets[source.path] = held if size > held else 0
+        untouched = found.st_size == held and found.st_mtime <= spec.created
+        offsets[source.path] = held if found.st_size > held or untouched else 0
     return offsets
 
 

@@ -45,6 +45,11 @@ def render(template_name: str, **values: object) -> str:
         raise UsageError(f"{template_name}: {undefined.message}") from undefined
 
 
+def compile_ahead(template_name: str) -> None:
+    """Have a template at hand before it is needed in a hurry."""
+    _environment(data_dir("templates"), html=".html." in template_name).get_template(template_name)
+
+
 def render_blueprint(fields: BlueprintFields) -> str:
     """A blueprint that parses back to the same values.
 

@@ -104,17 +104,28 @@ def read_spec(place: CampaignDir) -> CampaignSpec:
 
     Raises NotFoundError where there is none, or none that can be understood.
     """
-    record = read_json(place.spec)
-    if record is None:
-        raise NotFoundError(f"{place.path} holds no campaign", hint="autoresearch campaign status lists them")
-    try:
-        spec = CampaignSpec.from_json(record)
-    except (KeyError, TypeError, ValueError) as error:
-        raise NotFoundError(f"{place.spec} is damaged: {error}", code="spec_damaged") from error
-    for line in entries(place.journal):
+    spec = declared_spec(place)
+    for line in entries(place.journal, needle=b'"rules"'):
         if line.get("do") == "rules":
             spec = spec.with_rules(line)
     return spec
+
+
+def declared_spec(place: CampaignDir) -> CampaignSpec:
+    """The spec as it was decided at the start. Raises NotFoundError as `read_spec` does."""
+    record = read_json(place.spec)
+    if record is None and place.spec.exists():
+        raise NotFoundError(
+            f"{place.spec} is damaged: it is no JSON object",
+            hint="put it right, or back from a copy; journal, ledger and branches lie as they were",
+            code="spec_damaged",
+        )
+    if record is None:
+        raise NotFoundError(f"{place.path} holds no campaign", hint="autoresearch campaign status lists them")
+    try:
+        return CampaignSpec.from_json(record)
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotFoundError(f"{place.spec} is damaged: {error}", code="spec_damaged") from error
 
 
 def add(path: Path, do: str, *, t: float | None = None, **fields: Any) -> None:
@@ -124,16 +135,17 @@ def add(path: Path, do: str, *, t: float | None = None, **fields: Any) -> None:
     append_line(path, text.encode("utf-8", "backslashreplace") + b"\n")
 
 
-def entries(path: Path, since: int = 0) -> Iterator[dict[str, Any]]:
+def entries(path: Path, since: int = 0, *, needle: bytes = b"") -> Iterator[dict[str, Any]]:
     """The objects after line `since`, each with its number as `seq`; half a line is passed over.
 
+    With a `needle`, lines that do not hold these bytes are not looked at.
     A last line that lacks only its end counts: the next one to be added ends it, and then it would count.
     """
     with lines.reading(path) as fd:
         if fd is None:
             return
         for seq, line in enumerate(lines.forwards(fd), 1):
-            if seq <= since:
+            if seq <= since or needle not in line:
                 continue
             try:
                 record = json.loads(line)

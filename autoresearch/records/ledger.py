@@ -16,7 +16,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
@@ -107,6 +107,13 @@ class Ledger:
         """Every row, oldest first, read as it goes."""
         return map(LedgerRow.from_cells, self.records())
 
+    @staticmethod
+    def rows_in(header: tuple[str, ...], whole: Iterable[bytes]) -> Iterator[LedgerRow]:
+        """The rows in some lines of a ledger with this header, for whoever follows one as it grows."""
+        for line in whole:
+            if record := _record(header, line):
+                yield LedgerRow.from_cells(record)
+
     def tail(self, count: int) -> list[LedgerRow]:
         """The last rows, oldest first, by seeking from the end: as quick at a million rows as at ten."""
         with lines.reading(self.path) as fd:
@@ -128,6 +135,14 @@ class Ledger:
                 return []
             records = [_record(header, line) for line in lines.backwards(fd, _body(fd), needle=needle)]
         return [LedgerRow.from_cells(r) for r in reversed(records) if r.get("run_id") == run_id]
+
+    def holds(self, run_id: str) -> bool:
+        """Whether a run has a row; quick where it is a recent one."""
+        needle = tsv.escape(run_id).encode()
+        with lines.reading(self.path) as fd:
+            if fd is None or not needle or not (header := _header(fd)):
+                return False
+            return _holds(fd, header, run_id)
 
     def next_index(self) -> int:
         """One more than the highest idea that has a row; 1 in a new ledger."""

@@ -41,6 +41,8 @@ YOUNG, OLD = (10, 10), (5_000, 10_000)  # ideas (each has a branch), rows
 RUN_S, IDEAS = 300.0, 24  # of the simulated campaign
 QUIET_S = 0.7
 
+_RUN_LINES = ("prepared", "started", "withdrawn")
+
 TRAINER = """echo "first $EPOCHREALTIME $AUTORESEARCH_RUN_ID" >>"$1/stamps"
 echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
 echo "step:1 - task_pass_rate@1:0.45 - pass_n:2"
@@ -179,8 +181,8 @@ class Night:
         with self.records.journal.open("rb") as file:
             file.seek(self.journal_end)
             lines = [json.loads(line) for line in file if line.endswith(b"\n")]
-        runs = {kind: {line["run"] for line in lines if line["do"] == kind} for kind in ("prepared", "started")}
-        return bool(runs["prepared"] - runs["started"])
+        runs = {kind: {line["run"] for line in lines if line["do"] == kind} for kind in _RUN_LINES}
+        return bool(runs["prepared"] - runs["started"] - runs["withdrawn"] - self._stamps("first").keys())
 
 
 def _live_through(place: CampaignDir, spec: CampaignSpec, repo: Path, ideas: int, rows: int) -> None:

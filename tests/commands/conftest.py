@@ -372,6 +372,15 @@ class Crashes:
 
         return Book(self.place).view()
 
+    def view_of(self, spec: bytes) -> Any:
+        """The same, while campaign.json is damaged: `spec` is what it held."""
+        from autoresearch.core.campaign import CampaignSpec
+        from autoresearch.core.campaign_view import fold
+        from autoresearch.records.ledger import Ledger
+
+        rows = list(Ledger(self.place.ledger).rows())
+        return fold(CampaignSpec.from_json(json.loads(spec)), self.journal(), rows)
+
     def journal(self) -> list[dict[str, Any]]:
         from autoresearch.records.campaign_dir import entries
 
@@ -427,10 +436,12 @@ class Crashes:
         return view
 
     def _gone(self) -> bool:
-        """A controller that nobody killed and that is dead is a fault of its own."""
-        if self.place.controlled or self.view().state == "ended":
+        """A controller that nobody killed and that is dead, or that waits for a person, is a fault of its own."""
+        controlled = self.place.controlled  # first: what it wrote last, it wrote before it went
+        state = self.view().state
+        if state == "ended" or (controlled and state == "running"):
             return False
-        raise AssertionError(f"the controller died:\n{self.said()}{self.panes()}")
+        raise AssertionError(f"the controller is gone or waits ({state}):\n{self.said()}{self.panes()}")
 
     def panes(self) -> str:
         return "".join(self.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout for name in self.sessions())
@@ -466,11 +477,17 @@ class Crashes:
             self.bench.git("merge-base", "--is-ancestor", idea.commit, idea.branch)
 
 
+@pytest.fixture(scope="session")
+def fonts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where matplotlib keeps what it knows of fonts: in a home of its own each report would take seconds more."""
+    return tmp_path_factory.mktemp("fonts")
+
+
 @pytest.fixture
-def crashes(bench: Bench) -> Crashes:
+def crashes(bench: Bench, fonts: Path) -> Crashes:
     """A repository with a trainer that takes no time, its blueprint and its recipe committed."""
     one = Crashes(bench, bench.root / "starts", bench.root / "go")
-    bench.env |= {"STARTS": str(one.starts), "GO": str(one.go)}
+    bench.env |= {"STARTS": str(one.starts), "GO": str(one.go), "MPLCONFIGDIR": str(fonts)}
     (bench.repo / "knobs.py").write_text(KNOBS)
     one.recipe()
     path = bench.blueprint(name="exp.md", command="python -S -E knobs.py exp.yaml", purpose="Turn the knobs.")

@@ -337,3 +337,21 @@ def test_flags_that_cross_the_two_limits_are_told(bench: Any) -> None:
     crossed = bench.ask("run", path, "--dry-run", "--first-step-timeout", "2h")["findings"]
     assert any("the first step may take 2 hours, longer than 1 hour in all" in finding for finding in crossed)
     assert not any("longer than" in f for f in bench.ask("run", path, "--dry-run", "--max-time", "20m")["findings"])
+
+
+def test_what_an_earlier_run_left_in_a_file_of_metrics_is_not_ours(bench: Any) -> None:
+    line = '{{"step": {0}, "data": {{"task_pass_rate@1": {1}}}}}\n'
+    metrics = bench.repo / "metrics.jsonl"
+    metrics.write_text(line.format(50, 0.99))
+    path = bench.script(
+        f"""
+        step(1)
+        with open({str(metrics)!r}, "a") as file:
+            file.write('{{"step": 1, "data": {{"task_pass_rate@1": 0.25}}}}' + chr(10))
+        """,
+        notes=f"- source: jsonl {metrics}",
+    )
+    payload = bench.json("run", path)
+    assert payload["metrics"] == {"task_pass_rate@1": 0.25, "best": 0.25, "step": 1}
+    silent = bench.script("step(1)", title="Try silent", notes=f"- source: jsonl {metrics}")
+    assert bench.json("run", silent, check=13)["verdict"] == "crash"  # nothing was added to it

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from autoresearch.core.overrides import flatten
 from autoresearch.errors import BlueprintError, NotFoundError
-from autoresearch.lab.yaml_files import dump, load_mapping, parse_mapping
+from autoresearch.lab.yaml_files import dump, edit, load_mapping, parse_mapping
 
 
 def test_load(tmp_path: Path) -> None:
@@ -60,3 +61,52 @@ def test_dump_reads_back(tmp_path: Path) -> None:
     assert load_mapping(path) == data
     assert list(load_mapping(path)) == ["b", "a", "t"]
     assert "é: 码" in dump(data)
+
+
+RECIPE = """# a recipe
+lr: 1.0e-4   # tuned by hand
+name: "x"
+optim:
+  betas: [0.9, 0.99]
+  decay: 0
+data.seed: 1
+note: |
+  two
+  lines
+empty:
+"""
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        ({"lr": 3e-5}, "lr: 3.0e-05   # tuned by hand"),
+        ({"optim.decay": 2}, "  decay: 2"),
+        ({"data.seed": 7}, "data.seed: 7"),
+        ({"name": "a: b # c"}, "name: 'a: b # c'"),
+        ({"empty": "now"}, "empty: now"),
+        ({"+fresh": True}, "fresh: true"),
+    ],
+)
+def test_edit_changes_the_value_and_nothing_else(overrides: dict[str, object], line: str) -> None:
+    edited = edit(RECIPE, overrides)
+    assert line in edited.splitlines()
+    key = next(iter(overrides)).removeprefix("+")
+    kept = [old for old in RECIPE.splitlines() if old in edited.splitlines()]
+    assert len(kept) >= len(RECIPE.splitlines()) - 1
+    before, after = (flatten(parse_mapping(text.encode(), "r")) for text in (RECIPE, edited))
+    assert after == {**before, key: next(iter(overrides.values()))}
+
+
+def test_edit_writes_anew_what_has_no_place_of_its_own() -> None:
+    edited = edit(RECIPE, {"note": "one", "optim.betas": [0.8, 0.9]})
+    wanted = parse_mapping(RECIPE.encode(), "r")
+    assert parse_mapping(edited.encode(), "r") == {**wanted, "note": "one", "optim": {"betas": [0.8, 0.9], "decay": 0}}
+    assert edit(RECIPE, {}) == RECIPE
+    assert edit("", {"+lr": 1}) == "lr: 1\n"
+
+
+def test_edit_refuses_a_key_that_is_not_there() -> None:
+    with pytest.raises(BlueprintError, match="rate"):
+        edit(RECIPE, {"rate": 1})
+    assert "rate: 1" in edit(RECIPE, {"rate": 1}, new_keys=True)

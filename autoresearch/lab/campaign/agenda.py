@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
 from autoresearch.core.campaign_view import EXCUSED, CampaignView, Idea
 from autoresearch.core.ending import Ending
+from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.proposal import Attempt
 from autoresearch.core.stop_rules import Facts
 from autoresearch.lab.campaign.runs import Wanted
@@ -119,17 +121,21 @@ def facts(view: CampaignView, now: float, *, conceived: int = 0) -> Facts:
 
 def expected_run_s(view: CampaignView) -> float:
     """How long one more run may take: the longest so far and a margin, never more than its limit."""
-    spans = [60 * row.elapsed_min for row in view.rows if row.elapsed_min and row.ending != Ending.LAUNCH_FAILED]
     limit = view.spec.timeout_s
-    if not spans:
+    longest = MARGIN * view.memo("longest", lambda: _longest_s(view.rows))
+    if not longest:
         return limit or 0.0
-    longest = MARGIN * max(spans)
     return min(limit, longest) if limit else longest
+
+
+def _longest_s(rows: Iterable[LedgerRow]) -> float:
+    spans = (row.elapsed_min or 0.0 for row in rows if row.ending != Ending.LAUNCH_FAILED)
+    return 60 * max(spans, default=0.0)
 
 
 def reserve_s(view: CampaignView, run_s: float) -> float:
     """Time to keep for the confirmation of what was kept."""
-    if not view.spec.confirm or not any(idea.kept for idea in view.ideas if not idea.hypothesis.is_baseline):
+    if not view.spec.confirm or not any(idea.kept and idea.index > 1 for idea in view.keeps):
         return 0.0
     return run_s * view.spec.confirm_runs / view.spec.parallel
 
@@ -164,3 +170,12 @@ def decided(view: CampaignView, idea: Idea) -> bool:
         return baseline_done(view)
     decision = pending(view, idea)
     return decision is None or not decision.retest
+
+
+def without(view: CampaignView, run: str) -> CampaignView:
+    """The view as if a run had never been prepared."""
+    def slim(idea: Idea) -> Idea:
+        runs = [one for one in idea.runs if one.run != run]
+        return idea if len(runs) == len(idea.runs) else replace(idea, runs=runs)
+
+    return replace(view, ideas=[slim(idea) for idea in view.ideas])

@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignState
@@ -19,10 +20,11 @@ from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import Stand, stand
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda, claims, ideas, progress, recovery, requests
-from autoresearch.lab.campaign.book import Book
+from autoresearch.lab.campaign.book import book_of
 from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
+from autoresearch.lab.campaign.quick import be_quick
 from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.campaign.trouble import is_full, is_trouble
@@ -30,7 +32,6 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import new_token
 from autoresearch.lab.sessions import close_session
 from autoresearch.lab.watch import Watcher
-from autoresearch.lab.withdraw import take_back
 from autoresearch.records import campaign_dir
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
@@ -49,7 +50,7 @@ class Controller:
 
     def __init__(self, place: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
         self.place, self.parts, self.say = place, parts, say
-        self.book = Book(place)
+        self.book = book_of(place)
         self.spec = self.book.view().spec
         checkout = repository.find(Path(self.spec.repository) / self.spec.codebase)
         if checkout is None:
@@ -86,11 +87,12 @@ class Controller:
                 self.say(str(error))
                 self._let_go()
                 if tried >= MOST_TRIES and not is_full(error):
-                    self.pause(self.book.view(), str(error))
+                    with contextlib.suppress(AutoresearchError, OSError):
+                        self.pause(self.book.view(), str(error))
                 time.sleep(NAP_S)
 
     def _run(self) -> None:
-        self.recover()
+        recovery.recover(self)
         while True:
             view = self.take_requests()
             view = self.settle(view)
@@ -112,53 +114,13 @@ class Controller:
         self.pool = Pool(self.spec, self.shop.checkout, self.parts.environ)
         self.sources = Sources(self.spec, self.place, self.shop)
 
-    def recover(self) -> None:
-        """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
-        recovery.restore_spec(self.place, self.book.spec)
-        for fields in recovery.untold(self.place, self.book.view(), self.parts):
-            self._note("prepared", **fields)
-        self._finish_draft(self.book.view())
-        for idea in self.book.view().ideas:
-            for run in idea.runs:
-                if run.run not in idea.done:
-                    self._recover_run(run)
-                elif not run.started:  # it was begun and is over, before that could be written down
-                    self._note("started", run=run.run)
-        view = self.book.view()
-        recovery.finish_records(self.place, view, self.parts)
-        recovery.obey_again(view, self.live)
-        if view.state is not CampaignState.PAUSED:
-            self._state(view, CampaignState.RUNNING)
-            self._look_for_reasons(view)
-        recovery.close_panes(self.place, self.spec.tmux_socket, self.parts)
-        self.sources.reconcile(agenda.attempts(view))
-
-    def _finish_draft(self, view: CampaignView) -> None:
-        """The idea whose branch was being claimed; as if it was drafted now."""
-        if view.draft is not None:
-            try:
-                self._note("idea", **ideas.as_line(ideas.claim(self.shop, view.draft)))
-            except Refused as refused:  # its commit did not survive; it is proposed again
-                self.say(f"{view.draft.slug}: forgotten: {refused.message}")
-
-    def _recover_run(self, run: IdeaRun) -> None:
-        rundir = RunDir(Path(run.run_dir))
-        if not run.started and take_back(rundir, run.run, self.parts):
-            self._note("withdrawn", run=run.run)
-            return
-        if not run.started:
-            self._note("started", run=run.run)
-        self.live[run.run] = rundir
-        with contextlib.suppress(AutoresearchError, OSError):  # its directory was removed: it will be recorded as lost
-            self.pool.occupied(Path(run.run_dir), run.run)
-
     def take_requests(self) -> CampaignView:
         """Do what people asked for since the last look."""
         self._heard = self._requested()
         view = self.book.view()
         for request in campaign_dir.entries(self.place.requests, view.requests):
             requests.obey(self, view, request)
-            self._note("request", upto=request["seq"])
+            self.note("request", upto=request["seq"])
             view = self.book.view()
         return view
 
@@ -166,8 +128,8 @@ class Controller:
         """Record every run that is over; then tell its proposer and whoever watches."""
         for _, one in view.live:
             if one.run not in self.live:  # somebody took its row out of the ledger: it gets it again
-                self._recover_run(one)
-        over = [(run, rundir) for run, rundir in self.live.items() if rundir.state() in _OVER]
+                recovery.take_up(self, one)
+        over = recovery.by_end((run, rundir) for run, rundir in self.live.items() if rundir.state() in _OVER)
         if not over:
             return view
         recovery.restore_spec(self.place, self.book.spec)
@@ -200,10 +162,10 @@ class Controller:
             self.sources.tell(idea.attempt())
         self.say(progress.row_line(view, idea, run))
         self.say(self.stand(view).sentence + progress.eta(view))
-        self._look_for_reasons(view)
+        self.look_for_reasons(view)
         progress.write_documents(self.place, self.book.view(), self.stand(view))
 
-    def _look_for_reasons(self, view: CampaignView) -> None:
+    def look_for_reasons(self, view: CampaignView) -> None:
         """Pause it where going on would only waste time."""
         if not self.stand(view).met and (why := agenda.tripped(view, self._since())):
             self.pause(view, f"circuit breaker: {why}")
@@ -212,7 +174,7 @@ class Controller:
 
     def _since(self) -> float:
         """When the campaign last went on after a pause: older deaths are forgiven."""
-        times = [e["t"] for e in campaign_dir.entries(self.place.journal) if e.get("do") == "state"]
+        times = [line["t"] for line in self.book.view().timeline if line.get("do") == "state"]
         return max(times, default=0.0)
 
     # -- beginning ----------------------------------------------------------------------------------------------
@@ -257,7 +219,7 @@ class Controller:
         except (AutoresearchError, OSError) as error:
             self.say(f"{ready.run.run}: {error}")
         failpoint("campaign.gone")
-        self._note("started", run=ready.run.run)
+        self.note("started", run=ready.run.run)
         self.live[ready.run.run] = ready.prepared.rundir
         self.pool.take(ready.slot, ready.run.run, gpus)
         idea, why = ready.wanted.idea, ready.wanted.why
@@ -267,7 +229,7 @@ class Controller:
     def _stale(self, view: CampaignView, ready: Ready) -> bool:
         """Whether what just ended makes the prepared run pointless."""
         if ready.wanted.why == "retest":
-            owed = agenda.owed(_without(view, ready.run.run))
+            owed = agenda.owed(agenda.without(view, ready.run.run))
             return owed is None or owed.idea.index != ready.wanted.idea.index
         return ready.wanted.idea.slug in view.unwanted
 
@@ -297,11 +259,12 @@ class Controller:
         failpoint("campaign.prepared")
         self._note_prepared(view, wanted, ready.run)
         failpoint("campaign.waits")
+        be_quick()
 
     def _note_prepared(self, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
         ongoing = view.open_round
         number = ongoing.number if ongoing and wanted.why == "confirm" else 0
-        self._note(
+        self.note(
             "prepared",
             index=wanted.idea.index,
             run=run.run,
@@ -318,7 +281,7 @@ class Controller:
         name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
         run = IdeaRun(name, str(self.place.path / name), wanted.replicate, wanted.why)
         self._note_prepared(view, wanted, run)
-        self._note("started", run=run.run)
+        self.note("started", run=run.run)
         failpoint("campaign.unmade")
         progress.record_unmade(self.shop, wanted.idea, run, reason, self.parts.clock())
         self.say(f"{wanted.idea.slug}: could not be started: {reason}")
@@ -355,24 +318,24 @@ class Controller:
     def _conceived(self, view: CampaignView, attempt: Attempt) -> Wanted | None:
         try:
             idea = conceive(self.shop, view, attempt.hypothesis, attempt.index)
-            self._note("drafted", **ideas.as_line(idea))
+            self.note("drafted", **ideas.as_line(idea))
             failpoint("campaign.drafted")
             idea = ideas.claim(self.shop, idea)
         except Refused as refused:
             if attempt.hypothesis.is_baseline:
                 raise
-            self._note("skipped", hypothesis=attempt.hypothesis.to_json(), reason=refused.message)
+            self.note("skipped", hypothesis=attempt.hypothesis.to_json(), reason=refused.message)
             self.sources.tell(Attempt(0, attempt.hypothesis, "skipped"))
             self.say(f"{attempt.hypothesis.slug}: skipped: {refused.message}")
             return None
         failpoint("campaign.conceived")
-        self._note("idea", **ideas.as_line(idea))
+        self.note("idea", **ideas.as_line(idea))
         return Wanted(idea, 1, "baseline" if attempt.hypothesis.is_baseline else "first")
 
     def _withdraw(self, ready: Ready) -> None:
         with contextlib.suppress(AutoresearchError, OSError):
             ready.prepared.withdraw()
-        self._note("withdrawn", run=ready.run.run)
+        self.note("withdrawn", run=ready.run.run)
         self.pool.free(ready.run.run)
 
     # -- ending -------------------------------------------------------------------------------------------------
@@ -432,15 +395,15 @@ class Controller:
         if self.ready is not None:
             self._withdraw(self.ready)
             self.ready = None
-        self._note("confirming", round=number, candidates=list(candidates), each=each, baseline=baseline)
+        self.note("confirming", round=number, candidates=list(candidates), each=each, baseline=baseline)
 
     def _wait_if_dry(self, view: CampaignView) -> None:
         idle = self.dry and self.ready is None and not self.live and agenda.owed(view) is None
         if idle and view.state is CampaignState.RUNNING:
-            self._state(view, CampaignState.WAITING, "proposer exhausted")
+            self.set_state(view, CampaignState.WAITING, "proposer exhausted")
             self.say(f"{self.stand(view).sentence}, proposer exhausted; add ideas: {progress.add_line(view)}")
         elif not idle and view.state is CampaignState.WAITING:
-            self._state(view, CampaignState.RUNNING)
+            self.set_state(view, CampaignState.RUNNING)
 
     def finish(self) -> None:
         """The last word: documents, the campaign's own finish.flag, the end in the journal."""
@@ -451,14 +414,13 @@ class Controller:
         found = self.stand(view)
         why = {"stop": "stopped on request", "drain": "drained on request"}.get(view.told_stop, found.sentence)
         end = {"t": self.parts.clock(), "do": "state", "state": CampaignState.ENDED.value, "reason": why}
-        view.state, view.reason = CampaignState.ENDED, why
-        view.timeline.append(end)
-        progress.write_end(self.place, view, found, why, self.say)
+        last = replace(view, state=CampaignState.ENDED, reason=why, timeline=[*view.timeline, end])
+        progress.write_end(self.place, last, found, why, self.say)
         failpoint("campaign.reported")
         self.sources.close()
         self.pool.remove()
         failpoint("campaign.removed")
-        self._state(self.book.view(), CampaignState.ENDED, why)  # last: until then a crash does all of it again
+        self.set_state(self.book.view(), CampaignState.ENDED, why)  # last: until then a crash does all of it again
         failpoint("campaign.ended")
         self.say(why)
 
@@ -466,14 +428,16 @@ class Controller:
 
     def pause(self, view: CampaignView, reason: str) -> None:
         """Begin nothing more until somebody says `resume`; what runs goes on."""
-        self._state(view, CampaignState.PAUSED, reason)
+        self.set_state(view, CampaignState.PAUSED, reason)
         self.say(f"paused: {reason}; go on with: autoresearch campaign resume {self.spec.name}")
 
-    def _state(self, view: CampaignView, state: CampaignState, reason: str = "") -> None:
+    def set_state(self, view: CampaignView, state: CampaignState, reason: str = "") -> None:
+        """Write down what the campaign is doing now, if that is news."""
         if (view.state, view.reason) != (state, reason) or not view.timeline:
-            self._note("state", state=state.value, reason=reason)
+            self.note("state", state=state.value, reason=reason)
 
-    def _note(self, do: str, **fields: object) -> None:
+    def note(self, do: str, **fields: object) -> None:
+        """Add a line to the journal."""
         campaign_dir.add(self.place.journal, do, t=self.parts.clock(), **fields)
 
     def sleep(self) -> None:
@@ -495,11 +459,3 @@ class Controller:
 
 
 _OVER = (RunState.ENDED, RunState.DEAD)
-
-
-def _without(view: CampaignView, run: str) -> CampaignView:
-    """The view as if a run had never been prepared."""
-    from dataclasses import replace
-
-    slim = [replace(idea, runs=[r for r in idea.runs if r.run != run]) for idea in view.ideas]
-    return replace(view, ideas=slim)

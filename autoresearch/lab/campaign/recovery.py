@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.campaign import CampaignSpec, CampaignState
+from autoresearch.core.campaign_view import CampaignView, IdeaRun
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.adopt import adopt
-from autoresearch.lab.campaign import progress
-from autoresearch.lab.campaign.ideas import Workshop
+from autoresearch.lab.campaign import agenda, progress
+from autoresearch.lab.campaign.ideas import Refused, Workshop, as_line, claim
 from autoresearch.lab.campaign.requests import stop_run
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.sessions import session_info
@@ -24,11 +24,59 @@ from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, is_locked
 from autoresearch.records.spec_file import read as read_run
 
+if TYPE_CHECKING:
+    from autoresearch.lab.campaign.controller import Controller
+
+
+def recover(controller: Controller) -> None:
+    """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
+    place, book, parts = controller.place, controller.book, controller.parts
+    restore_spec(place, book.spec)
+    for fields in untold(place, book.view(), parts):
+        controller.note("prepared", **fields)
+    _finish_draft(controller, book.view())
+    for idea in book.view().ideas:
+        for run in idea.runs:
+            if run.run not in idea.done:
+                take_up(controller, run)
+            elif not run.started:  # it was begun and is over, before that could be written down
+                controller.note("started", run=run.run)
+    view = book.view()
+    finish_records(place, view, parts)
+    obey_again(view, controller.live)
+    if view.state is not CampaignState.PAUSED:
+        controller.set_state(view, CampaignState.RUNNING)
+        controller.look_for_reasons(view)
+    close_panes(place, view.spec.tmux_socket, parts)
+    controller.sources.reconcile(agenda.attempts(view))
+
+
+def _finish_draft(controller: Controller, view: CampaignView) -> None:
+    """The idea whose branch was being claimed; as if it was drafted now."""
+    if view.draft is not None:
+        try:
+            controller.note("idea", **as_line(claim(controller.shop, view.draft)))
+        except Refused as refused:  # its commit did not survive; it is proposed again
+            controller.say(f"{view.draft.slug}: forgotten: {refused.message}")
+
+
+def take_up(controller: Controller, run: IdeaRun) -> None:
+    """A run that has no row: one that was begun is watched from now on, any other is taken back."""
+    rundir = RunDir(Path(run.run_dir))
+    if not run.started and take_back(rundir, run.run, controller.parts):
+        controller.note("withdrawn", run=run.run)
+        return
+    if not run.started:
+        controller.note("started", run=run.run)
+    controller.live[run.run] = rundir
+    with contextlib.suppress(AutoresearchError, OSError):  # its directory was removed: it will be recorded as lost
+        controller.pool.occupied(rundir.path, run.run)
+
 
 def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:
     """Write campaign.json again where somebody damaged or removed it: who controls the campaign knows it."""
     try:
-        campaign_dir.read_spec(place)
+        campaign_dir.declared_spec(place)
     except NotFoundError:
         campaign_dir.write_spec(place, spec)
 
@@ -100,6 +148,18 @@ def _close_named(names: Collection[str], tmux_socket: str, parts: Parts) -> None
                 launcher.close(info)
 
 
+def by_end(runs: Iterable[tuple[str, RunDir]]) -> list[tuple[str, RunDir]]:
+    """In the order in which they ended: a row that is written again is judged by what was known at its time."""
+
+    def ended(run: tuple[str, RunDir]) -> float:
+        try:
+            return run[1].exit_record.stat().st_mtime
+        except OSError:
+            return float("inf")
+
+    return sorted(runs, key=ended)
+
+
 def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: Parts) -> None:
     """Write the records of a run that is over; if need be once more. Safe to repeat."""
     idea, one = next((idea, one) for idea in view.ideas for one in idea.runs if one.run == run)
@@ -109,11 +169,12 @@ def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: 
         gone = not rundir.spec.exists()
         sweep(run, grace_s=SWEEP_S)  # nobody could say what comes of it: it must not train on
         reason = "its run directory was removed" if gone else str(error)
+        _close_named({entry.session for entry in parts.index.find(run)}, shop.spec.tmux_socket, parts)
         progress.record_lost(shop, idea, one, reason, parts.clock())
         parts.index.discard_live(run)
         return
     adopt(rundir, parts)
     ledger = Ledger(Path(shop.spec.directory) / "results.tsv")
-    if rundir.collected.exists() and not ledger.find(run):  # the ledger was edited by hand
+    if rundir.collected.exists() and not ledger.holds(run):  # the ledger was edited by hand
         rundir.collected.unlink()
         adopt(rundir, parts)

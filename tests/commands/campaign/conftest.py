@@ -16,6 +16,8 @@ from unittest import mock
 
 import pytest
 
+PATIENCE_S = 240.0  # for a campaign of a few runs
+
 # metric = a parabola in log10(lr) with its top of 0.5 at lr = 0.01, and a little noise that seed and lr decide.
 TRAINER = """
 import math, os, random, sys, time
@@ -26,7 +28,8 @@ lr, seed, mode = float(recipe["lr"]), int(recipe["data.seed"]), recipe["mode"]
 place = recipe["trainer.default_local_dir"]
 os.makedirs(place, exist_ok=True)
 open(place + "/weights", "a").write(recipe["trainer.experiment_name"] + "\\n")
-print("TREE", os.popen("git rev-parse HEAD^{tree}").read().strip(), "SEED", seed, "DIRECTORY", os.getcwd(), flush=True)
+print("TREE", os.popen("git rev-parse HEAD^{tree}").read().strip(), "SEED", seed, "DIRECTORY", os.getcwd(), end=" ")
+print("GPU", os.environ.get("CUDA_VISIBLE_DEVICES", "none"), flush=True)
 def step(n):
     print(f"step:{n} - actor/kl_loss:0.00{n} - actor/pg_loss:0.1 - critic/rewards/mean:0.{n}", flush=True)
 if mode == "crash":
@@ -153,7 +156,7 @@ class Camp:
             return bool(found[0])
 
         try:
-            self.bench.until(holds, 60)
+            self.bench.until(holds, PATIENCE_S)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.said()}") from None
         return found[0]
@@ -184,13 +187,21 @@ class Camp:
         from autoresearch.lab.campaign import begin
         from autoresearch.lab.campaign.controller import Controller
 
+        patience = time.monotonic() + PATIENCE_S
+
+        def watched() -> float:
+            assert time.monotonic() < patience, f"it never ended\n{self.said()}"
+            return float(clock())
+
         def control(place: Any, spec: Any, parts: Any) -> str:
+            self.places.append(place)
+
             def say(text: str) -> None:
                 with place.log.open("a") as file:
                     file.write(f"{text}\n")
 
             with begin.in_control(place):
-                Controller(place, dataclasses.replace(parts, clock=clock), say).run()
+                Controller(place, dataclasses.replace(parts, clock=watched), say).run()
             return ""
 
         with mock.patch.object(begin, "start_controller", control):

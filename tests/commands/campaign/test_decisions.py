@@ -95,10 +95,11 @@ def test_the_limit_that_fired_decides(camp: Any, most: str) -> None:
 
 
 def test_too_few_steps_judge_nothing(camp: Any) -> None:
-    queue = camp.ideas({"slug": "short", "overrides": {"steps": 1, "lr": 0.01}}, {"slug": "bad", "overrides": {"lr": 1}})
+    short = {"slug": "short", "overrides": {"steps": 1, "lr": 0.01}}
+    queue = camp.ideas(short, {"slug": "bad", "overrides": {"lr": 1}})
     view = camp.run(queue=queue, count=3, min_steps=2, confirm=False)
-    (short,) = view.by_slug("short").rows
-    assert short.status == "discard" and "smoke run" in short.description
+    (row,) = view.by_slug("short").rows
+    assert row.status == "discard" and "smoke run" in row.description
     assert not view.by_slug("short").judged
     assert view.by_slug("bad").judged
 

@@ -1,13 +1,72 @@
-"""How a campaign ends: by count, by deadline, by target, by budget; it says so in words."""
+"""How a campaign ends: by deadline, by target, by budget, by the first of several rules; it says so in words."""
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
-LR = {"lr": {"low": 0.001, "high": 0.1, "log": True}}
+WORSE = [{"slug": f"worse-{n}", "overrides": {"lr": n}, "parent": "baseline"} for n in range(1, 9)]
+SMI = """#!/bin/sh
+echo '0, GPU-aaaa, A card, 81559, 0'
+echo '1, GPU-bbbb, A card, 81559, 0'
+"""
 
 
-def test_by_count_with_tpe_in_two_slots(camp: Any) -> None:
-    view = camp.run(count=24, parallel=2, space=LR, retests=1, confirm=False)
-    assert view.attempted == 24
-    assert view.reason == "stop condition met: 24/24 ideas attempted"
+def test_by_deadline_and_no_run_is_begun_that_could_not_end(camp: Any) -> None:
+    """Each run takes 0.3 s; when the first idea has its row, a tenth of a second is left of ten hours."""
+    camp.recipe(sleep=0.3)
+
+    def clock() -> float:
+        late = camp.places and any(idea.index > 1 and idea.rows for idea in camp.view().ideas)
+        deadline = camp.view().spec.rules.deadline if late else None
+        return float(deadline - 0.1) if deadline else time.time()
+
+    found = camp.run("--deadline", "10h", clock=clock, queue=camp.ideas(*WORSE), retests=0, confirm=False)
+    assert found.reason.startswith("stop condition met: 0s are left, too short for another run of "), found.reason
+    assert found.attempted in (2, 3)  # the third may have been begun before the second's row
+    assert all(idea.rows for idea in found.ideas if idea.attempted)
+
+
+def test_by_target_which_is_met_before_count_and_deadline(camp: Any) -> None:
+    queue = camp.ideas({"slug": "good", "overrides": {"lr": 0.01}}, *WORSE)
+    flags = ("--target", "task_pass_rate@1>=0.45", "--count", "9", "--deadline", "10h")
+    found = camp.run(*flags, queue=queue, retests=1, confirm=False)
+    assert found.reason.startswith("stop condition met: task_pass_rate@1 = 0."), found.reason
+    assert found.reason.endswith("reaches the target 0.45")
+    assert found.best.slug == "good" and found.attempted < 9
+    log = camp.said()
+    assert "stop condition not yet met: 1/9 attempted, 9h59m remaining, best 0.4" in log
+
+
+def test_by_budget_and_each_run_has_a_gpu_of_its_own(camp: Any) -> None:
+    tools = camp.bench.root / "tools"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text(SMI)
+    (tools / "nvidia-smi").chmod(0o755)
+    camp.bench.env["PATH"] = f"{tools}:{os.environ['PATH']}"
+    camp.recipe(sleep=0.3)
+    keys = {"queue": camp.ideas(*WORSE), "retests": 0, "confirm": False, "gpus": "all", "parallel": 2}
+    found = camp.run("--budget-gpu-hours", "0.0001", **keys)  # 0.36 s
+    assert found.reason.startswith("stop condition met: 0.00 of 0.0001 GPU hours are spent"), found.reason
+    assert found.gpu_hours >= 0.0001 and found.attempted < 9
+    assert {camp.told(row, "GPU") for row in found.rows} == {"GPU-aaaa", "GPU-bbbb"}
+
+
+def test_the_embedded_trainer(camp: Any) -> None:
+    """Real GRPO at a tiny recipe, three ideas of the trainer's own space."""
+    recipe = {"task": "sort", "sft_steps": 5, "hidden": 8, "total_steps": 2, "batch_size": 2, "group_size": 4}
+    more = {"lr": 0.001, "kl_coef": 0.01, "temperature": 1.0, "test_freq": 1, "val_tasks": 4, "val_pass_n": 2}
+    where = {"metrics_jsonl_path": "out/metrics.jsonl", "experiment_name": "tiny"}
+    text = "".join(f"{key}: {value}\n" for key, value in {**recipe, **more, **where}.items())
+    (camp.bench.repo / "tiny.yaml").write_text(text)
+    path = camp.bench.blueprint(
+        "tiny", name="tiny.md", command="python -m autoresearch.tinygrpo --conf tiny.yaml", trainer="tinygrpo"
+    )
+    path.write_text(path.read_text().replace("- path: NA", "- path: tiny.yaml"))
+    view = camp.run(blueprint="tiny.md", count=3, baseline=1, retests=0, confirm=False)
+    assert view.reason == "stop condition met: 3/3 ideas attempted"
+    assert view.spec.proposer.name == "tpe" and view.spec.sources["space"] == "the trainer's own, low-risk"
+    assert [row.ending for row in view.rows] == ["finished"] * 3
+    assert all(row.metric_value is not None and row.trainer == "tinygrpo" for row in view.rows)
+    assert len({row.result_dir for row in view.rows}) == 3

@@ -1,4 +1,4 @@
-"""What people ask from another terminal: pause, resume, drain, stop, skip, add, set, wait; and what pauses by itself."""
+"""What people ask from another terminal: pause, resume, drain, stop, skip, add, set, wait; what pauses by itself."""
 
 from __future__ import annotations
 
@@ -143,3 +143,21 @@ def test_a_baseline_without_its_metric_pauses_and_spends_no_idea(camp: Any) -> N
     assert camp.view().attempted == 1
     camp.bench.ask("campaign", "drain")
     assert camp.over().reason == "drained on request"
+
+
+def test_a_branch_that_is_checked_out_elsewhere_is_left_where_it_is(camp: Any) -> None:
+    """Its re-test needs a commit, which goes to a further branch, named like it."""
+    good = {"slug": "good", "overrides": {"mode": "hold", "lr": 0.01}}
+    camp.start(queue=camp.ideas(good, {"slug": "next", "overrides": {"lr": 1}}), count=3, retests=1, confirm=False)
+    camp.until(lambda: camp.live("good"))
+    elsewhere = camp.bench.root / "elsewhere"
+    camp.bench.git("worktree", "add", "-q", str(elsewhere), "autoresearch/one/good")
+    tip = camp.bench.git("rev-parse", "autoresearch/one/good")
+    camp.go.touch()
+    view = camp.over()
+    assert view.reason == "stop condition met: 3/3 ideas attempted"
+    first, second = camp.idea("good").rows
+    assert (first.branch, second.branch) == ("autoresearch/one/good", "autoresearch/one/good-2")
+    assert camp.bench.git("rev-parse", second.branch) == second.commit
+    assert camp.bench.git("rev-parse", "autoresearch/one/good") == tip
+    assert camp.bench.git("-C", str(elsewhere), "status", "--porcelain") == ""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign import pool as module
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.launchers import gpus
@@ -150,3 +151,16 @@ def test_nobody_tells_of_memory(box: Box) -> None:
     (box.place / "bin" / "nvidia-smi").write_text("#!/bin/sh\necho 'No devices were found'; exit 6\n")
     slice_ = "MIG-11111111-2222-3333-4444-555566667777"
     assert box.pool(slice_).gpus([]) == (slice_,)
+
+
+def test_a_run_that_found_its_lease_taken_runs_again_and_says_nothing_of_its_idea(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("new", git=False)
+    for _ in range(agenda.MOST_RETRIES + 1):
+        made.run("new", None, "crash", failure="lease_busy", ending="launch_failed", curve=False, replicate=1)
+        view = made.view()
+        idea = view.by_slug("new")
+        owed = agenda.owed(view)
+        if len(idea.rows) <= agenda.MOST_RETRIES:
+            assert owed and (owed.idea.slug, owed.why, owed.replicate) == ("new", "retry", 1)
+    assert owed is None and idea.judged == [] and idea.attempted

@@ -1,0 +1,50 @@
+"""The plan: what would be done, where each value came from, and not one byte changed before somebody agrees."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+
+def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
+    camp.recipe(lr=0.05)  # a dirty file, which the plan names
+    queue = camp.ideas({"overrides": {"lr": 0.2}})
+    path = camp.file(queue=queue, timeout="1m", parallel=2)
+    home = Path(os.environ["HOME"])
+    before = camp.bench.picture(), sorted(home.rglob("*"))
+    flags = ("--count", "24", "--deadline", "5m", "--target", "task_pass_rate@1>=0.8")
+    found = camp.bench.ask("campaign", path, *flags)
+    code, out, _ = camp.bench.here("campaign", path, *flags)
+    assert (camp.bench.picture(), sorted(home.rglob("*"))) == before
+
+    assert (code, found["state"]) == (0, "planned")
+    assert "nothing was changed" in out
+    plan = found["plan"]
+    assert plan["objective"].startswith("task_pass_rate@1, maximize")
+    for words in ("24 ideas  (flag --count)", "from now  (flag --deadline)", "task_pass_rate@1 reaching 0.8"):
+        assert words in plan["stops at"], words
+    assert plan["each run"].startswith("at most 1m00s; 2 at a time") and "campaign.yaml" in plan["each run"]
+    assert plan["ideas from"].startswith("queue  (a queue is named)")
+    assert "recipe.yaml" in plan["dirty"] and plan["branches"].startswith("autoresearch/one/")
+    assert any("25 runs of at most 1m00s take up to 12m30s" in remark for remark in found["remarks"])
+    for key, value in plan.items():
+        assert key in out and value in out
+
+    (line,) = found["next"]
+    assert shlex.split(line) == ["autoresearch", "campaign", str(path), *flags, "--yes"]
+
+
+def test_the_file_is_found_and_without_a_rule_there_are_four_ideas(camp: Any) -> None:
+    """`autoresearch campaign --yes` alone; the approving line of the plan is what is typed."""
+    camp.file(queue=camp.ideas(*({"overrides": {"lr": n}} for n in (1, 2, 3, 4, 5))), retests=0, confirm=False)
+    found = camp.bench.ask("campaign", "--baseline", "1")
+    assert "no stop rule was given: the baseline and three ideas" in found["plan"]["stops at"]
+    words = shlex.split(found["next"][0])[1:]
+    ended = camp.known(camp.bench.ask(*words))
+    assert (ended["state"], ended["attempted"], ended["remaining"]) == ("ended", 4, 0)
+    assert ended["reason"] == "stop condition met: 4/4 ideas attempted"
+    assert any(line.startswith("autoresearch campaign set one --count ") for line in ended["next"])  # the question
+    assert [idea.index for idea in camp.view().ideas if idea.attempted] == [1, 2, 3, 4]
+    assert len(camp.view().baseline.rows) == 1

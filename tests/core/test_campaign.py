@@ -1,0 +1,76 @@
+"""CampaignSpec: what was decided is read back as it was written; targets in every way people write them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules, parse_target
+from autoresearch.core.objective import Direction, Objective
+
+UP = Objective("pass@1", Direction.MAXIMIZE)
+DOWN = Objective("loss", Direction.MINIMIZE)
+
+
+def spec() -> CampaignSpec:
+    words = ("name", "slug", "directory", "repository", "codebase", "trees", "blueprint", "blueprint_text", "prefix")
+    more = ("base_commit", "base", "recipe", "interpreter", "result_dir")
+    return CampaignSpec(
+        **{word: f"a {word}" for word in (*words, *more)},
+        objective=UP,
+        proposer=ProposerSpec("tpe", space={"lr": {"low": 1e-4, "high": 1e-2}}),
+        rules=Rules(count=24, target=0.8),
+        created=5.0,
+        gpus=("GPU-a", "GPU-b"),
+        include=("data",),
+        sources={"count": "flag --count"},
+    )
+
+
+def test_what_was_written_is_read_back_and_a_newer_key_is_passed_over() -> None:
+    text = json.dumps({**spec().to_json(), "of_a_newer_version": 1})
+    assert CampaignSpec.from_json(json.loads(text)) == spec()
+    with pytest.raises(KeyError):
+        CampaignSpec.from_json({"name": "x"})
+
+
+def test_rules_change_and_nothing_else() -> None:
+    changed = spec().with_rules({"count": 30, "do": "rules", "t": 9.0, "name": "other"})
+    assert (changed.rules, changed.name) == (Rules(count=30, target=0.8), spec().name)
+    assert not Rules().given and Rules(target=0.0).given
+    assert spec().branch("x") == "a prefix/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "objective", "wanted"),
+    [
+        ("0.8", UP, 0.8),
+        (">=0.8", UP, 0.8),
+        ("pass@1>=0.8", UP, 0.8),
+        (" pass@1 > 8e-1 ", UP, 0.8),
+        ("-3", UP, -3.0),
+        ("loss<=0.1", DOWN, 0.1),
+        ("< .1", DOWN, 0.1),
+    ],
+)
+def test_a_target(text: str, objective: Objective, wanted: float) -> None:
+    assert parse_target(text, objective) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "objective", "said"),
+    [
+        ("pass@1<=0.8", UP, "contradicts the direction: pass@1 is to be maximized"),
+        (">=0.8", DOWN, "contradicts the direction: loss is to be minimized"),
+        ("reward>=0.8", UP, "about 'reward', and the objective is 'pass@1'"),
+        ("soon", UP, "is no target: write it like"),
+        ("pass@1=0.8", UP, "is no target"),
+        ("nan", UP, "is no target"),
+        (">=1e999", UP, "no number that can be reached"),
+        ("", UP, "is no target"),
+    ],
+)
+def test_no_target(text: str, objective: Objective, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parse_target(text, objective)

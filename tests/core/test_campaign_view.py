@@ -1,0 +1,135 @@
+"""CampaignView: everything is folded from journal, ledger and verdicts, in whatever order a crash left them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autoresearch.core.campaign import CampaignSpec, CampaignState, ProposerSpec, Rules
+from autoresearch.core.campaign_view import CampaignView, best_so_far, fold
+from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.objective import Direction, Objective
+
+SPEC = CampaignSpec(
+    **{  # type: ignore[arg-type]
+        **{name: "" for name, f in CampaignSpec.__dataclass_fields__.items() if f.type == "str"},
+        "objective": Objective("pass@1", Direction.MAXIMIZE),
+        "proposer": ProposerSpec("queue"),
+        "rules": Rules(count=5),
+        "created": 0.0,
+        "gpus_per_run": 2,
+    }
+)
+
+
+def idea(index: int, slug: str, parent: str = "baseline") -> dict[str, Any]:
+    return {"do": "idea", "index": index, "hypothesis": {"slug": slug, "sentence": slug}, "parent": parent}
+
+
+def run(index: int, name: str, replicate: int = 1, why: str = "first", **more: Any) -> list[dict[str, Any]]:
+    told = {"index": index, "run": name, "run_dir": "", "replicate": replicate, "why": why, **more}
+    return [{"do": "prepared", **told}, {"do": "started", "run": name}]
+
+
+def row(index: int, name: str, value: float | None, status: str = "keep", **more: Any) -> LedgerRow:
+    return LedgerRow(index=index, run_id=name, metric_value=value, status=status, elapsed_min=30.0, **more)
+
+
+JOURNAL = [
+    idea(1, "baseline", ""),
+    *run(1, "b-1", 1, "baseline"),
+    *run(1, "b-2", 2, "baseline"),
+    idea(2, "good"),
+    *run(2, "g-1"),
+    *run(2, "g-2", 2, "retest"),
+    *run(2, "g-3", 3, "confirm", round=1),
+    idea(3, "dead", "good"),
+    *run(3, "d-1"),
+]
+ROWS = [
+    row(1, "b-1", 0.4, ended=1.0),
+    row(1, "b-2", 0.6, ended=2.0),
+    row(2, "g-1", 0.7, "discard", ended=3.0),
+    row(2, "g-2", 0.9, ended=4.0),
+    row(2, "g-3", 0.1, ended=9.0),
+    row(3, "d-1", None, "crash", ended=5.0),
+]
+
+
+def view(journal: list[dict[str, Any]] = JOURNAL, rows: list[LedgerRow] = ROWS, *verdicts: Any) -> CampaignView:
+    return fold(SPEC, journal, rows, verdicts)
+
+
+def test_values_are_of_the_search_and_the_status_is_the_last_word() -> None:
+    found = view()
+    good = found.by_slug("good")
+    assert good is not None and found.baseline is not None
+    assert (good.values, good.value, good.status, good.kept) == ([0.7, 0.9], 0.8, "keep", True)
+    assert good.fresh_values(1) == [0.1] and good.fresh_values(2) == []
+    assert good.decided == 4.0
+    assert found.baseline.value == 0.5
+    assert found.best is good and found.attempted == 3
+    assert found.gpu_hours == 6 * 0.5 * 2
+    assert [a.status for a in found.attempts()] == ["keep", "keep", "crash"]
+    assert best_so_far(SPEC, found.ideas) == [0.5, 0.8, 0.8]
+
+
+def test_what_was_prepared_and_never_started_is_no_attempt() -> None:
+    prepared = [*JOURNAL, idea(4, "next"), run(4, "n-1")[0]]
+    assert view(prepared).attempted == 3
+    assert view([*prepared, {"do": "started", "run": "n-1"}]).attempted == 4
+    gone = view([*prepared, {"do": "withdrawn", "run": "n-1"}])
+    assert gone.attempted == 3 and not gone.ideas[3].runs
+    live = view([*prepared, {"do": "started", "run": "n-1"}])
+    assert [(i.slug, r.run) for i, r in live.live] == [("next", "n-1")]
+    assert live.attempts()[3].status == ""
+
+
+def test_lines_that_stand_twice_or_that_nobody_knows_change_nothing() -> None:
+    twice = [line for line in JOURNAL for _ in range(2) if line["do"] != "prepared" or _ == 0]
+    unknown = [{"do": "of a newer version"}, {"no": "do"}, {"do": "prepared", "index": 99, "run": "?"}]
+    found, other = view(), view([*twice, *unknown], [*ROWS, row(77, "of nobody", 1.0)])
+    assert [(i.slug, i.values, len(i.runs)) for i in other.ideas] == [
+        (i.slug, i.values, len(i.runs)) for i in found.ideas
+    ]
+
+
+def test_excused_runs_smoke_and_crashes_do_not_speak_for_an_idea() -> None:
+    rows = [row(2, "g-1", 0.7, failure="runner_died"), row(2, "g-2", 0.9, "crash")]
+    found = view(JOURNAL, rows).by_slug("good")
+    assert found is not None
+    assert [r.run_id for r in found.judged] == ["g-2"] and found.values == []
+    smoke = view(JOURNAL, ROWS, {"do": "smoke", "index": 2, "run": "g-2"}).by_slug("good")
+    assert smoke is not None and (smoke.values, smoke.status) == ([0.7], "discard")
+    infinite = view(JOURNAL, [row(2, "g-1", float("nan")), row(2, "g-2", float("inf"))]).by_slug("good")
+    assert infinite is not None and infinite.values == [] and infinite.value is None
+
+
+def test_a_demoted_one_is_the_best_no_more() -> None:
+    found = view(JOURNAL, ROWS, {"do": "demoted", "index": 2})
+    assert found.best is found.baseline and found.best is not None
+    good = found.by_slug("good")
+    assert good is not None and not good.kept and good.status == "keep"
+    again = view(JOURNAL, ROWS, {"do": "demoted", "index": 2}, {"do": "confirmed", "index": 2})
+    assert again.best is again.by_slug("good")
+    marked = view(JOURNAL, ROWS, {"do": "marked", "index": 3, "of": "good"}).by_slug("dead")
+    assert marked is not None and marked.marked == "good"
+
+
+def test_state_requests_rounds_and_wishes() -> None:
+    plan = {"do": "confirming", "round": 1, "candidates": [2], "each": 4, "baseline": 4}
+    lines: list[dict[str, Any]] = [
+        {"do": "state", "state": "paused", "reason": "lunch"},
+        {"do": "request", "upto": 3},
+        {"do": "unwanted", "slug": "x"},
+        {"do": "told", "how": "drain"},
+        {"do": "again"},
+        {"do": "skipped", "hypothesis": {"slug": "twin", "sentence": "t"}, "reason": "the same as idea 2"},
+        plan,
+    ]
+    found = view([*JOURNAL, *lines])
+    assert (found.state, found.reason, found.requests) == (CampaignState.PAUSED, "lunch", 3)
+    assert (found.unwanted, found.told_stop, found.again) == ({"x"}, "drain", 1)
+    assert [(h.slug, why) for h, why in found.skipped] == [("twin", "the same as idea 2")]
+    assert found.attempts()[-1].status == "skipped"
+    assert found.open_round and found.open_round.candidates == (2,)
+    assert not view([*JOURNAL, *lines, {"do": "confirmed_round", "round": 1}]).open_round

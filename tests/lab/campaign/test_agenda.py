@@ -1,0 +1,161 @@
+"""Agenda and claims: which run comes next, from what was written down alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign import Rules
+from autoresearch.lab.campaign import agenda, claims
+
+
+def bare(made: Any) -> Any:
+    """The campaign without its baseline's rows."""
+    view = made.view()
+    view.baseline.runs.clear()
+    view.baseline.rows.clear()
+    return view
+
+
+def wanted(found: Any) -> tuple[str, int, str] | None:
+    return (found.idea.slug, found.replicate, found.why) if found else None
+
+
+def test_the_baseline_comes_first_as_often_as_it_was_asked_for(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    view = made.view()
+    assert agenda.owed(view) is None and agenda.baseline_done(view) and not agenda.baseline_failed(view)
+    more = replace(view, spec=replace(view.spec, replicates=5))
+    assert wanted(agenda.owed(more)) == ("baseline", 4, "baseline")
+    assert not agenda.baseline_done(more)
+    none = bare(made)
+    assert wanted(agenda.owed(none)) == ("baseline", 1, "baseline")
+    assert not agenda.baseline_done(none)
+
+
+def test_a_baseline_without_its_metric_runs_again_once_somebody_says_so(campaign: Callable[..., Any]) -> None:
+    view = campaign().view()
+    view.baseline.rows[:] = [replace(row, metric_value=None, status="crash") for row in view.baseline.rows]
+    assert agenda.baseline_failed(view) and agenda.owed(view) is None
+    view.again = 1
+    assert not agenda.baseline_failed(view)
+    assert wanted(agenda.owed(view)) == ("baseline", 4, "baseline")
+
+
+def test_retests_are_owed_while_an_idea_looks_better(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("good", git=False)
+    made.run("good", 0.60, "discard", curve=False)
+    view = made.view()
+    assert wanted(agenda.owed(view)) == ("good", 2, "retest")
+    assert not agenda.decided(view, view.by_slug("good"))
+    assert agenda.attempts(view)[1].status == ""  # its proposer is not told yet
+    for value in (0.61, 0.62, 0.60):
+        made.run("good", value, "keep", curve=False)
+    view = made.view()
+    assert agenda.owed(view) is None and agenda.decided(view, view.by_slug("good"))
+    made.idea("bad", git=False)
+    made.run("bad", 0.3, "discard", curve=False)
+    assert agenda.owed(made.view()) is None
+
+
+def test_a_lost_run_is_made_again_a_few_times_and_a_crash_never(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("lost", git=False)
+    made.run("lost", None, "crash", failure="runner_died", curve=False)
+    assert wanted(agenda.owed(made.view())) == ("lost", 1, "retry")
+    for _ in range(agenda.MOST_RETRIES):
+        made.run("lost", None, "crash", failure="runner_died", curve=False, replicate=1, why="retry")
+    assert agenda.owed(made.view()) is None
+    made.idea("dead", git=False)
+    made.run("dead", None, "crash", failure="cuda_oom", curve=False)
+    assert agenda.owed(made.view()) is None
+
+
+def test_an_idea_that_has_its_branch_and_never_ran_is_taken_up_again(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("unborn", git=False)
+    assert wanted(agenda.unbegun(made.view())) == ("unborn", 1, "first")
+    made.tell("unwanted", slug="unborn")
+    assert agenda.unbegun(made.view()) is None
+
+
+def test_how_long_a_run_may_take(campaign: Callable[..., Any]) -> None:
+    made = campaign(timeout_s=600.0)
+    assert agenda.expected_run_s(bare(made)) == 600.0  # nothing is known but the limit
+    assert agenda.expected_run_s(made.view()) == 300.0 * agenda.MARGIN
+    short = made.view()
+    assert agenda.expected_run_s(replace(short, spec=replace(short.spec, timeout_s=310.0))) == 310.0
+    assert agenda.reserve_s(short, 100.0) == 0.0  # nothing is kept that could be claimed
+    made.idea("good", git=False)
+    made.run("good", 0.7, curve=False)
+    view = made.view()
+    assert agenda.reserve_s(view, 100.0) == 100.0 * view.spec.confirm_runs
+    assert agenda.reserve_s(replace(view, spec=replace(view.spec, confirm=False)), 100.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("deaths", "trips"),
+    [
+        ([("oom", 0.1)] * 3, True),
+        ([("oom", 0.1)] * 2, False),
+        ([("oom", 0.1), ("oom", 0.1), ("nccl", 0.1)], False),  # not alike
+        ([("oom", 0.1), ("oom", 4.0), ("oom", 0.1)], False),  # not fast: a good run takes 5 minutes
+        ([("oom", 4.0), ("oom", 0.1), ("oom", 0.1), ("oom", 0.1)], True),
+    ],
+)
+def test_the_circuit_breaker(campaign: Callable[..., Any], deaths: list[tuple[str, float]], trips: bool) -> None:
+    made = campaign()
+    for number, (kind, minutes) in enumerate(deaths):
+        made.idea(f"dies-{number}", git=False)
+        made.run(f"dies-{number}", None, "crash", failure=kind, elapsed_min=minutes, curve=False)
+    view = made.view()
+    why = agenda.tripped(view, 0.0)
+    assert bool(why) is trips
+    assert not trips or why == "the last 3 ideas died alike within 2.5 min: oom"
+    assert agenda.tripped(view, made.clock + 1000) == ""  # deaths before somebody said `resume` are forgiven
+
+
+def test_facts_for_the_rules(campaign: Callable[..., Any]) -> None:
+    made = campaign(rules=Rules(count=5))
+    facts = agenda.facts(made.view(), 7.0, conceived=2)
+    assert (facts.attempted, facts.now, facts.best) == (3, 7.0, 0.5)
+
+
+def test_a_round_of_confirmation_from_plan_to_verdict(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    assert claims.plan_round(made.view())[0] is None
+    made.idea("fake", git=False)
+    made.run("fake", 0.7, curve=False)
+    made.idea("child", parent="fake", git=False)
+    made.run("child", 0.69, curve=False)
+    view = made.view()
+    planned, why = claims.plan_round(view, [view.by_slug("fake")])
+    assert planned is not None and planned.candidates == (2,) and "fresh runs" in why
+    made.tell("confirming", round=1, candidates=[2], each=4, baseline=4)
+    turns = []
+    while found := claims.owed_to_round(made.view()):
+        slug, _, reason = wanted(found) or ("", 0, "")
+        turns.append(slug)
+        assert reason == "confirm" and not claims.round_is_over(made.view())
+        made.run(slug, 0.5 + len(turns) / 1000, why="confirm", curve=False)
+        made_round(made, slug)
+    assert sorted(turns) == ["baseline"] * 4 + ["fake"] * 4
+    view = made.view()
+    assert claims.round_is_over(view)
+    said = claims.judge_round(view, made.place)
+    assert "not confirmed" in said[0] and said[1:] == ["idea 3 (child) was built on a demoted one"]
+    after = made.view()
+    assert (after.by_slug("fake").confirmed, after.by_slug("child").marked) == ("demoted", "fake")
+    assert not after.open_round and after.best.slug != "fake"
+
+
+def made_round(made: Any, slug: str) -> None:
+    """Say of the last run of an idea, in the journal, that it is of round 1."""
+    lines = made.place.journal.read_text().splitlines(keepends=True)
+    last = max(n for n, line in enumerate(lines) if '"prepared"' in line and f'"{slug}-' in line)
+    lines[last] = lines[last].replace('"seed"', '"round": 1, "seed"')
+    made.place.journal.write_text("".join(lines))
