@@ -30,6 +30,7 @@ END_S = 60.0  # ... and so long what was killed
 
 _UNWANTED = (
     *("TMUX", "TMUX_PANE", "PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "FORCE_COLOR", "COLUMNS"),
+    "PYTEST_ADDOPTS",
     *("CLAUDECODE", "GEMINI_CLI", "QWEN_CODE", "OPENCODE", "CURSOR_AGENT", "AI_AGENT", "AGENT"),
 )
 _UNWANTED_BEGINNINGS = ("AUTORESEARCH_", "GIT_", "CODEX_", "CLAUDE_CODE_", "OPENCODE_", "XDG_")
@@ -139,7 +140,9 @@ def _carrier(pid: int, wanted: set[str]) -> Left | None:
         while True:
             environ = (place / "environ").read_bytes().decode(errors="replace").split("\0")
             command = (place / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
-            if environ != [""] or command or not (place / "exe").exists() or time.monotonic() > deadline:
+            if environ != [""] or not (place / "exe").exists() or time.monotonic() > deadline:
+                break
+            if command and not (place / "environ").read_bytes():  # it has none, and its exec is over
                 break
             time.sleep(0.001)  # in the middle of an exec a process has neither for a moment
     except OSError:  # it is gone, or another user's

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
-from autoresearch.core.blueprint import RESULT_ROOT
+from autoresearch.core.blueprint import RESULT_ROOT, Blueprint
 from autoresearch.core.durations import parse_duration, problem
 from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.naming import slugify
@@ -47,6 +48,20 @@ class BlueprintFields:
     def default_result_dir(self) -> str:
         """Where results go when nothing was said."""
         return self.result_dir or f"{RESULT_ROOT}{slugify(self.slug or self.title)}/"
+
+
+def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
+    """The fields that render this blueprint again, but for `changes`; its prose for readers is not carried over."""
+    notes = own.notes
+    same: dict[str, Any] = {
+        name: getattr(own, name)
+        for name in ("title", "purpose", "launch_command", "codebase_dir", "venv_exe", "yaml_path", "result_dir")
+    }
+    same |= {name: getattr(own, name) for name in ("max_time_s", "first_step_s", "slug")}
+    same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", "keep_children")}
+    same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include")}
+    same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
+    return BlueprintFields(**(same | changes))
 
 
 def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:

@@ -61,6 +61,7 @@ class Idea:
     commit: str  # the idea itself, before anything that differs from run to run
     branch: str
     fingerprint: str
+    parent_branch: str = ""  # as it is called, which may be with `-2`
     simpler: bool = False  # declared, and shown by the diff
     runs: list[IdeaRun] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
@@ -418,6 +419,7 @@ def _idea(line: Mapping[str, Any]) -> Idea:
         hypothesis=Hypothesis.from_json(line["hypothesis"]),
         parent=line.get("parent", ""),
         parent_commit=line.get("parent_commit", ""),
+        parent_branch=line.get("parent_branch", ""),
         commit=line.get("commit", ""),
         branch=line.get("branch", ""),
         fingerprint=line.get("fingerprint", ""),

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint import Blueprint, parse_blueprint
-from autoresearch.core.blueprint_fields import BlueprintFields
+from autoresearch.core.blueprint_fields import BlueprintFields, fields_like
 from autoresearch.core.naming import branch_name, campaign_name, slugify
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab import recipes
+from autoresearch.lab.import_proof import import_environment
 from autoresearch.lab.launch import Launched, launch
 from autoresearch.lab.mapping import Places, map_launch
 from autoresearch.lab.parts import Parts
@@ -221,7 +222,8 @@ def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Pat
     """The blueprint of the row, good in the new worktree."""
     own, notes, spec = old.blueprint, old.blueprint.notes, old.spec
     recipe = old.recipe_path and (str(worktree / old.recipe_path))
-    return BlueprintFields(
+    return fields_like(
+        own,
         title=f"{own.title}, once more",
         purpose=f"{own.purpose}\n\nThe run {spec.run}, made again from its commit.",
         launch_command=command,
@@ -229,18 +231,11 @@ def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Pat
         venv_exe=spec.interpreter,
         yaml_path=recipe,
         result_dir=result_dir,
-        max_time_s=own.max_time_s,
-        first_step_s=own.first_step_s,
         slug=slugify(f"{spec.slug}-repro"),
         trainer=spec.trainer,
         metric=spec.objective.metric if spec.objective else "",
         direction=spec.objective.direction.value if spec.objective else "",
-        first_step=notes.first_step,
-        keep_children=notes.keep_children,
-        prepare=notes.prepare,
-        cleanup=notes.cleanup,
-        env=notes.env,
-        requires_env=notes.requires_env,
+        include=(),
         source=tuple(f"{s.format.value} {s.path.replace(spec.result_dir, result_dir)}" for s in notes.source),
     )
 
@@ -255,9 +250,8 @@ def _redirected(old: _Old, result_dir: str) -> dict[str, object]:
 
 def _imports(worktree: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """The worktree comes first on the import path: an editable install of the checkout would win otherwise."""
-    first = [str(p) for p in (cwd, cwd / "src", worktree, worktree / "src") if p.is_dir()]
-    old = environ.get("PYTHONPATH", "")
-    return {"PYTHONPATH": os.pathsep.join([*dict.fromkeys(first), *([old] if old else [])])}
+    inside = os.path.relpath(cwd, worktree)
+    return {"PYTHONPATH": import_environment(environ, worktree, (inside, f"{inside}/src"))["PYTHONPATH"]}
 
 
 def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path) -> Iterable[str]:

@@ -12,19 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.errors import UsageError
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.checkout import Checkout
+from autoresearch.repository.commit_object import commit_tree, path_in_tree
 from autoresearch.repository.git import LIST, Git, GitFailed
 from autoresearch.repository.piles import LeftOut, Pin, Survey, own_screen
 from autoresearch.repository.private_index import private_index
 from autoresearch.repository.survey import MAX_BYTES, look
 
 ATTEMPTS = 3  # files come and go while we look
-
-# Identity for machines that have none; one that is configured is never replaced.
-NAME, EMAIL = "autoresearch", "autoresearch@localhost"
-_NAMELESS = ("tell me who you are", "auto-detect", "empty ident", "auto-detection is disabled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ def snapshot(
             tree = git.line("write-tree", "--missing-ok")
         failpoint("repository.tree")
         above = found.head if parent is None else parent
-        commit = _commit(checkout.git, tree, above, message)
+        commit = commit_tree(checkout.git, tree, above, message)
         failpoint("repository.commit")
         return Snapshot(tree, commit, above, found.left_out, found.dirty)
     raise AssertionError("unreachable")
@@ -94,7 +90,7 @@ def _fill(git: Git, found: Survey, extra: Mapping[bytes, bytes]) -> None:
 
 def _missing(git: Git, found: Survey, extra: Mapping[str, bytes]) -> dict[bytes, bytes]:
     """Those extra files that the tree would not hold, or not with this content."""
-    missing = {_inside(path): content for path, content in extra.items()}
+    missing = {path_in_tree(path): content for path, content in extra.items()}
     same = {path for path, content in missing.items() if _on_disk(git, path) == content}
     tracked = same.difference(found.take)
     if tracked:
@@ -110,31 +106,3 @@ def _on_disk(git: Git, path: bytes) -> bytes | None:
         return None if place.is_symlink() else place.read_bytes()
     except OSError:
         return None
-
-
-def _inside(path: str) -> bytes:
-    """A path of the caller's as git stores it."""
-    parts = path.split("/")
-    if not path or any(part in ("", ".", "..") or part.lower() == ".git" for part in parts) or "\0" in path:
-        raise UsageError(f"{path!r} cannot be the name of a file in a commit")
-    return path.encode("utf-8", "surrogateescape")
-
-
-def _commit(git: Git, tree: str, parent: str, message: str) -> str:
-    words = message.replace("\0", " ").encode("utf-8", "backslashreplace")
-    command = ("commit-tree", tree, *(("-p", parent) if parent else ()), "-F", "-")
-    try:
-        return git.line(*command, feed=words)
-    except GitFailed as failure:
-        if not any(sign in failure.stderr.lower() for sign in _NAMELESS):
-            raise
-    return git.line(*command, feed=words, extra=_identity(git))
-
-
-def _identity(git: Git) -> dict[str, str]:
-    """What is configured of name and address, and ours for the rest."""
-    identity: dict[str, str] = {}
-    for key, variable, ours in (("user.name", "NAME", NAME), ("user.email", "EMAIL", EMAIL)):
-        configured = git.line("config", "--default", "", key) or ours
-        identity |= {f"GIT_AUTHOR_{variable}": configured, f"GIT_COMMITTER_{variable}": configured}
-    return identity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from .basics import RUN_ID, clock, read_file
@@ -35,8 +36,21 @@ def start_ticks(pid: int) -> int | None:
 
 def run_id_of(pid: int) -> str:
     """The run that a process says it belongs to, "" for none (or a process that is not ours to read)."""
-    found = (b"\0" + read_file(f"/proc/{pid}/environ")).partition(b"\0" + RUN_ID.encode() + b"=")[2]
+    found = (b"\0" + _environment(pid)).partition(b"\0" + RUN_ID.encode() + b"=")[2]
     return found.partition(b"\0")[0].decode("utf-8", "replace")
+
+
+def _environment(pid: int) -> bytes:
+    """What the kernel shows of it; in the middle of an exec that is nothing, for a moment."""
+    for _ in range(20):
+        if environment := read_file(f"/proc/{pid}/environ"):
+            return environment
+        if read_file(f"/proc/{pid}/cmdline"):  # its exec is over
+            return read_file(f"/proc/{pid}/environ")
+        if read_file(f"/proc/{pid}/statm")[:2] in (b"", b"0 "):  # a kernel's own, a zombie, gone
+            break
+        time.sleep(0.001)
+    return b""
 
 
 def is_dead(pid: int, state: str) -> bool:

@@ -2,50 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture
-def disk(bench: Any) -> Iterator[Callable[[Path, str], Path]]:
-    """Make small file systems of the test's own; they are unmounted after it."""
-    if shutil.which("mount") is None or os.geteuid() != 0:
-        pytest.skip("mounting needs root: a full disk of its own cannot be made by a plain user")
-    mounted: list[Path] = []
-
-    def make(place: Path, size: str) -> Path:
-        place.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True)
-        if done.returncode:
-            pytest.skip(f"tmpfs cannot be mounted here: {done.stderr.decode().strip()}")
-        mounted.append(place)
-        return place
-
-    yield make
-    for place in reversed(mounted):
-        subprocess.run(["umount", "-l", place], check=True)
-
-
-def fill(place: Path) -> Path:
-    """Take every byte that a file system has left."""
-    rest = place / "rest"
-    with rest.open("ab", buffering=0) as file:
-        for size in (1 << 16, 4096, 1):
-            try:
-                while True:
-                    file.write(b"x" * size)
-            except OSError as error:
-                assert error.errno == errno.ENOSPC
-    return rest
 
 
 def complains(crashes: Any) -> bool:
@@ -62,7 +24,7 @@ def test_the_disk_of_the_records_is_full_while_a_run_ends(crashes: Any, disk: An
     crashes.recipe(mode="hold")
     crashes.start("--count", 3)
     run = crashes.running("baseline")
-    rest = fill(place)
+    rest = disk.fill(place)
     crashes.go.touch()
     crashes.bench.until(lambda: (Path(run.run_dir) / "exit.json").exists())
     if killed:
@@ -87,7 +49,7 @@ def test_the_disk_of_the_records_fills_up_between_runs(crashes: Any, disk: Any) 
     crashes.go.touch()
     crashes.bench.until(lambda: crashes.view().rows)
     crashes.bench.ask("campaign", "resume")
-    rest = fill(place)
+    rest = disk.fill(place)
     crashes.bench.until(lambda: complains(crashes))
     assert crashes.place.controlled
     rest.unlink()
@@ -100,7 +62,7 @@ def test_the_disk_of_the_results_is_full(crashes: Any, disk: Any) -> None:
     crashes.recipe(mode="hold")
     crashes.start("--count", 3)
     crashes.running("baseline")
-    rest = fill(place)
+    rest = disk.fill(place)
     crashes.go.touch()
     crashes.bench.until(lambda: "No space left" in crashes.said())
     assert crashes.place.controlled

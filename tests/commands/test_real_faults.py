@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import shutil
@@ -11,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,6 @@ pytestmark = pytest.mark.real
 
 NOISY = Path(__file__).parents[1] / "nasty" / "noisy.py"
 
-Disk = Callable[..., Path]
-
 
 def needs(*tools: str, root: bool = False) -> None:
     """Skip, with the reason, where something is missing."""
@@ -31,38 +28,6 @@ def needs(*tools: str, root: bool = False) -> None:
         pytest.skip(f"{missing[0]} is missing, and this fault is injected with it")
     if root and os.geteuid() != 0:
         pytest.skip("mounting needs root: a full or read-only disk of its own cannot be made by a plain user")
-
-
-@pytest.fixture
-def disk(bench: Any) -> Iterator[Disk]:
-    """Make small file systems of the test's own; they are unmounted after it."""
-    needs("mount", "umount", root=True)
-    mounted: list[Path] = []
-
-    def make(place: Path, size: str = "1m") -> Path:
-        place.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True)
-        if done.returncode:
-            pytest.skip(f"tmpfs cannot be mounted here, so no disk can be filled: {done.stderr.decode().strip()}")
-        mounted.append(place)
-        return place
-
-    yield make
-    for place in reversed(mounted):
-        subprocess.run(["umount", "-l", place], check=True)
-
-
-def fill(place: Path) -> Path:
-    """Take every byte that a file system has left."""
-    rest = place / "rest"
-    with rest.open("wb", buffering=0) as file:
-        for size in (1 << 16, 4096, 1):
-            try:
-                while True:
-                    file.write(b"x" * size)
-            except OSError as error:
-                assert error.errno == errno.ENOSPC
-    return rest
 
 
 GATED = """
@@ -98,9 +63,9 @@ def over(bench: Any, payload: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("where", ["results", "reports"])
-def test_a_disk_that_is_full_before_the_start(bench: Any, disk: Disk, where: str) -> None:
+def test_a_disk_that_is_full_before_the_start(bench: Any, disk: Any, where: str) -> None:
     place = disk(bench.root / "results" if where == "results" else bench.repo / "reports")
-    rest = fill(place)
+    rest = disk.fill(place)
     blueprint = bench.blueprint("ok")
     refused = bench.ask("run", blueprint, check=6)
     assert refused["error"]["code"] == "disk_full" and str(place) in refused["error"]["message"]
@@ -119,10 +84,10 @@ def test_a_disk_that_is_full_before_the_start(bench: Any, disk: Disk, where: str
 
 @pytest.mark.parametrize("where", ["results", "reports"])
 @pytest.mark.parametrize("code", [0, 3])
-def test_a_disk_that_fills_up_while_it_runs(bench: Any, disk: Disk, where: str, code: int) -> None:
+def test_a_disk_that_fills_up_while_it_runs(bench: Any, disk: Any, where: str, code: int) -> None:
     place = disk(bench.root / "results-odd" if where == "results" else bench.repo / "reports")
     payload = gated(bench, code=code)
-    rest = fill(place)
+    rest = disk.fill(place)
     go(bench)
     over(bench, payload)  # the exit record was reserved
     ending = "crashed" if code else "finished"
@@ -140,10 +105,10 @@ def test_a_disk_that_fills_up_while_it_runs(bench: Any, disk: Disk, where: str, 
     assert "0.5" in Path(flag["results"]).read_text()  # in the run directory, if there was no room beside the flag
 
 
-def test_adopt_goes_on_past_a_run_that_it_cannot_record(bench: Any, disk: Disk) -> None:
+def test_adopt_goes_on_past_a_run_that_it_cannot_record(bench: Any, disk: Any) -> None:
     place = disk(bench.repo / "reports")
     stuck = gated(bench)
-    rest = fill(place)
+    rest = disk.fill(place)
     other = bench.root / "other"  # no repository: its records lie on another disk
     other.mkdir()
     shutil.copy(bench.repo / "trainer.py", other)
@@ -161,7 +126,7 @@ def test_adopt_goes_on_past_a_run_that_it_cannot_record(bench: Any, disk: Disk) 
 
 
 @pytest.mark.parametrize("where", ["results", "reports"])
-def test_a_disk_that_becomes_read_only(bench: Any, disk: Disk, where: str) -> None:
+def test_a_disk_that_becomes_read_only(bench: Any, disk: Any, where: str) -> None:
     """What is opened from now on is refused; what was open goes on, as on a network disk whose export changed."""
     place = disk(bench.root / "results-odd" if where == "results" else bench.repo / "reports", "4m")
     payload = gated(bench)

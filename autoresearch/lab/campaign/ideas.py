@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint import Blueprint, parse_blueprint
-from autoresearch.core.blueprint_fields import BlueprintFields
+from autoresearch.core.blueprint_fields import BlueprintFields, fields_like
 from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea
 from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
@@ -126,6 +126,7 @@ def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: 
         hypothesis=hypothesis,
         parent=parent.slug if parent else "",
         parent_commit=base,
+        parent_branch=parent.branch if parent else "",
         commit=made.commit,
         branch=shop.spec.branch(hypothesis.slug),
         fingerprint=mark,
@@ -205,30 +206,20 @@ def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mappin
 def fields_of(shop: Workshop, hypothesis: Hypothesis, told: str, result_dir: str = "") -> BlueprintFields:
     """The seven sections of an idea, good in any worktree: paths inside the repository are relative."""
     own = shop.blueprint_of(hypothesis)
-    notes = own.notes
     expected = f"\nExpected: {hypothesis.expected}" if hypothesis.expected else ""
-    return BlueprintFields(
+    return fields_like(
+        own,
         title=hypothesis.slug,
         purpose=f"{hypothesis.sentence}\n{told}{expected}",
-        launch_command=own.launch_command,
         codebase_dir=f"./{shop.spec.codebase}",
         venv_exe=shop.spec.interpreter,
         yaml_path=_recipe_seen_from(shop) or "",
         result_dir=result_dir or f"{shop.spec.result_dir}/{slugify(hypothesis.slug)}",
-        max_time_s=own.max_time_s,
-        first_step_s=own.first_step_s,
         slug=slugify(hypothesis.slug),
         trainer=shop.trainer.name,
         metric=shop.spec.objective.metric,
         direction=shop.spec.objective.direction.value,
-        first_step=notes.first_step,
-        keep_children=notes.keep_children,
-        prepare=notes.prepare,
-        cleanup=notes.cleanup,
-        env=notes.env,
-        requires_env=notes.requires_env,
         include=shop.spec.include,
-        source=tuple(f"{source.format.value} {source.path}" for source in notes.source),
     )
 
 
@@ -311,6 +302,7 @@ def as_line(idea: Idea) -> dict[str, object]:
         "hypothesis": idea.hypothesis.to_json(),
         "parent": idea.parent,
         "parent_commit": idea.parent_commit,
+        "parent_branch": idea.parent_branch,
         "commit": idea.commit,
         "branch": idea.branch,
         "fingerprint": idea.fingerprint,

@@ -75,7 +75,7 @@ def get_ready(
         branch=branch,
         commit=commit,
         parent_commit=idea.parent_commit,
-        parent_branch=spec.branch(idea.parent) if idea.parent else "",
+        parent_branch=idea.parent_branch,
         why=wanted.why,
         claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
         timeout_s=spec.timeout_s,

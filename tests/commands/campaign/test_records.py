@@ -116,3 +116,16 @@ def the_end_is_written(camp: Any, view: Any) -> None:
     assert camp.bench.git("worktree", "list", "--porcelain").count("worktree ") == 1
     sessions = camp.bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()
     assert [name for name in sessions if not name.startswith("ajet_campaign")] == []
+
+
+def test_a_parent_whose_branch_had_to_be_called_otherwise(camp: Any) -> None:
+    camp.bench.git("branch", "autoresearch/one/first")  # somebody's
+    queue = camp.ideas(
+        {"slug": "first", "overrides": {"lr": 0.2}, "parent": "baseline"},
+        {"slug": "second", "overrides": {"lr": 0.3}, "parent": "first"},
+    )
+    view = camp.run(queue=queue, count=3, retests=0, confirm=False)
+    assert view.by_slug("first").branch == "autoresearch/one/first-2"
+    (row,) = view.by_slug("second").rows
+    assert row.parent_branch == "autoresearch/one/first-2"
+    assert row.parent_commit == view.by_slug("first").commit
