@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os.path
+import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from autoresearch.errors import BlueprintError, ConflictError
 from autoresearch.lab.preflight import Resolved
 from autoresearch.trainers import ask, ray_job
 
+END_RAY_JOB = Path(__file__).parents[1] / "runner" / "end_ray_job.py"
 RECORDED = -50  # what we had written is believed after what a blueprint declares, and before all else
 
 
@@ -42,6 +45,14 @@ class Terms:
             path = str((self.resolved.codebase / source.path).absolute())
             found.setdefault(path, replace(source, path=path))
         return tuple(found.values())
+
+    @property
+    def cleanup(self) -> tuple[str, ...]:
+        """Commands for after any ending: the end of the Ray job, which outlives its client; then the blueprint's."""
+        job = ray_job.find(self.command)
+        ends = [sys.executable, "-I", str(END_RAY_JOB), job.address, job.submission_id] if job else []
+        named = job is not None and job.submission_id
+        return (*([shlex.join(ends)] if named else []), *self.resolved.blueprint.notes.cleanup)
 
     @property
     def seed(self) -> int | None:

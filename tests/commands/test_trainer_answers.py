@@ -151,6 +151,53 @@ def test_what_lint_calls_an_error_stops_everything(bench: Any) -> None:
     assert bench.picture(".tmux") == {k: v for k, v in before.items() if k != str(space.relative_to(bench.root))}
 
 
+SMI = """#!/bin/sh
+echo "0, GPU-0a1b2c3d-1111-2222-3333-444455556666, NVIDIA H100, 81559, 4"
+echo "1, GPU-0a1bffff-1111-2222-3333-444455556666, NVIDIA H100, 81559, 78123"
+"""
+
+
+def test_gpus_that_are_not_here_are_missed_before_a_branch_is_made(bench: Any) -> None:
+    def asking(count: int) -> Path:
+        path = nemo(bench)
+        (bench.repo / "child.yaml").write_text(f"{NEMO}cluster: {{gpus_per_node: {count}, num_nodes: 1}}\n")
+        return path
+
+    bench.env["AUTORESEARCH_GPU_CHECK"] = "yes"
+    path = asking(8)
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "more")
+    before = bench.git("branch", "--list")
+    space = "--space", bench.root / "space.yaml", "--proposer", "grid", "--count", "3"
+    space[1].write_text("policy.optimizer.kwargs.lr: [0.1, 0.2]\n")
+    for words in (("run", path), ("run", path, "--dry-run"), ("campaign", path, *space)):
+        said = bench.ask(*words, check=6)["error"]
+        assert (said["code"], said["message"]) == (
+            "too_few_gpus",
+            "the recipe asks for 8 GPUs, and nvidia-smi shows none here",
+        )
+        assert "--no-gpu-check" in said["hint"]
+    assert bench.ask("run", path, "--dry-run", AUTORESEARCH_GPU_CHECK="no")["state"] == "planned"
+    for words in (("run", path, "--dry-run"), ("campaign", path, *space)):
+        assert bench.ask(*words, "--no-gpu-check")["state"] == "planned"
+    assert bench.git("branch", "--list") == before
+
+    smi = bench.root / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(SMI)
+    smi.chmod(0o755)
+    search = f"{smi.parent}:{bench.env['PATH']}"
+    said = bench.ask("run", path, "--dry-run", check=6, PATH=search)["error"]
+    assert said["message"] == "this machine has 2 GPUs, the recipe asks for 8 GPUs"
+    busy = bench.ask("run", asking(2), "--dry-run", PATH=search)
+    assert any("asks for 2 GPUs, and 1 of 2 are free now" in finding for finding in busy["findings"])
+    assert not any("GPUs" in finding for finding in bench.ask("run", asking(1), "--dry-run", PATH=search)["findings"])
+    leased = bench.ask("run", asking(2), "--dry-run", "--gpus", "1", check=6, PATH=search)["error"]
+    assert leased["message"] == "the recipe asks for 2 GPUs, and this run is given 1"
+    elsewhere = bench.ask("run", path, "--dry-run", RAY_ADDRESS="http://head:8265")
+    assert elsewhere["state"] == "planned"
+
+
 @pytest.mark.parametrize("parent", ["gone.yaml", "child.yaml"])
 def test_a_parent_that_cannot_be_read_is_an_error(bench: Any, parent: str) -> None:
     path = nemo(bench)
