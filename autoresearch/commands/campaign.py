@@ -146,6 +146,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         ("stops at", "; ".join(stop for stop in stops if stop)),
         ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
+        ("seeds", plan.terms.seed_words),
         ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
         *([("space", f"{space}{said('space')}")] if space else []),
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),

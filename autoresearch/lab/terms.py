@@ -60,6 +60,16 @@ class Terms:
         return self.trainer.seed(self.whole) if ask.seed_key(self.trainer, self.whole) else None
 
     @property
+    def seed_words(self) -> str:
+        """What becomes of the seeds of replicates."""
+        key = ask.seed_key(self.trainer, self.whole)
+        if not key:
+            return f"replicates are unseeded: the trainer {self.trainer.name} has no key for a seed"
+        if self.seed is None:
+            return f"replicates are unseeded: nothing fixes {key}"
+        return f"{key} {self.seed}, and the next numbers for replicates"
+
+    @property
     def objective(self) -> Objective | None:
         """The metric of the blueprint, else the trainer's usual one. BlueprintError for a bad direction."""
         notes, usual = self.resolved.blueprint.notes, self.trainer.objective(self.whole)
