@@ -60,7 +60,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     trainer = registry.by_name(spec.trainer)
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
-    measurement = measure(spec, trainer, rundir.log) if ran else Measurement(())
+    measurement = measure(spec, trainer, rundir.log, ended=end.returncode == 0) if ran else Measurement(())
     failure, trace = failure_of(rundir.log, trainer) if end.ending in BADLY else (None, "")
     value = measurement.last[1] if measurement.last else None
     idle = no_signal(measurement.steps)

@@ -41,10 +41,13 @@ class Measurement:
         return tuple(r for r in self.readings if r.kind is SignalKind.VALIDATION)
 
 
-def measure(spec: RunSpec, trainer: Trainer, log: Path) -> Measurement:
-    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust."""
+def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> Measurement:
+    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust.
+
+    `ended`: the trainer ended well, and has printed its last line to its end.
+    """
     sources = _sources(spec, log)
-    best = read_best(sources, _offsets(spec, sources), trainer=trainer, objective=spec.objective)
+    best = read_best(sources, _offsets(spec, sources), trainer=trainer, objective=spec.objective, ended=ended)
     return _judge(best, spec.objective)
 
 

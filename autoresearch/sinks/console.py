@@ -19,19 +19,21 @@ from autoresearch.sinks.numbering import numbered
 ReadLine = Callable[[str], Reading | None]
 
 
-def read_console(path: Path, read_line: ReadLine, patterns: Iterable[str], offset: int = 0) -> Iterator[Reading]:
+def read_console(
+    path: Path, read_line: ReadLine, patterns: Iterable[str], offset: int = 0, *, ended: bool = False
+) -> Iterator[Reading]:
     """The readings of a log from a byte offset on, in the order in which they were printed.
 
     path, offset: the log, missing or not, and where to begin. read_line: parses one stripped line.
     patterns: byte regexes as text, as the Runner has them; only lines that hold a match are parsed. A last
-    line without its newline is left out: of `0.4137` it may hold `0.4` only.
+    line without its newline is left out, as of `0.4137` it may hold `0.4` only, unless the writer `ended` well.
     """
     wanted = [re.compile(pattern.encode("latin-1"), re.MULTILINE) for pattern in patterns]
-    return numbered(_readings(path, read_line, wanted, offset))
+    return numbered(_readings(chunks(path, offset, ended=ended), read_line, wanted))
 
 
-def _readings(path: Path, read_line: ReadLine, wanted: list[re.Pattern[bytes]], offset: int) -> Iterator[Reading]:
-    for chunk in chunks(path, offset):
+def _readings(pieces: Iterable[bytes], read_line: ReadLine, wanted: list[re.Pattern[bytes]]) -> Iterator[Reading]:
+    for chunk in pieces:
         for low, high in _spans(chunk, wanted):
             for line in logical_lines(chunk[low:high]):
                 reading = read_line(line)

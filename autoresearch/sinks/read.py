@@ -41,10 +41,13 @@ class Best:
         return self.source.path if self.source else ""
 
 
-def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> list[Reading]:
+def read_source(
+    source: Source, base: Path, offset: int, trainer: Trainer, *, ended: bool = False
+) -> list[Reading]:
     """All readings of one source, one per kind and step, in the order in which they were written.
 
-    A relative path is taken from `base`. Bytes before `offset` belong to somebody else. Missing: [].
+    A relative path is taken from `base`. Bytes before `offset` belong to somebody else. Missing: []. `ended`: who
+    wrote it ended well, so that a last line of a log is whole though it lacks its newline.
     """
     path = base / source.path
     if source.format is SourceFormat.JSONL:
@@ -56,10 +59,10 @@ def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> li
     if source.format is SourceFormat.TRAINER_STATE:
         return list(merged(read_trainer_state(path)))
     if isinstance(trainer, ReadsLogs):
-        found = read_whole_log(path, trainer.reader(), offset)
+        found = read_whole_log(path, trainer.reader(), offset, ended=ended)
         return list(merged(part for reading in found for part in _parts(reading)))
     patterns = [signal.pattern for signal in trainer.signals() if signal.kind in _EVENTS]
-    found = read_console(path, trainer.read_line, patterns, offset)
+    found = read_console(path, trainer.read_line, patterns, offset, ended=ended)
     return list(merged(part for reading in found for part in _parts(reading)))
 
 
@@ -102,6 +105,7 @@ def read_best(
     trainer: Trainer,
     objective: Objective | None,
     base: Path = Path(),
+    ended: bool = False,
 ) -> Best:
     """Read every source; believe the one of the lowest authority number that has the objective's metric.
 
@@ -109,7 +113,8 @@ def read_best(
     that differ by more than rounding, and steps that the believed source lacks, become warnings.
     """
     ranked = sorted(sources, key=lambda source: source.authority)
-    found = [(source, read_source(source, base, offsets.get(source.path, 0), trainer)) for source in ranked]
+    held = [offsets.get(source.path, 0) for source in ranked]
+    found = [(s, read_source(s, base, n, trainer, ended=ended)) for s, n in zip(ranked, held, strict=True)]
     if objective is None:
         return Best(_united([readings for _, readings in found]))
     metric = objective.metric
