@@ -57,7 +57,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
 
 
 def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView | None) -> Outcome:
-    trainer = registry.by_name(spec.trainer)
+    trainer = registry.by_name(spec.trainer, spec.lines)
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
     measurement = measure(spec, trainer, rundir.log, ended=end.returncode == 0) if ran else Measurement(())

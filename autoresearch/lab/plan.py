@@ -101,7 +101,9 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     raise_on_errors(resolved)
     blueprint = resolved.blueprint
     trainer = registry.choose(
-        wishes.trainer or blueprint.notes.trainer or settings.text("trainer"), blueprint.launch_command
+        wishes.trainer or blueprint.notes.trainer or settings.text("trainer"),
+        blueprint.launch_command,
+        blueprint.notes.lines,
     )
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
     asked = terms(trainer, resolved, job=naming.session_name(slug, token))
@@ -221,6 +223,7 @@ def _spec(
         parent_branch=(fixed.branch if fixed else checkout.branch) if checkout else "",
         fix_of=fixed.run if fixed else "",
         seed=asked.seed,
+        lines=blueprint.notes.lines,
         sources=asked.sources,
         signals=asked.trainer.signals(),
         prepare=tuple(blueprint.notes.prepare),

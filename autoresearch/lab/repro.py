@@ -170,7 +170,7 @@ def _read(found: Found) -> tuple[Checkout, _Old]:
     recipe = recipes.recipe_path(found, checkout)
     text = read_file(checkout, found.commit, recipe).decode("utf-8", "replace") if recipe else ""
     root = _root_of(Path(spec.cwd), found, checkout)
-    trainer = registry.choose(spec.trainer, spec.command)
+    trainer = registry.choose(spec.trainer, spec.command, spec.lines)
     return checkout, _Old(spec, blueprint, recipe, text, root, trainer)
 
 

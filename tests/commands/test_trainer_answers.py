@@ -204,3 +204,24 @@ def test_a_parent_that_cannot_be_read_is_an_error(bench: Any, parent: str) -> No
     (bench.repo / "child.yaml").write_text(f"defaults: {parent}\n")
     said = bench.ask("run", path, "--dry-run", check=3)
     assert "a parent of the recipe" in str(said["error"])
+
+
+def test_a_trainer_that_nobody_knows_is_measured_by_what_its_blueprint_declares(bench: Any) -> None:
+    text = """
+    for it in range(1, 4):
+        print(f"[rank0]: iter {it} of 3 | loss 0.{it}", flush=True)
+    print('{"after": 3, "accuracy": 0.75}', end="", flush=True)
+    """
+    notes = "- step_line: `^iter (?P<step>\\d+) of \\d+ \\| loss (?P<loss>\\S+)`\n- validation_line: json after"
+    path = bench.script(text, title="Try declared", trainer="generic", notes=notes)
+    path.write_text(path.read_text().replace("- metric: task_pass_rate@1", "- metric: accuracy"))
+    done = bench.ask("run", path)
+    bench.settled(done, "finished")
+    assert done["metrics"] == {"accuracy": 0.75, "best": 0.75, "step": 3}  # its line has no end
+    assert [json.loads(line)["event"] for line in (Path(done["run_dir"]) / "events.jsonl").read_text().splitlines()]
+    assert done["first_step_s"] is not None
+    results = Path(done["results"]).read_text()
+    assert "| 3 | 0.3" in results
+    assert spec_of(done)["lines"][1] == "validation json after"
+    bad = bench.script(text, title="Try declared", trainer="generic", notes="- step_line: iter (")
+    assert "not a regular expression" in bench.ask("blueprint", "check", bad, check=3)["error"]["message"]

@@ -52,7 +52,7 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
     resolved = resolve(declared.blueprint, environ=parts.environ)
     raise_on_errors(resolved)
     notes = resolved.blueprint.notes
-    trainer = registry.choose(notes.trainer, resolved.blueprint.launch_command)
+    trainer = registry.choose(notes.trainer, resolved.blueprint.launch_command, notes.lines)
     checkout = repository.find(resolved.codebase)
     if checkout is None:
         raise EnvironmentUnusable(
