@@ -11,7 +11,7 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
-from autoresearch.sinks.read import Best, read_best, read_source
+from autoresearch.sinks.read import Best, changed_at, read_best, read_source, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,7 @@ class Measurement:
 
 def measure(spec: RunSpec, trainer: Trainer, log: Path) -> Measurement:
     """Read the metrics of a run from its declared files, JSONL and console, in that order of trust."""
-    console = Source(SourceFormat.CONSOLE, str(log), authority=100)
-    sources = [*sorted(spec.sources, key=lambda s: s.authority), console]
+    sources = _sources(spec, log)
     best = read_best(sources, _offsets(spec, sources), trainer=trainer, objective=spec.objective)
     return _judge(best, spec.objective)
 
@@ -57,8 +56,7 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
     objective = spec.objective
     if objective is None:
         return ()
-    console = Source(SourceFormat.CONSOLE, str(log), authority=100)
-    sources = [*sorted(spec.sources, key=lambda s: s.authority), console]
+    sources = _sources(spec, log)
     offsets = _offsets(spec, sources)
     for source in sources:
         readings = read_source(source, Path(), offsets.get(source.path, 0), trainer)
@@ -68,19 +66,18 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
     return ()
 
 
+def _sources(spec: RunSpec, log: Path) -> list[Source]:
+    """What may hold metrics of this run, the most believed first: what was last written before it holds none."""
+    console = Source(SourceFormat.CONSOLE, str(log), authority=100)
+    held = dict(zip((source.path for source in spec.sources), spec.source_offsets, strict=False))
+    ours = [s for s in spec.sources if size_of(s) != held.get(s.path, 0) or changed_at(s) > spec.created]
+    return [*sorted(ours, key=lambda source: source.authority), console]
+
+
 def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
-    """Bytes at the start of a file that an earlier run wrote; a file that was rewritten has none."""
-    known = {s.path: n for s, n in zip(spec.sources, spec.source_offsets, strict=False)}
-    offsets: dict[str, int] = {}
-    for source in sources:
-        try:
-            found = Path(source.path).stat()
-        except OSError:
-            continue
-        held = known.get(source.path, 0)
-        untouched = found.st_size == held and found.st_mtime <= spec.created
-        offsets[source.path] = held if found.st_size > held or untouched else 0
-    return offsets
+    """Bytes at the start of a source that an earlier run wrote; a file that was rewritten has none."""
+    held = dict(zip((source.path for source in spec.sources), spec.source_offsets, strict=False))
+    return {s.path: n for s in sources if size_of(s) > (n := held.get(s.path, 0))}
 
 
 def _judge(best: Best, objective: Objective | None) -> Measurement:
