@@ -18,6 +18,7 @@ from functools import lru_cache
 from autoresearch.core.expression import WORDS, Combined, Expression, Key, Number, Reduced, Window, keys
 from autoresearch.core.regex import later
 
+EXPRESSIONS = "a key as it is written, or max(key), mean(key, last 5), mean(key, 10..20), max(a) - last(b)"
 MOST_CHARACTERS = 1000
 MOST_NESTED = 30
 

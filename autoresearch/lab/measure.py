@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.failure import Failure
@@ -11,7 +11,8 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
-from autoresearch.sinks.read import Best, read_best, read_source
+from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, read_all, read_source
+from autoresearch.sinks.tracker_dirs import newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,26 @@ class Measurement:
 
 def measure(spec: RunSpec, trainer: Trainer, log: Path) -> Measurement:
     """Read the metrics of a run from its declared files, JSONL and console, in that order of trust."""
+    return _judge(best_of(read_run(spec, trainer, log), spec.objective), spec.objective)
+
+
+def read_run(spec: RunSpec, trainer: Trainer, log: Path) -> list[Read]:
+    """Every source of a run, the most trusted first; what an earlier run wrote is left out."""
+    sources = sources_of(spec, log)
+    return read_all(sources, _offsets(spec, sources), trainer=trainer)
+
+
+def sources_of(spec: RunSpec, log: Path) -> list[Source]:
+    """Where a run's metrics may be, the most trusted first, its log last; a tracker's directory is this run's own."""
     console = Source(SourceFormat.CONSOLE, str(log), authority=100)
-    sources = [*sorted(spec.sources, key=lambda s: s.authority), console]
-    best = read_best(sources, _offsets(spec, sources), trainer=trainer, objective=spec.objective)
-    return _judge(best, spec.objective)
+    return [*sorted((_own(source, spec.created) for source in spec.sources), key=lambda s: s.authority), console]
+
+
+def _own(source: Source, since: float) -> Source:
+    if source.format not in TRACKERS:
+        return source
+    found = newest(source.format, Path(source.path), since)
+    return replace(source, path=str(found or Path(source.path) / "no run since this one began"))
 
 
 def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, float], ...]:
@@ -57,8 +74,7 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
     objective = spec.objective
     if objective is None:
         return ()
-    console = Source(SourceFormat.CONSOLE, str(log), authority=100)
-    sources = [*sorted(spec.sources, key=lambda s: s.authority), console]
+    sources = sources_of(spec, log)
     offsets = _offsets(spec, sources)
     for source in sources:
         readings = read_source(source, Path(), offsets.get(source.path, 0), trainer)
@@ -91,7 +107,7 @@ def _judge(best: Best, objective: Objective | None) -> Measurement:
     return Measurement(
         readings=readings,
         series=tuple(series),
-        last=objective.last(series),
+        last=objective.value(readings),
         best=objective.best(series),
         source=best.where,
         warnings=best.warnings,

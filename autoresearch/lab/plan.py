@@ -11,9 +11,10 @@ from pathlib import Path
 
 from autoresearch.core import naming
 from autoresearch.core.durations import spoken
+from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.limits import Limits
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.objective import Direction, Objective, usual_direction
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Source, Trainer
 from autoresearch.errors import BlueprintError
@@ -249,6 +250,10 @@ def _objective(trainer: Trainer, resolved: Resolved) -> Objective | None:
     usual = trainer.objective(resolved.recipe_data)
     if not notes.metric:
         return usual
+    try:
+        parse(notes.metric)
+    except ExpressionError as error:
+        raise BlueprintError(f"{resolved.path}: the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
     if notes.direction:
         try:
             return Objective(notes.metric, Direction(_DIRECTIONS.get(notes.direction.lower(), notes.direction.lower())))
@@ -256,9 +261,14 @@ def _objective(trainer: Trainer, resolved: Resolved) -> Objective | None:
             raise BlueprintError(
                 f"{resolved.path}: direction {notes.direction!r} is neither maximize nor minimize"
             ) from None
-    if usual and usual.metric == notes.metric:
-        return usual
-    return Objective(notes.metric, Direction.MINIMIZE if "loss" in notes.metric else Direction.MAXIMIZE)
+    direction = usual_direction(notes.metric, usual)
+    if direction is None:
+        raise BlueprintError(
+            f"{resolved.path}: whether {notes.metric} is to be maximized or minimized is not said",
+            hint="add `- direction: maximize` (or minimize) to the notes: of a sum nobody can tell",
+            code="no_direction",
+        )
+    return Objective(notes.metric, direction)
 
 
 _DIRECTIONS = {

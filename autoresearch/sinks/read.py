@@ -25,7 +25,7 @@ from autoresearch.sinks.wandb_run import read_wandb
 from autoresearch.sinks.whole_log import read_whole_log
 
 _EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
-_TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
+TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
 _TOLD = 3  # disagreements that are spelled out per source
 
 
@@ -83,9 +83,9 @@ def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> li
         return list(merged(read_tensorboard(path, offset)))
     if source.format is SourceFormat.TRAINER_STATE:
         return list(merged(read_trainer_state(path)))
-    if source.format in _TRACKERS:
+    if source.format in TRACKERS:
         run = newest(source.format, path)
-        return list(merged(_TRACKERS[source.format](run))) if run else []
+        return list(merged(TRACKERS[source.format](run))) if run else []
     if isinstance(trainer, ReadsLogs):
         found = read_whole_log(path, trainer.reader(), offset)
         return list(merged(part for reading in found for part in _parts(reading)))
@@ -103,7 +103,7 @@ def size_of(source: Source, base: Path = Path()) -> int:
     path = base / source.path
     if source.format is SourceFormat.TENSORBOARD:
         return tensorboard_size(path)
-    if source.format is SourceFormat.TRAINER_STATE or source.format in _TRACKERS:
+    if source.format is SourceFormat.TRAINER_STATE or source.format in TRACKERS:
         return 0
     try:
         return path.stat().st_size
