@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.objective import Direction, Objective, same_metric
 
 NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
 TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
@@ -128,8 +128,8 @@ def parse_target(text: str, objective: Objective) -> float:
     if not found:
         raise ValueError(f"{text!r} is no target: write it like '{objective.metric}>=0.8'")
     name = found["name"]
-    if name and name != objective.metric:
-        raise ValueError(f"the target is about {name!r}, and the objective is {objective.metric!r}")
+    if name and not same_metric(name, objective.metric):  # which is a ValueError where the expression is broken
+        raise ValueError(f"the target is about {name!r}, and the objective (--metric) is {objective.metric!r}")
     upwards = found["sign"] in (">", ">=")
     if upwards != (objective.direction is Direction.MAXIMIZE):
         raise ValueError(f"{text!r} contradicts the direction: {objective.metric} is to be {objective.direction}d")

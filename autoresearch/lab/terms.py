@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.command_words import with_words
+from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.finding import Finding
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.objective import Direction, Objective, usual_direction
 from autoresearch.core.trainer import Recipe, Recording, Source, Trainer
 from autoresearch.errors import BlueprintError, ConflictError
 from autoresearch.lab.preflight import Resolved
@@ -50,15 +51,25 @@ class Terms:
 
     @property
     def objective(self) -> Objective | None:
-        """The metric of the blueprint, else the trainer's usual one. BlueprintError for a bad direction."""
-        notes, usual = self.resolved.blueprint.notes, self.trainer.objective(self.whole)
+        """The metric of the blueprint, else the trainer's usual one.
+
+        BlueprintError for an expression that cannot be read, or whose direction nobody can tell.
+        """
+        notes, usual, path = self.resolved.blueprint.notes, self.trainer.objective(self.whole), self.resolved.path
         if not notes.metric:
             return usual
-        if notes.direction:
-            return Objective(notes.metric, Direction(notes.direction))
-        if usual and usual.metric == notes.metric:
-            return usual
-        return Objective(notes.metric, Direction.MINIMIZE if "loss" in notes.metric else Direction.MAXIMIZE)
+        try:
+            parse(notes.metric)
+        except ExpressionError as error:
+            raise BlueprintError(f"{path}: the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
+        direction = Direction(notes.direction) if notes.direction else usual_direction(notes.metric, usual)
+        if direction is None:
+            raise BlueprintError(
+                f"{path}: whether {notes.metric} is to be maximized or minimized is not said",
+                hint="add `- direction: maximize` (or minimize) to the notes: of a sum nobody can tell",
+                code="no_direction",
+            )
+        return Objective(notes.metric, direction)
 
     def findings(self, max_s: float | None = None) -> tuple[Finding, ...]:
         """What is wrong with recipe and command together, under a limit in all."""
