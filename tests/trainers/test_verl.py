@@ -79,7 +79,7 @@ def test_lint(recipe: Recipe, codes: list[str]) -> None:
     ("name", "recipe", "resumes", "gpus"),
     [
         ("nemo_rl", {"checkpointing": {"checkpoint_dir": "/c"}}, ("/c/step_*",), None),
-        ("nemo_rl", {"checkpointing": {"checkpoint_dir": "/c", "enabled": False}}, (), None),
+        ("nemo_rl", {"checkpointing": {"checkpoint_dir": "/c", "enabled": False}}, ("/c/step_*",), None),
         ("nemo_rl", {"cluster": {"gpus_per_node": 8, "num_nodes": 2}}, (), 16),
         ("slime", {"save": "/c", "load": "/c"}, ("/c/latest_checkpointed_iteration.txt",), None),
         ("slime", {"save": "/c", "load": "/d", "actor_num_gpus_per_node": 4, "rollout_num_gpus": 4}, (), 8),
