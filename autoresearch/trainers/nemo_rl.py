@@ -11,8 +11,9 @@ early-stop threshold; `Async GRPO training complete!` and `Async PPO training co
 printed after a crash as well, so they prove nothing: the exit code does.
 
 Leaves behind: `<log_dir>/exp_NNN`, a new one each run; `<checkpoint_dir>/step_N`, from which the next run with the
-same directory resumes without asking, even one that saves none itself. `ray.init` joins a cluster that is already there. To stop it gracefully give
-it `checkpoint_must_save_by`; a signal saves nothing. Under ray.sub the file ENDED in its log directory stops the job.
+same directory resumes without asking, even one that saves none itself. `ray.init` joins a cluster that is already
+there. To stop it gracefully give it `checkpoint_must_save_by`; a signal saves nothing. Under ray.sub the file ENDED
+in its log directory stops the job.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _metrics(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
 
 def _controller(recipe: Recipe, algorithm: str, name: str) -> Iterator[Finding]:
     """The single controller refuses to start where a validation is asked for (single_controller_utils/config.py)."""
-    if name.startswith("val:"):
+    if name.startswith("val:") and look_up(recipe, "checkpointing.enabled") is not False:
         message = f"checkpointing.metric_name is {name}, but the single controller has no validation and refuses it"
         hint = "write train:reward"
         yield Finding(Severity.ERROR, "controller_validates", message, hint)

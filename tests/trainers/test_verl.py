@@ -11,7 +11,7 @@ from autoresearch.trainers.verl import Verl
 VERL = Verl()
 COMMAND = (
     "python3 -m verl.trainer.main_ppo data.seed=7 trainer.project_name=p trainer.experiment_name=e "
-    "trainer.logger='[\"console\",\"file\"]' actor_rollout_ref.actor.optim.lr=1e-6 trainer.n_gpus_per_node=4 "
+    'trainer.logger=\'["console","file"]\' actor_rollout_ref.actor.optim.lr=1e-6 trainer.n_gpus_per_node=4 '
     "+trainer.nnodes=2 data.train_files=$HOME/x"
 )
 PATH = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_FILE_LOGGER_PATH"
