@@ -185,6 +185,7 @@ def _spec(
         recipe=str(resolved.recipe or ""),
         trainer=asked.trainer.name,
         command=asked.command,
+        added=asked.recording.arguments if asked.recording else (),
         cwd=str(resolved.codebase),
         interpreter=str(resolved.interpreter),
         limits=replace(limits, max_s=most),

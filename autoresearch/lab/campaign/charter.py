@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.launchers import gpus
 from autoresearch.records.index import state_home
 from autoresearch.repository import checkout as repository
@@ -40,6 +41,7 @@ class Charter:
     resolved: Resolved
     checkout: Checkout
     trainer: Trainer
+    terms: Terms
     findings: tuple[Finding, ...]
     dirty: tuple[str, ...]  # what the base would hold beyond HEAD
 
@@ -61,21 +63,24 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "") -> Chart
         raise EnvironmentUnusable(
             f"the repository {checkout.root} has no commit yet", fix="git commit -m start", code="no_commit"
         )
-    objective, said = _objective(declared, resolved, trainer)
+    asked = terms(trainer, resolved, job="ajet_campaign")
+    lint = asked.findings(min(declared["timeout"] or math.inf, resolved.blueprint.max_time_s))
+    raise_on(lint)
+    objective, said = _objective(declared, asked)
     sources = {**declared.sources, **said}
     rules = _rules(declared, objective, parts.clock())
     if not rules.given:
         rules = replace(rules, count=UNRULED_IDEAS)
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
-    spec = _spec(declared, resolved, checkout, trainer, objective, rules, parts)
+    spec = _spec(declared, asked, checkout, objective, rules, parts)
     spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
-    findings = (*resolved.findings, *trainer.lint(resolved.recipe_data), *_promise(spec))
-    return Charter(spec, declared, resolved, checkout, trainer, findings, _dirty(checkout, spec, declared))
+    findings = (*resolved.findings, *lint, *_promise(spec))
+    return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
 
 
-def _objective(declared: Declared, resolved: Resolved, trainer: Trainer) -> tuple[Objective, dict[str, str]]:
-    notes = resolved.blueprint.notes
-    usual = trainer.objective(resolved.recipe_data)
+def _objective(declared: Declared, asked: Terms) -> tuple[Objective, dict[str, str]]:
+    notes, trainer = asked.resolved.blueprint.notes, asked.trainer
+    usual = trainer.objective(asked.whole)
     said: dict[str, str] = {}
     metric = declared["metric"].strip() or notes.metric or (usual.metric if usual else "")
     if not metric:
@@ -126,13 +131,13 @@ def _rules(declared: Declared, objective: Objective, now: float) -> Rules:
 
 def _spec(
     declared: Declared,
-    resolved: Resolved,
+    asked: Terms,
     checkout: Checkout,
-    trainer: Trainer,
     objective: Objective,
     rules: Rules,
     parts: Parts,
 ) -> CampaignSpec:
+    resolved = asked.resolved
     slug = naming.slugify(declared.file.stem if declared.file else resolved.blueprint.slug)
     now = parts.clock()
     day = time.strftime("%Y%m%d", time.localtime(now))
@@ -163,7 +168,7 @@ def _spec(
         interpreter=str(resolved.interpreter),
         result_dir=str(resolved.result_dir),
         objective=objective,
-        proposer=_proposer(declared, trainer, resolved.recipe_data),
+        proposer=_proposer(declared, asked),
         rules=rules,
         created=now,
         timeout_s=declared["timeout"],
@@ -200,7 +205,8 @@ def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
     return gpus.select(wanted, found, taken=gpus.taken(found, parts.environ))
 
 
-def _proposer(declared: Declared, trainer: Trainer, recipe: Mapping[str, object]) -> ProposerSpec:
+def _proposer(declared: Declared, asked: Terms) -> ProposerSpec:
+    trainer = asked.trainer
     space: Any = declared["space"]
     name = declared["proposer"] or ("queue" if declared["queue"] else "tpe")
     if name == "queue":
@@ -214,7 +220,7 @@ def _proposer(declared: Declared, trainer: Trainer, recipe: Mapping[str, object]
             raise UsageError(f"the queue {declared['queue']} is not there", code="no_queue")
         return ProposerSpec(name, queue=declared["queue"], seed=declared["seed"])
     if space is None:
-        space = trainer.space(recipe)
+        space = trainer.space(asked.whole)
     if not space:
         raise UsageError(
             f"nobody says what to try: there is no `space`, and the trainer {trainer.name} has none of its own",
