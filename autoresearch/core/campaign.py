@@ -105,8 +105,10 @@ class CampaignSpec:
         return cls(**known)
 
     def with_rules(self, changes: Mapping[str, Any]) -> CampaignSpec:
-        """The same campaign under changed rules."""
+        """The same campaign under changed rules. ValueError where one is no number."""
         known = {k: v for k, v in changes.items() if k in Rules.__dataclass_fields__}
+        if wrong := [k for k, v in known.items() if not isinstance(v, int | float | None)]:
+            raise ValueError(f"{wrong[0]} is no number: {known[wrong[0]]!r}")
         return replace(self, rules=replace(self.rules, **known))
 
     def branch(self, slug: str) -> str:

@@ -17,10 +17,10 @@ from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.jsonl import read_jsonl
 from autoresearch.sinks.numbering import merged
 from autoresearch.sinks.swanlab_run import read_swanlab
-from autoresearch.sinks.tensorboard import read_tensorboard
+from autoresearch.sinks.tensorboard import event_files, read_tensorboard
 from autoresearch.sinks.tensorboard import size as tensorboard_size
 from autoresearch.sinks.tracker_dirs import newest
-from autoresearch.sinks.trainer_state import read_trainer_state
+from autoresearch.sinks.trainer_state import read_trainer_state, state_file
 from autoresearch.sinks.wandb_run import read_wandb
 from autoresearch.sinks.whole_log import read_whole_log
 
@@ -109,6 +109,17 @@ def size_of(source: Source, base: Path = Path()) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def changed_at(source: Source, base: Path = Path()) -> float:
+    """When it was written to last, in seconds since the epoch; 0 where nothing is there."""
+    path = base / source.path
+    files = [path]
+    if source.format is SourceFormat.TENSORBOARD:
+        files = event_files(path)
+    elif source.format is SourceFormat.TRAINER_STATE:
+        files = [found] if (found := state_file(path)) else []
+    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
 
 
 def _parts(reading: Reading) -> tuple[Reading, ...]:
