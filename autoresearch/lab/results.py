@@ -173,6 +173,7 @@ def _places(outcome: Outcome, rundir: RunDir) -> list[tuple[str, str]]:
         ("run directory", str(rundir.path)),
         ("ledger", outcome.spec.ledger),
         ("results", str(outcome.results)),
+        *(("tracker", url) for url in outcome.run_urls),
     ]
 
 

@@ -282,3 +282,4 @@ def _files(place: CampaignDir, spec: CampaignSpec) -> Mapping[str, Sequence[tupl
             (spec.trees, "worktrees: scratch, wiped from run to run; edit nothing there"),
         ],
     }
+

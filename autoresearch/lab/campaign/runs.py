@@ -51,7 +51,9 @@ class Ready:
     prepared: Prepared
 
 
-def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None) -> Ready:
+def get_ready(
+    shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
+) -> Ready:
     """Commit what differs from run to run, check it out, start its Runner.
 
     `busy`: files that live runs write -> the run that does. Raises an AutoresearchError where this run
