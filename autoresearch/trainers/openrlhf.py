@@ -37,19 +37,27 @@ _LINE = later(
     r"(?:Global step (?P<step>\d{1,9})|Evaluation completed in .{1,40}, global_step (?P<after>\d{1,9}), eval_metrics"
     r"|Eval at step (?P<at>\d{1,9})): (?P<dict>\{.*\})"
 )
-_HEAD = r"ppo_trainer\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
+# The logger's own line: behind nothing but a prefix or a colour, and closed by the dict. A sampled answer, which
+# stands in a list, may quote the rest.
+_HEAD = (
+    r"(?:(?<=^)|(?<=[\r\n])|(?<=[)m] )|(?<=\dm)|(?<=\]: ))[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:\d\d "
+    r"ppo_trainer\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
+)
+_CLOSED = r"(?=[^\r\n]{0,16384}\}(?:\x1b\[0m)?[ \t]*(?:[\r\n]|\Z))"
 
 _KL = optional_later("kl", " '")
 
 STEP = SignalPattern(
     SignalKind.STEP,
-    _HEAD + rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{{_KL}': (?P<kl>{NUMBER}))?",
+    _HEAD + rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{{_CLOSED}{_KL}': (?P<kl>{NUMBER}))?",
     needles=("Global step ",),
 )
 
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
-    _HEAD + r"(?:Evaluation completed in [^\r\n]{1,40}, global_step \d{1,9}, eval_metrics|Eval at step \d{1,9}): \{",
+    _HEAD
+    + r"(?:Evaluation completed in [^\r\n]{1,40}, global_step \d{1,9}, eval_metrics|Eval at step \d{1,9}): \{"
+    + _CLOSED,
     needles=("Evaluation completed in ", "Eval at step "),
 )
 
