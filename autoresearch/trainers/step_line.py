@@ -30,6 +30,7 @@ _CHARS = 16384
 _COLOUR = r"\x1b\[[0-9;]"
 _COLOURS = ("", *(rf"{reset}{_COLOUR}{{{n}}}m" for n in range(13) for reset in ("", r"\x1b\[0m")))
 _HERE = "(?:" + "|".join(rf"(?<=^{colour}step:)|(?<=[ \t\r\n\])]{colour}step:)" for colour in _COLOURS) + ")"
+_HERE = _HERE[:-1] + r"|(?<=\]:step:))"  # torchrun --tee: [default0]:step:1
 _SHOWN = ("prompt", "response", "ground_truth")  # verl/workers/reward_manager prints samples behind such marks
 _HERE += "".join(rf"(?<!\[{mark}\] step:)" for mark in _SHOWN)
 _WRAPPER = r"(?:np\.\w{1,12}\()?"
