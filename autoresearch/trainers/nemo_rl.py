@@ -67,7 +67,8 @@ TEACHERS_STEP = SignalPattern(
 
 CONTROLLER_STEP = SignalPattern(
     SignalKind.STEP,
-    r"train step (?P<step>[1-9]\d{0,8})/\d{1,9} {2}trainer_v=",
+    r"train step (?:(?<=^train step )|(?<=[\r\n]train step )|(?<=[)m] train step )|(?<=\dmtrain step ))"
+    r"(?P<step>[1-9]\d{0,8})/\d{1,9} {2}trainer_v=\d{1,9} {2}lag=",
     needles=("  trainer_v=",),
 )
 """A step of the single controller, which prints no block."""

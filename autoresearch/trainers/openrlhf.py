@@ -28,7 +28,7 @@ from autoresearch.trainers import fatal, openrlhf_kinds, ray_job, shared_pattern
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.openrlhf_kinds import BAR_STEP, BAR_VALIDATION, PPO
 from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
-from autoresearch.trainers.shared_patterns import optional_later
+from autoresearch.trainers.shared_patterns import CLOSED, optional_later
 
 _GROUPED = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")  # estimators that compare a prompt's samples
 
@@ -37,19 +37,24 @@ _LINE = later(
     r"(?:Global step (?P<step>\d{1,9})|Evaluation completed in .{1,40}, global_step (?P<after>\d{1,9}), eval_metrics"
     r"|Eval at step (?P<at>\d{1,9})): (?P<dict>\{.*\})"
 )
-_HEAD = r"ppo_trainer\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
-
+# The logger's own line stands behind nothing but a prefix or a colour, and its dict ends it.
+_HEAD = (
+    r"(?:(?<=^)|(?<=[\r\n])|(?<=[)m] )|(?<=\dm)|(?<=\]: ))[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:\d\d "
+    r"ppo_trainer\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
+)
 _KL = optional_later("kl", " '")
 
 STEP = SignalPattern(
     SignalKind.STEP,
-    _HEAD + rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{{_KL}': (?P<kl>{NUMBER}))?",
+    _HEAD + rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{{CLOSED}{_KL}': (?P<kl>{NUMBER}))?",
     needles=("Global step ",),
 )
 
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
-    _HEAD + r"(?:Evaluation completed in [^\r\n]{1,40}, global_step \d{1,9}, eval_metrics|Eval at step \d{1,9}): \{",
+    _HEAD
+    + r"(?:Evaluation completed in [^\r\n]{1,40}, global_step \d{1,9}, eval_metrics|Eval at step \d{1,9}): \{"
+    + CLOSED,
     needles=("Evaluation completed in ", "Eval at step "),
 )
 

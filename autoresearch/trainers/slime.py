@@ -33,7 +33,7 @@ from autoresearch.core.values import NUMBER, numbers, python_dict
 from autoresearch.trainers import fatal, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
-from autoresearch.trainers.shared_patterns import optional_later
+from autoresearch.trainers.shared_patterns import CLOSED, optional_later
 
 _COMMAND = later(
     r"(?<![\w.-])slime/(?:train|scripts|examples|tests)\b|(?<![\w.-])slime/?(?:[ \t;&|\n]|\Z)"
@@ -51,13 +51,13 @@ _KL = optional_later("kl_loss", " 'train/")
 
 STEP = SignalPattern(
     SignalKind.STEP,
-    _HEAD + r"step (?P<step>\d{1,9}): \{'train/"
+    _HEAD + rf"step (?P<step>\d{{1,9}}): \{{{CLOSED}'train/"
     rf"{_KL}': (?:np\.\w{{1,12}}\()?(?P<kl>{NUMBER}))?",
     needles=(" - step ",),
 )
 """A step of the actor; the critic's own has the same number."""
 
-VALIDATION = SignalPattern(SignalKind.VALIDATION, _HEAD + r"eval \d{1,9}: \{", needles=(" - eval ",))
+VALIDATION = SignalPattern(SignalKind.VALIDATION, _HEAD + r"eval \d{1,9}: \{" + CLOSED, needles=(" - eval ",))
 
 _ROLLOUT = SignalPattern(
     SignalKind.PROGRESS,

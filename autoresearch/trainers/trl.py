@@ -41,26 +41,28 @@ _REWARDED = ("num_generations", "reward_funcs", "max_completion_length")  # keys
 _SHARED = "trainer_output"  # where runs without an output_dir write
 
 _QUOTED = rf"'?{NUMBER}'?"
+_CLOSED = r"(?=[^\r\n]{0,8000}'epoch': [^{}\r\n]{1,200}\}[ \t]*(?:[\r\n]|\Z))"
+"""The dict holds an epoch and ends its line; one that a table of completions quotes does not."""
 
 _KL = optional_later("kl", " '")
 
 STEP = SignalPattern(
     SignalKind.STEP,
-    rf"\{{'loss': {_QUOTED}, (?=[^\r\n]{{0,8000}}'epoch': ){_KL}': '?(?P<kl>{NUMBER}))?",
+    rf"\{{'loss': {_QUOTED}, {_CLOSED}{_KL}': '?(?P<kl>{NUMBER}))?",
     needles=("{'loss': ",),
 )
 """A training step's dict; it names no step."""
 
 PPO_STEP = SignalPattern(
     SignalKind.STEP,
-    rf"\{{'eps': {_QUOTED}, 'objective/kl': '?(?P<kl>{NUMBER})'?, (?=[^\r\n]{{0,8000}}'epoch': )",
+    rf"\{{'eps': {_QUOTED}, 'objective/kl': '?(?P<kl>{NUMBER})'?, {_CLOSED}",
     needles=("{'eps': ",),
 )
 """trl/experimental/ppo has no Trainer's loop, and another dict."""
 
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
-    r"\{'eval_[\w/.@-]{1,120}': (?=[^\r\n]{0,8000}'epoch': )",
+    r"\{'eval_[\w/.@-]{1,120}': " + _CLOSED,
     needles=("{'eval_",),
 )
 

@@ -51,7 +51,7 @@ _PROGRESS = SignalPattern(
     r"|validate rollout"  # AgentJet: Starting, Completed, and the bar's name
     r"|test_gen_batch meta info:"  # verl: one batch of a validation begins
     r"|Training from scratch"
-    r"|(?:engine|manager|dataloader) initialized(?=[\r\n,])"  # the boot of the loop of today, on stderr
+    r"|(?:engine|manager|dataloader) initialized(?=[\r\n,]|\Z)"  # the boot of the loop of today, on stderr
     r"|\[ASYNC MAIN\] |\[FullyAsyncTrainer\] sample collected [1-9]",
     HOLD_S,
     (
