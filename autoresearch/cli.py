@@ -73,6 +73,13 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         "Read the ledger of runs.",
         {"show": ("ledger:show", "The rows of a ledger as a table, TSV, JSON or markdown.")},
     ),
+    "scaffold": (
+        "Write the files that train an agent, and check that they work.",
+        {
+            "blackbox": ("scaffold:blackbox", "For an agent given by its command line, with AgentJet's swarm."),
+            "check": ("scaffold:check", "Run the collector and one episode, before any GPU is taken."),
+        },
+    ),
     "config": (
         "The defaults of this project.",
         {"show": ("config:show", "Every setting, its value, and where the value comes from.")},
