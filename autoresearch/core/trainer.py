@@ -113,6 +113,14 @@ class ReadsLogs(Protocol):
 
 
 @runtime_checkable
+class NamesTags(Protocol):
+    """A trainer whose TensorBoard tags are not called as its console and its other files call the same metrics."""
+
+    def key_of(self, tag: str) -> str:
+        """The metric's name elsewhere."""
+
+
+@runtime_checkable
 class StopsItself(Protocol):
     """A trainer that may have a limit of its own, at which it saves and ends well."""
 

@@ -11,7 +11,7 @@ from autoresearch.core.expression_text import near_miss
 from autoresearch.core.metric_keys import readings as split
 from autoresearch.core.objective import Objective
 from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import ReadsLogs, Source, SourceFormat, Trainer
+from autoresearch.core.trainer import NamesTags, ReadsLogs, Source, SourceFormat, Trainer
 from autoresearch.sinks.console import read_console
 from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.jsonl import read_jsonl
@@ -80,7 +80,8 @@ def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> li
     if source.format is SourceFormat.DICT_LINES:
         return list(merged(read_dict_lines(path, offset)))
     if source.format is SourceFormat.TENSORBOARD:
-        return list(merged(read_tensorboard(path, offset)))
+        key_of = trainer.key_of if isinstance(trainer, NamesTags) else str
+        return list(merged(read_tensorboard(path, offset, key_of)))
     if source.format is SourceFormat.TRAINER_STATE:
         return list(merged(read_trainer_state(path)))
     if source.format in TRACKERS:

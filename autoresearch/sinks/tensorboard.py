@@ -10,7 +10,7 @@ file of a live or killed run may end in the middle of a record.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -53,10 +53,11 @@ def size(where: Path) -> int:
     return sum(path.stat().st_size for path in event_files(where)) if where.exists() else 0
 
 
-def read_tensorboard(where: Path, offset: int = 0) -> Iterator[Reading]:
+def read_tensorboard(where: Path, offset: int = 0, key_of: Callable[[str], str] = str) -> Iterator[Reading]:
     """The scalars by step, in the order in which steps first came; of equal tags the last value counts.
 
     offset: bytes of the files there, oldest first, that belong to somebody else. A torn record ends its file.
+    key_of: what the metric of a tag is called in other sources.
     """
     steps: dict[int, dict[str, float]] = {}
     for path in event_files(where):
@@ -67,7 +68,7 @@ def read_tensorboard(where: Path, offset: int = 0) -> Iterator[Reading]:
         offset = max(0, offset - length)
     for step, metrics in steps.items():
         if not all(tag.startswith(_OTHER_CLOCK) for tag in metrics):
-            yield from split(step, metrics)
+            yield from split(step, {key_of(tag): value for tag, value in metrics.items()})
 
 
 def _scalars(path: Path, offset: int) -> Iterator[tuple[int, str, float]]:
