@@ -113,10 +113,21 @@ class Trl:
         return Objective(f"{prefix}loss", Direction.MINIMIZE) if kind or prefix else None
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The trainer state in the last checkpoint: all digits, and the steps that the console does not print."""
+        """The trainer state in the last checkpoint: all digits, and the steps that the console does not print.
+
+        TensorBoard, where it is asked for, has them at once, in single precision.
+        """
         saves = look_up(recipe, "save_strategy") not in ("no", False)
         directory = text_of(recipe, "output_dir")
-        return (Source(SourceFormat.TRAINER_STATE, directory),) if directory and saves else ()
+        state = [Source(SourceFormat.TRAINER_STATE, directory)] if directory and saves else []
+        events = text_of(recipe, "logging_dir") or (f"{directory}/runs/*" if directory else "")
+        board = [Source(SourceFormat.TENSORBOARD, events, 10)] if events and _tracks(recipe, "tensorboard") else []
+        return (*state, *board)
+
+    def key_of(self, tag: str) -> str:
+        """The console's name (transformers/integrations/integration_utils.py, rewrite_logs)."""
+        group, _, name = tag.partition("/")
+        return {"train": name, "eval": f"eval_{name}", "test": f"test_{name}"}.get(group, tag)
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """Flags win over the recipe; what `trl` was asked to do stands under `trl_command`."""
@@ -162,6 +173,12 @@ class Trl:
 
 def _evaluates(recipe: Recipe) -> bool:
     return any(text_of(recipe, key) in ("steps", "epoch") for key in ("eval_strategy", "evaluation_strategy"))
+
+
+def _tracks(recipe: Recipe, tracker: str) -> bool:
+    asked = look_up(recipe, "report_to")
+    names = asked if isinstance(asked, list | tuple) else str(asked or "").split()
+    return tracker in names or "all" in names
 
 
 def _lint(recipe: Recipe) -> Iterator[Finding]:

@@ -28,6 +28,9 @@ OWN = {  # sample: its trainer, the signals in it, and the first step that the R
     "nemo_grpo.log": ("nemo_rl", {"step": 2, "validation": 2}, (b"", b"")),
     "trl_v4.log": ("trl", {"step": 1, "validation": 1}, (b"", b"0.0")),
     "trl_v5_tqdm.log": ("trl", {"step": 6, "validation": 2}, (b"", b"0")),
+    "trl_v5_grpo.log": ("trl", {"step": 6, "validation": 3}, (b"", b"0")),
+    "trl_v5_beta0.log": ("trl", {"step": 6, "validation": 3}, (b"", b"")),
+    "trl_v5_no_bar.log": ("trl", {"step": 6, "validation": 3}, (b"", b"0")),
     "openrlhf.log": ("openrlhf", {"step": 1, "validation": 1}, (b"1", b"0.000213")),
     "slime.log": ("slime", {"step": 1, "validation": 1}, (b"0", b"0.0")),
 }
