@@ -27,6 +27,7 @@ COMMANDS: dict[str, Entry] = {
     "attach": ("attach:attach", "Attach this terminal to the tmux session of a run."),
     "close": ("close:close", "Close the tmux session of a run that is over."),
     "adopt": ("adopt:adopt", "Find every run again after a crash: report the living, record the dead."),
+    "metrics": ("metrics:metrics", "Metrics of a run or of any log, by step; as a table, JSON or a file."),
     "compare": ("compare:compare", "Compare two runs: metrics, recipe by key, code, environment, limits."),
     "repro": ("repro:repro", "Check a row's commit out again, ready to be run; --run launches it."),
     "note": ("note:note", "Add a line to the experiment log of a run."),
