@@ -11,6 +11,7 @@ from autoresearch.core.run import RunSpec
 from autoresearch.records import earlier, exit_record, journal, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.secrets import mask_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
         if name
         else {},
         "failure": outcome.failure or None,
+        "failure_line": mask_text(outcome.failure_line) or None,
         "branch": spec.branch or None,
         "commit": spec.commit or None,
         "session": spec.session,

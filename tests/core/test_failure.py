@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.failure import MAX_LINE, MAX_TRACEBACK, FailureKind, classify, traceback
+from autoresearch.core.failure import MAX_LINE, FailureKind, classify
 from autoresearch.core.lines import logical_lines
+from autoresearch.core.tracebacks import MAX_TRACEBACK, traceback
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 
@@ -52,7 +53,7 @@ TEXTS = [
     ("disk_full", "OSError: [Errno 28] No space left on device: '/ckpt/global_step_20'"),
     ("port_taken", "OSError: [Errno 98] Address already in use"),
     ("slurm_time_limit", "slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO TIME LIMIT ***"),
-    ("slurm_preempted", "slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO PREEMPTION ***"),
+    ("preempted", "slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO PREEMPTION ***"),
     ("network", "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443)"),
     ("auth", "Unexpected error: SWANLAB_API_KEY is not set in the environment."),
     ("auth", "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url"),
