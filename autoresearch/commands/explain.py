@@ -41,8 +41,7 @@ def _log(log: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     path = Path(log).absolute()
     if not path.is_file():
         raise NotFoundError(f"{path}: there is no such log")
-    named = registry.by_name(trainer or "generic")
-    found = explain_log(path, named, tail)
+    found = explain_log(path, registry.by_name(trainer) if trainer else None, tail)
     return {"run": None, "state": None, "ending": None, "returncode": None, **as_payload(found), "next": []}, found
 
 

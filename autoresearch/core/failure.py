@@ -116,6 +116,7 @@ class Search:
     _lines: int = 0  # found, of whatever kind
     _step_texts: set[int] = field(default_factory=set)
     _chained: bool = False  # the next traceback belongs to the one before
+    _ignored: bool = False  # ... or is one that Python ignored
     _fresh: bool = False  # a traceback began, and its last line has not come yet
     _quote: tuple[str, int] | None = None  # who quotes, and where that began
 
@@ -141,8 +142,8 @@ class Search:
         self._quote = None
 
     def nan(self, text: str, place: Place) -> None:
-        """A line in which a metric is not a number."""
-        self._add(Rank.NAN, Failure(FailureKind.NAN, stripped(text)[:MAX_LINE], place))
+        """A step's line in which a metric is not a number; one step where it is shows that this was overcome."""
+        self._add(Rank.NAN, Failure(FailureKind.NAN, stripped(text)[:MAX_LINE], place), at_step=self._steps - 1)
 
     def look(self, raw: str, place: Place = Place()) -> None:
         """Take in one line, as it stands in the log."""
@@ -155,11 +156,13 @@ class Search:
         if text.startswith(_HEADS) or _RICH_HEAD in text:
             self._fresh, self._chained = not self._chained, False
         elif text.startswith((*CHAIN, IGNORED)):
-            self._chained = True
+            self._chained, self._ignored = True, text.startswith(IGNORED)
         elif not text.startswith(_SOURCE):
             for rank, kind, pattern in PATTERNS:
                 if pattern.search(text):
-                    if not (rank is Rank.CERTAIN and _OVERCOME.match(text)):
+                    if self._ignored and _EXCEPTION.match(text):
+                        self._ignored = False
+                    elif not (rank is Rank.CERTAIN and _OVERCOME.match(text)):
                         self._found(rank, Failure(kind, text[:MAX_LINE], place), speaker)
                     return
 
@@ -197,25 +200,36 @@ class Search:
         if final:
             self._fresh = False
             self._count(failure, speaker)
-            if rank in (*_OF_TRACEBACKS, Rank.NAN):
-                for key in [key for key in self._seen if key[0] in _OF_TRACEBACKS]:
-                    del self._seen[key]
+            if rank in (*_OF_TRACEBACKS, Rank.NAN):  # what a parent repeats stays its child's
+                for key, old in list(self._seen.items()):
+                    if key[0] in _OF_TRACEBACKS and old.failure.line != failure.line:
+                        del self._seen[key]
         self._add(rank, failure, final=final)
 
-    def _add(self, rank: Rank, failure: Failure, *, final: bool = False) -> None:
+    def _add(self, rank: Rank, failure: Failure, *, final: bool = False, at_step: int | None = None) -> None:
         self._lines += 1
+        now = self._steps if at_step is None else at_step
         old = self._seen.get((rank, failure.kind))
-        if old is None or self._steps - old.at_step >= SURVIVED:  # what was overcome before is another story
+        same = old is not None and _shape(old.failure.line) == _shape(failure.line)
+        overcome = old is not None and self._steps - old.at_step >= SURVIVED
+        if old is None or (overcome and (rank is Rank.NAN or not same)):  # another story
             self._seen.pop((rank, failure.kind), None)
-            self._seen[rank, failure.kind] = _Seen(rank, failure, self._steps, self._lines, final)
-        else:
-            old.at_step, old.failure = self._steps, replace(old.failure, times=old.failure.times + 1)
+            self._seen[rank, failure.kind] = _Seen(rank, failure, now, self._lines, final)
+            return
+        if rank is Rank.NAN or not same:  # what a run says at every step, and goes on, is no reason for its end
+            old.at_step = now
+        old.failure = replace(old.failure, times=old.failure.times + 1)
 
     def _count(self, failure: Failure, speaker: str) -> None:
         """One more traceback; the ranks of one crash say the same, but each under its own name."""
-        key = f"{speaker} {_NUMBERS.sub('#', failure.line)}"
+        key = f"{speaker} {_shape(failure.line)}"
         old = self._storms.get(key)
         self._storms[key] = replace(old, times=old.times + 1) if old else failure
+
+
+def _shape(line: str) -> str:
+    """A line without its numbers and addresses."""
+    return _NUMBERS.sub("#", line)
 
 
 def _root_first(seen: Iterable[_Seen]) -> list[_Seen]:
@@ -225,14 +239,16 @@ def _root_first(seen: Iterable[_Seen]) -> list[_Seen]:
     connections behind it are its echo: nobody answers for the dead.
     """
     found = list(seen)
-    first = min((s.order for s in found if s.rank is Rank.SYMPTOM), default=None)
+    never = len(found) + max((s.order for s in found), default=0)
+    symptom = min((s.order for s in found if s.rank is Rank.SYMPTOM), default=0)
+    dead = min((s.order for s in found if s.failure.kind is FailureKind.ENGINE_DEAD), default=never)
 
     def key(one: _Seen) -> tuple[Rank, int]:
         rank = one.rank
-        if first is not None and rank is Rank.ANY and one.final and one.order < first:
+        if rank is Rank.ANY and one.final and one.order < symptom:
             rank = Rank.SYMPTOM
-        elif first is not None and one.failure.kind is FailureKind.NETWORK and one.order > first:
-            rank = Rank.ANY
+        elif one.failure.kind is FailureKind.NETWORK and one.order > min(dead, symptom or never):
+            rank = Rank.JOB
         return rank, one.order
 
     return sorted(found, key=key)

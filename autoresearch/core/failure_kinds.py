@@ -86,13 +86,14 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         r"|[Dd]etected \d+ oom[_-]kill event|oom-kill event\(s\) in"
         r"|Out of memory: Killed process|slurmstepd: error: .*OOM Killed|^MemoryError\b|Cannot allocate memory"
         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|Unable to allocate [\d.]+ [KMGTP]iB for an array"
-        r"|is killed by signal: Killed\.|^std::bad_alloc|what\(\): +std::bad_alloc",
+        r"|^std::bad_alloc|instance of 'std::bad_alloc'|what\(\): +std::bad_alloc",
     ),
     (
         Rank.CERTAIN,
         FailureKind.DISK_FULL,
         r"No space left on device|Disk quota exceeded|PytorchStreamWriter failed writing"
-        r"|^OSError: \d+ requested and \d+ written",  # numpy
+        r"|^OSError: \d+ requested and \d+ written"  # numpy; then torch, twice
+        r"|inline_container\.cc:\d+\] \. unexpected pos|^RuntimeError: basic_ios::clear: iostream error",
     ),
     (
         Rank.CERTAIN,
@@ -103,6 +104,7 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         r"|World size \(\d+\) is larger than the number of available GPUs",
     ),
     (Rank.CERTAIN, FailureKind.GPU_BUSY, r"GPU memory check failed: all GPUs must have"),
+    (Rank.CERTAIN, FailureKind.CONFIG_ERROR, r"We found a configuration conflict between AgentJet and Verl"),
     (Rank.EXCEPTION, FailureKind.PORT_TAKEN, r"[Aa]ddress already in use|EADDRINUSE"),
     (Rank.CERTAIN, FailureKind.SLURM_TIME_LIMIT, r"(?:slurmstepd|srun): error: .*DUE TO TIME LIMIT"),
     (
@@ -118,7 +120,9 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         + _ERROR
         + r"GatedRepoError"
         r"|Permission denied \(publickey|" + _ERROR + r"AuthenticationError\b|[Ii]nvalid (?:API|api)[ _]key"
-        r"|No API key configured|is a gated repo|" + _ERROR + r"LocalTokenNotFoundError",
+        r"|No API key configured|is a gated repo|access a gated repo|api_key not configured|"
+        + _ERROR
+        + r"LocalTokenNotFoundError",
     ),
     (
         Rank.EXCEPTION,
@@ -139,9 +143,9 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         _ERROR + r"(?:\w*Config\w*(?:Error|Exception)|ValidationError|MissingMandatoryValue|InterpolationKeyError"
         r"|OverrideParseException|HFValidationError|HfArgumentParser\w*)\b|^yaml\.(?:scanner|parser)\.\w+Error"
         r"|Could not override '|^Key '[^']{1,200}' is not in struct"
-        r"|We found a configuration conflict between AgentJet and Verl"
         r"|^ValueError: Some (?:specified|keys are not used)"
-        r"|^mismatched input '|^Cannot find primary config|^In '[^']{1,200}': Could not find '"
+        r"|^mismatched input '|^no viable alternative at input '|^token recognition error at: '"
+        r"|^Cannot find primary config|^In '[^']{1,200}': Could not find '"
         r"|^TypeError: .{0,200}__init__\(\) got an unexpected keyword argument"
         r"|^\S{0,40}tinygrpo: .{0,200}(?:unknown key|must be|cannot read the recipe)"
         r"|^\S{1,80}: error: (?:unrecognized arguments|the following arguments are required|argument )",
@@ -166,7 +170,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         r"|ReadTimeout|MaxRetryError|LocalEntryNotFoundError|OfflineModeIsEnabled|gaierror|SSLError|ProxyError|URLError"
         r"|NewConnectionError|RemoteDisconnected|ClientConnectorError|APIConnectionError)\b"
         r"|Temporary failure in name resolution|The vLLM server can't be reached|^fatal: unable to access '"
-        r"|We couldn't connect to 'https://huggingface\.co'|ERROR: Could not find a version that satisfies",
+        r"|We couldn't connect to 'https://huggingface\.co'"
+        r"|ERROR: Could not find a version .{0,200}\(from versions: none\)",
     ),
     (
         Rank.NAN,
@@ -183,19 +188,27 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         r"|" + _ERROR + r"DistStoreError: Timed out|^RuntimeError: .{0,80}Timed out waiting \d+ms for (?:recv|send)"
         r"|DistStoreError: wait timeout after|(?:client|TCPStore) .{0,80}(?:has )?timed out",
     ),
+    # torch's DataLoader: most often the kernel, for want of memory or of /dev/shm
+    (
+        Rank.SYMPTOM,
+        FailureKind.HOST_OOM,
+        r"DataLoader worker \(pid\S{0,4} .{1,80}\) is killed by signal: (?:Killed|Bus error)",
+    ),
     (
         Rank.SYMPTOM,
         FailureKind.NCCL_ERROR,
-        r"ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError|NCCL communicator was aborted|NCCL error in:|NCCL error: "
+        r"ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError|NCCL communicator was aborted"
+        r"|NCCL error in:|NCCL error: "
         r"|^RuntimeError: \[[^\]]{1,200}gloo/[^\]]{1,200}\] Connection closed by peer",
     ),
     (
         Rank.SYMPTOM,
         FailureKind.ENGINE_DEAD,
-        r"EngineDeadError: |EngineCore encountered a(?:n issue| fatal error)|Engine core initialization failed"
-        r"|EngineCore failed to start|Scheduler hit an exception|Health check (?:failed|timed out) for rollout engine"
+        r"EngineDeadError: |EngineCore encountered an issue|Engine core initialization failed"
+        r"|Health check (?:failed|timed out) for rollout engine"
         r"|Timeout while flushing cache\.$|Received sigquit from a child process"
-        r"|Interchange server subprocess failed to start|ENGINE\.BOOTING to ENGINE\.OFFLINE",
+        r"|Interchange server subprocess failed to start|" + _ERROR + r"SwarmServerOfflineError\b"
+        r"|Current engine status \(already waited \d+s\): ENGINE\.OFFLINE|Failed to start training engine",
     ),
     (Rank.SYMPTOM, FailureKind.ROLLOUT_STALL, _ERROR + r"RolloutStall\w*\b|WARNING: rollout stall --"),
     (
@@ -215,7 +228,17 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     ),
     # hydra says so before the traceback of any exception; it proves nothing where another line speaks
     (Rank.ANY, FailureKind.CONFIG_ERROR, r"^Error executing job with overrides:"),
-    (Rank.ANY, FailureKind.SEGFAULT, r"\*\*\* SIGSEGV received|^Segmentation fault|^Fatal Python error: "),
+    (
+        Rank.ANY,
+        FailureKind.SEGFAULT,
+        r"\*\*\* SIGSEGV received|Segmentation fault\b|^Fatal Python error: |^terminate called ",
+    ),
+    # the headings of an engine's traceback, which knows more
+    (
+        Rank.JOB,
+        FailureKind.ENGINE_DEAD,
+        r"EngineCore (?:encountered a fatal error|failed to start)|Scheduler hit an exception",
+    ),
     (
         Rank.JOB,
         FailureKind.RAY_JOB_FAILED,
@@ -242,7 +265,18 @@ NEEDLES = (
     *("PENDING_", "actor ", "A worker", "egmentation", "SIGSEGV", "bad_alloc", "uota exceeded", "StreamWriter"),
     *("No API", "No available", "Could not", "onfiguration conflict", "Key '", "mismatched", "primary config"),
     *("tinygrpo: ", "Exit", "Stop", "[prompt]", "[response]", "Retry", "SSL", "Cannot", "struct", "Offline"),
-    *("gaierror", "in name resolution", "unable to access", "taking the entire", "Node", "resource request"),
+    *(
+        "no viable",
+        "token recog",
+        "terminate",
+        "gated",
+        "gaierror",
+        "in name resolution",
+        "unable to access",
+        "taking the entire",
+        "Node",
+        "resource request",
+    ),
 )
 """Texts of which every line that `PATTERNS` could match holds one: a search looks at no other line."""
 

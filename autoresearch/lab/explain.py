@@ -13,6 +13,7 @@ from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.remedies import suggestions
 from autoresearch.core.run import RunSpec
+from autoresearch.core.signal import SignalKind, SignalPattern
 from autoresearch.core.trainer import Trainer
 from autoresearch.lab.diagnosis import BADLY, Diagnosis, diagnose, diagnosis
 from autoresearch.records import events
@@ -21,7 +22,15 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import mask_text
 from autoresearch.sinks.last_words import last_words
+from autoresearch.trainers import registry
 
+LOOSE = SignalPattern(
+    SignalKind.STEP,
+    r"(?<![A-Za-z_])(?:[Gg]lobal[ _])?(?:[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch)[ :=#]{1,3}\d{1,9}\b"
+    r"[^\r\n]{0,200}?[Ll]oss[ :=]{1,3}[-+.]?\d",
+    needles=("oss",),
+)
+"""Good enough to say that a trouble was overcome, not that a run has begun to train."""
 QUIET_S = 10.0  # output older than this, at the moment of the end, is silence
 _CUT = (Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.MAX_TIME)
 _SIGNALS = {
@@ -77,17 +86,22 @@ def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: 
     return Explanation(rundir.log, found, _tries(found.cause, end, trainer), death, _tail(rundir.log, tail))
 
 
-def explain_log(log: Path, trainer: Trainer, tail: int) -> Explanation:
-    """The explanation of any log; how the process ended is not in it."""
-    words = last_words(log, trainer.signals())
+def explain_log(log: Path, trainer: Trainer | None, tail: int) -> Explanation:
+    """The explanation of any log, of a trainer that is known or not; how the process ended is not in it."""
+    words = last_words(log, trainer.signals() if trainer else every_signal())
     found = diagnosis(words, words.cause(ended_badly=False))
     return Explanation(log, found, _tries(found.cause, None, trainer), None, _tail(log, tail))
 
 
-def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer) -> tuple[str, ...]:
+def every_signal() -> tuple[SignalPattern, ...]:
+    """What any trainer prints, and lines that name a step and a loss in whatever shape."""
+    return (LOOSE, *(signal for trainer in registry.every() for signal in trainer.signals()))
+
+
+def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | None) -> tuple[str, ...]:
     if cause is not None:
         proxychains = bool(shutil.which("proxychains4") or shutil.which("proxychains"))
-        return suggestions(cause.kind, trainer.name, proxychains=proxychains)
+        return suggestions(cause.kind, trainer.name if trainer else "", proxychains=proxychains)
     if end is None or end.ending not in BADLY:
         return ()
     number = end.signal or ((end.returncode or 0) - 128)
