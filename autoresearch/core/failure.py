@@ -158,6 +158,8 @@ class Search:
         elif text.startswith((*CHAIN, IGNORED)):
             self._chained, self._ignored = True, text.startswith(IGNORED)
         elif not text.startswith(_SOURCE):
+            if "ChildFailedError" in text:  # torchrun: its ranks said the same, each once
+                self._storms.clear()
             for rank, kind, pattern in PATTERNS:
                 if pattern.search(text):
                     if self._ignored and _EXCEPTION.match(text):
@@ -194,8 +196,6 @@ class Search:
         return speaker == self._quote[0]
 
     def _found(self, rank: Rank, failure: Failure, speaker: str) -> None:
-        if "ChildFailedError" in failure.line:  # torchrun: its ranks said the same, each once
-            self._storms.clear()
         final = self._fresh and bool(_EXCEPTION.match(failure.line)) and not _ECHO.search(failure.line)
         if final:
             self._fresh = False
@@ -211,7 +211,7 @@ class Search:
         now = self._steps if at_step is None else at_step
         old = self._seen.get((rank, failure.kind))
         same = old is not None and _shape(old.failure.line) == _shape(failure.line)
-        overcome = old is not None and self._steps - old.at_step >= SURVIVED
+        overcome = old is not None and now - old.at_step >= SURVIVED
         if old is None or (overcome and (rank is Rank.NAN or not same)):  # another story
             self._seen.pop((rank, failure.kind), None)
             self._seen[rank, failure.kind] = _Seen(rank, failure, now, self._lines, final)

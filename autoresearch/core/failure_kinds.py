@@ -247,7 +247,7 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.ANY,
         FailureKind.PYTHON_ERROR,
-        _ERROR + r"\w*(?:Error|Exception|Interrupt|Exit|Stop\w*)(?:\([\w.]{1,80}\))?(?:: |$)"
+        _ERROR + r"\w*(?:Error|Exception|Interrupt|Exit|Stop\w*)(?:\([\w.]{1,80}\))?(?:: |:?$)"
         r"|Error running subprocess: Command .* returned non-zero exit status",
     ),
 )
