@@ -22,6 +22,8 @@ class SourceFormat(StrEnum):
     CONSOLE = "console"  # the run's log
     TENSORBOARD = "tensorboard"  # a directory with event files, or a pattern of directories
     TRAINER_STATE = "trainer_state"  # Hugging Face: trainer_state.json, or the directory of its checkpoints
+    WANDB = "wandb"  # a run of W&B, or the directory in which it keeps its runs
+    SWANLAB = "swanlab"  # the same of SwanLab
 
 
 @dataclass(frozen=True, slots=True)

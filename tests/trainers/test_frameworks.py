@@ -40,13 +40,22 @@ OWN = {  # sample: its trainer, the signals in it, and the first step that the R
 }
 
 COMMANDS = {
-    "verl": ["python3 -m verl.trainer.main_ppo trainer.nnodes=1", "python verl/trainer/main_ppo.py"],
+    "verl": [
+        "python3 -m verl.trainer.main_ppo trainer.nnodes=1",
+        "python verl/trainer/main_ppo.py",
+        "python3 -m verl.experimental.one_step_off_policy.main_ppo",
+        "torchrun --standalone --nproc_per_node=8 -m verl.trainer.sft_trainer data.train_files=x",
+        "python3 -m recipe.dapo.main_dapo",
+    ],
     "nemo_rl": [
         "uv run examples/run_grpo.py --config examples/configs/grpo_math_1B.yaml grpo.max_num_steps=20",
         "uv run python examples/run_dpo.py",
         "python /opt/nemo_rl/examples/run_sft.py",
         "uv run ./examples/nemo_gym/run_grpo_nemo_gym.py",
         "nrl-k8s run job.yaml",
+        "uv run ./examples/run_grpo_single_controller.py",
+        "uv run examples/run_xtoken_off_policy_distillation.py",
+        "uv run examples/run_vlm_grpo.py",
     ],
     "trl": [
         "trl grpo --config grpo.yaml --learning_rate 1e-6",
@@ -54,10 +63,15 @@ COMMANDS = {
         "accelerate launch -m trl.scripts.dpo --config c.yaml",
         "accelerate launch --num_processes 4 examples/scripts/grpo_vlm.py",
         "python /src/trl/scripts/rloo.py",
+        "accelerate launch examples/scripts/async_grpo.py",
+        "accelerate launch examples/scripts/ppo/ppo.py",
+        "python examples/scripts/openenv/wordle.py",
     ],
     "openrlhf": [
         "ray job submit --address=http://127.0.0.1:8265 -- python3 -m openrlhf.cli.train_ppo_ray --train.seed 1",
         "python /src/openrlhf/cli/train_ppo_ray.py",
+        "deepspeed --num_gpus 8 --module openrlhf.cli.train_sft --adam.lr 5e-6",
+        "deepspeed --module openrlhf.cli.train_rm",
     ],
     "slime": [
         "cd /root/slime && bash scripts/run-qwen3-4B.sh",
@@ -68,7 +82,13 @@ COMMANDS = {
 }
 FOREIGN = [
     *("python run_grpo.py --conf c.yaml", "python train.py", "bash run.sh"),
-    *("echo nemo", "trl vllm-serve", "python -m openrlhf.cli.train_sft", "python slimer/x.py"),
+    *("echo nemo", "trl vllm-serve", "python -m openrlhf.cli.serve_rm", "python slimer/x.py"),
+    *(
+        "python3 -m verl.trainer.main_generation_server",
+        "python -m verl.trainer.main_eval",
+        "python -m verl.model_merger",
+    ),
+    *("uv run python examples/run_eval.py", "python examples/scripts/make_data.py"),
 ]
 
 
