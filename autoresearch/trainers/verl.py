@@ -24,24 +24,20 @@ from autoresearch.core.trainer import Output, Recipe, Recording, Source, SourceF
 from autoresearch.trainers import fatal, ray_job, step_line
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 from autoresearch.trainers.recipe_keys import look_up, product, text_of, true_at, whole_number
+from autoresearch.trainers.shared_patterns import BAR, HOLD_S
 
 _PATH = "VERL_FILE_LOGGER_PATH"
 _RUNTIME_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
-
-HOLD_S = 120.0  # loading a shard, capturing a graph, a batch of validation: each says something this often
 
 _COMMAND = later(r"\bverl\.(?:trainer|experimental|recipe)\b|\bmain_ppo\b|\bverl/(?:trainer|recipe)/")
 
 _PROGRESS = SignalPattern(
     SignalKind.PROGRESS,
-    r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["  # any tqdm bar that has moved
-    r"|% Completed \| *[1-9]"  # vLLM loads the shards of a checkpoint
-    r"|@ step \d{1,9}: {1,4}\d{1,3}%"  # a swarm client's evaluation: EVAL NAME @ step 0:  33%
-    r"|validate rollout"  # AgentJet: Starting, Completed, and the bar's name
-    r"|test_gen_batch meta info:"  # verl: one batch of a validation begins
+    rf"{BAR}|% Completed \| *[1-9]"  # any tqdm bar that has moved; vLLM loads the shards of a checkpoint
+    r"|test_gen_batch meta info:"  # one batch of a validation begins
     r"|Training from scratch",
     HOLD_S,
-    ("%|", "% Completed |", "@ step ", "validate rollout", "test_gen_batch meta info:", "Training from scratch"),
+    ("%|", "% Completed |", "test_gen_batch meta info:", "Training from scratch"),
 )
 
 
