@@ -230,3 +230,11 @@ class Measures(Protocol):
 
     def meaning(self, metric: str) -> str:
         """What this metric counts, in a few words; "" where its name says it all."""
+
+
+@runtime_checkable
+class KnowsHarmless(Protocol):
+    """A trainer that prints errors which end nothing."""
+
+    def harmless(self) -> tuple[str, ...]:
+        """Patterns of such lines, searched for in stripped lines; see `core.harmless`."""

@@ -101,7 +101,9 @@ def _judge(best: Best, objective: Objective | None) -> Measurement:
 def failure_of(log: Path, trainer: Trainer) -> tuple[Failure | None, str]:
     """The failure class of a log and its last traceback; reads the last megabyte."""
     from autoresearch.core.failure import classify, traceback
+    from autoresearch.core.harmless import sifted
     from autoresearch.sinks.console import tail_lines
+    from autoresearch.trainers import ask
 
-    lines = tail_lines(log, max_bytes=1 << 20)
+    lines = sifted(tail_lines(log, max_bytes=1 << 20), ask.harmless(trainer))
     return classify(lines), traceback(lines)

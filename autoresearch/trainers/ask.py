@@ -11,6 +11,7 @@ from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.trainer import (
     Circumstances,
+    KnowsHarmless,
     Measures,
     NeedsGpus,
     ReadsCircumstances,
@@ -59,6 +60,11 @@ def environment(trainer: Trainer, whole: Recipe) -> Mapping[str, str]:
 def companions(trainer: Trainer, whole: Recipe) -> tuple[str, ...]:
     """Patterns of files in which daemons that it started are written down."""
     return trainer.companions(whole) if isinstance(trainer, StartsCompanions) else ()
+
+
+def harmless(trainer: Trainer) -> tuple[str, ...]:
+    """Patterns of errors that end nothing."""
+    return trainer.harmless() if isinstance(trainer, KnowsHarmless) else ()
 
 
 def meaning(trainer: Trainer, metric: str) -> str:
