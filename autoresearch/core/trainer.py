@@ -216,7 +216,7 @@ class SetsEnvironment(Protocol):
 class StartsCompanions(Protocol):
     """A trainer that starts daemons and writes down their process groups."""
 
-    def companions(self, recipe: Recipe) -> tuple[str, ...]:
+    def companions(self) -> tuple[str, ...]:
         """Patterns of files that hold the number of a process group each, and are named `*.HASH.HOST.*`.
 
         HASH is the value of `ScriptHash` in the environment of all that belongs to it. Relative to the directory

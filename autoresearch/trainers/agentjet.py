@@ -152,7 +152,7 @@ class AgentJet:
         """loguru colours even into a file."""
         return {"LOGURU_COLORIZE": "NO"}
 
-    def companions(self, recipe: Recipe) -> tuple[str, ...]:
+    def companions(self) -> tuple[str, ...]:
         """ajet/utils/smart_daemon.py writes `<tag>.<hash>.<host>.pgid` there, relative to where it was started."""
         return (COMPANIONS,)
 

@@ -57,9 +57,9 @@ def environment(trainer: Trainer, whole: Recipe) -> Mapping[str, str]:
     return {**QUIET, **own}
 
 
-def companions(trainer: Trainer, whole: Recipe) -> tuple[str, ...]:
+def companions(trainer: Trainer) -> tuple[str, ...]:
     """Patterns of files in which daemons that it started are written down."""
-    return trainer.companions(whole) if isinstance(trainer, StartsCompanions) else ()
+    return trainer.companions() if isinstance(trainer, StartsCompanions) else ()
 
 
 def harmless(trainer: Trainer) -> tuple[str, ...]:

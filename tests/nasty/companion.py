@@ -29,6 +29,7 @@ PTY = (
 def main(token: str, directory: str, wait: bool) -> None:
     """Start it, write its group down, say so."""
     environment = {"ScriptHash": "0a1b2c3d"}
+    environment |= {k: v for k, v in os.environ.items() if k == "AUTORESEARCH_TEST"}  # for the tests' own reaper
     argv = [sys.executable, "-S", "-c", PTY, token]
     process = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)
     place = Path(directory) / "saved_experiments" / "companion_logs" / "companion"

@@ -42,6 +42,7 @@ def test_rollouts_without_tokens_do_not(yard: Any) -> None:
 def test_its_ray_ends_with_it(yard: Any, nasty: Path, living: Any, until: Any) -> None:
     """In sessions of its own, without our mark, orphaned: it stays below the Runner."""
     token = f"companion-{time.monotonic_ns()}"
+    yard.runs.append(token)
     start = f"{sys.executable} -S {nasty}/companion.py {token} {yard.root}"
     live = yard.start(f"{start}; touch started; until [ -e go ]; do sleep 0.05; done")
     until((yard.root / "started").exists)
