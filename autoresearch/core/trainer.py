@@ -225,14 +225,6 @@ class StartsCompanions(Protocol):
 
 
 @runtime_checkable
-class Measures(Protocol):
-    """A trainer that gives a meaning of its own to a name which others use too."""
-
-    def meaning(self, metric: str) -> str:
-        """What this metric counts, in a few words; "" where its name says it all."""
-
-
-@runtime_checkable
 class KnowsHarmless(Protocol):
     """A trainer that prints errors which end nothing."""
 

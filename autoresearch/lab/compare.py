@@ -41,6 +41,14 @@ class Comparison:
         return next((m for side in (self.a, self.b) if (m := metric_of(side))), "")
 
     @property
+    def not_compared(self) -> str:
+        """Why there is no difference to tell, in a sentence; "" where both measure one thing."""
+        names = metric_of(self.a), metric_of(self.b)
+        if names[0] == names[1] or not all(names):
+            return ""
+        return f"not compared: A measured {names[0]}, B measured {names[1]}"
+
+    @property
     def difference(self) -> float | None:
         """B's mean less A's; None where they measure different things, or one measured nothing."""
         if metric_of(self.a) != metric_of(self.b) or self.a.mean is None or self.b.mean is None:

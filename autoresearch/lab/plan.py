@@ -15,7 +15,7 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.limits import Limits
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.run import RunSpec
-from autoresearch.core.trainer import Source, Trainer
+from autoresearch.core.trainer import Circumstances, Source, Trainer
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
@@ -26,7 +26,7 @@ from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.repository import branches
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
-from autoresearch.trainers import registry
+from autoresearch.trainers import ask, registry
 
 ROUTINE = frozenset({"no_explanation", "relative_path"})
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is read as something else
@@ -94,14 +94,16 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     trainer = registry.choose(
         wishes.trainer or blueprint.notes.trainer or settings.text("trainer"), blueprint.launch_command
     )
-    lint = trainer.lint(resolved.recipe_data)
-    bad = [f for f in lint if f.severity is Severity.ERROR]
-    if bad:
-        raise BlueprintError(bad[0].message, hint=bad[0].hint)
     member = wishes.member
     checkout = None if member else repository.find(resolved.codebase)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
-    environment = _environment({**parts.environ, **(member.environment if member else {})}, resolved, uuids)
+    quiet = ask.environment(trainer, resolved.recipe_data)
+    environment = _environment({**quiet, **parts.environ, **(member.environment if member else {})}, resolved, uuids)
+    here = _circumstances(resolved, environment, limits_of(resolved, settings).max_s)
+    lint = ask.findings(trainer, resolved.recipe_data, blueprint.launch_command, here=here)
+    bad = [f for f in lint if f.severity is Severity.ERROR]
+    if bad:
+        raise BlueprintError(bad[0].message, hint=bad[0].hint)
     spec = _spec(resolved, trainer, checkout, settings, parts, wishes)
     if member:
         spec = _as_member(spec, member)
@@ -120,6 +122,17 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         findings=(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
         settings=settings,
         member=member,
+    )
+
+
+def _circumstances(resolved: Resolved, environment: Mapping[str, str], max_s: float) -> Circumstances:
+    """What a trainer's lint may want to know of this run."""
+    return Circumstances(
+        cwd=str(resolved.codebase),
+        result_dir=str(resolved.result_dir),
+        max_s=max_s,
+        environment=environment,
+        exists=os.path.exists,
     )
 
 

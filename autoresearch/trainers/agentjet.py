@@ -5,8 +5,8 @@ ajet/{launcher,backbone/trainer_verl}.py, ajet/utils/{launch_utils,config_utils,
 (see `step_line`); a validation is printed as a step line, too, twice at the start. What is measured is written into
 two files in append mode, one dict a line (see `sinks.dict_lines`). docs/agentjet.md has the rules one by one.
 
-`task_pass_rate@1` counts answers with a reward of 1 or more; the swarm clients count every reward above 0 under the
-same name, so that the two are never compared. The KL is in every line, 0 where it is off.
+`task_pass_rate@1` counts answers with a reward of 1 or more. A swarm's clients count every reward above 0, which is
+why theirs has another name here and is never compared with it. The KL is in every line, 0 where it is off.
 
 Overrides: in the recipe alone, the launcher has no flags for them. Leaves behind: with `--with-ray` a Ray head, and
 with `--with-appworld` and its like their servers, each in a session of its own and written down under
@@ -99,10 +99,6 @@ class AgentJet:
         """The share of answers that solve their validation task; where nothing is validated, the training reward."""
         validated = agentjet_lint.validates_every(recipe) > 0
         return Objective(PASS_RATE if validated else "critic/real_reward", Direction.MAXIMIZE)
-
-    def meaning(self, metric: str) -> str:
-        """A task counts as solved from a reward of 1 on."""
-        return "tasks with a reward of at least 1" if metric.startswith(("task_pass_rate@", "TGC@")) else ""
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
         """The validation file, whose older lines name no step, and the training file."""

@@ -12,7 +12,6 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.trainer import (
     Circumstances,
     KnowsHarmless,
-    Measures,
     NeedsGpus,
     ReadsCircumstances,
     ReadsCommands,
@@ -65,11 +64,6 @@ def companions(trainer: Trainer) -> tuple[str, ...]:
 def harmless(trainer: Trainer) -> tuple[str, ...]:
     """Patterns of errors that end nothing."""
     return trainer.harmless() if isinstance(trainer, KnowsHarmless) else ()
-
-
-def meaning(trainer: Trainer, metric: str) -> str:
-    """What a metric counts for this trainer; "" where its name says it all."""
-    return trainer.meaning(metric) if isinstance(trainer, Measures) else ""
 
 
 def time_limit(trainer: Trainer, whole: Recipe) -> float | None:
