@@ -51,7 +51,7 @@ def _payload(found: Comparison) -> dict[str, Any]:
         "b": found.b.run,
         "metric_name": found.metric or None,
         "metrics": {"a": metrics_of(found.a), "b": metrics_of(found.b), "difference": found.difference},
-        "not_compared": found.not_compared or None,
+        "not_comparable": found.refused or None,
         "config": found.config,
         "per_run": found.per_run,
         "command_line": found.command,
@@ -65,7 +65,6 @@ def _payload(found: Comparison) -> dict[str, Any]:
 
 
 def _lines(found: Comparison) -> list[str]:
-    from autoresearch.lab.campaign.texts import plain
     from autoresearch.lab.compare import metrics_of
 
     a, b = metrics_of(found.a), metrics_of(found.b)
@@ -80,8 +79,8 @@ def _lines(found: Comparison) -> list[str]:
     lines = _aligned(rows)
     if found.difference is not None:
         lines.append(f"difference of the means (B - A): {found.difference:+.4g}; a comparison, not a confirmation")
-    if found.not_compared:
-        lines.append(plain(found.not_compared, 200))
+    elif found.refused:
+        lines.append(f"not compared: {found.refused}"[:300])
     lines += _section("config", found.config)
     lines += _section("per run", found.per_run, 3)
     if found.command:

@@ -12,6 +12,7 @@ from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.naming import slugify
 from autoresearch.errors import UsageError
 
+_FLAGS = ("keep_children", "resume", "record_metrics")
 _TUPLES = ("prepare", "cleanup", "requires_env", "include", "source")
 
 
@@ -37,6 +38,8 @@ class BlueprintFields:
     direction: str = ""
     first_step: str = ""
     keep_children: bool = False
+    resume: bool = False
+    record_metrics: bool = True
     prepare: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +61,7 @@ def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
         for name in ("title", "purpose", "launch_command", "codebase_dir", "venv_exe", "yaml_path", "result_dir")
     }
     same |= {name: getattr(own, name) for name in ("max_time_s", "first_step_s", "slug")}
-    same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", "keep_children")}
+    same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", *_FLAGS)}
     same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include")}
     same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
     return BlueprintFields(**(same | changes))
@@ -118,9 +121,9 @@ def _converted(name: str, value: object) -> object:
         if not isinstance(value, Mapping):
             raise UsageError("env must be a mapping of names to values")
         return {str(k): str(v) for k, v in value.items()}
-    if name == "keep_children":
+    if name in _FLAGS:
         if not isinstance(value, bool):
-            raise UsageError("keep_children must be true or false")
+            raise UsageError(f"{name} must be true or false")
         return value
     if isinstance(value, (list, tuple, Mapping)):
         raise UsageError(f"{name} must be a text")

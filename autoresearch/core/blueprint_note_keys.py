@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-TEXTS = ("trainer", "metric", "direction", "slug", "first_step", "keep_children")
+TEXTS = ("trainer", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics")
 LISTS = ("prepare", "cleanup", "env", "requires_env", "include", "source")
 _ALIASES = {
     "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",

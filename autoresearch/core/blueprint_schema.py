@@ -67,6 +67,8 @@ _NOTES = {
     "slug": "the short name for branch, session and directories",
     "first_step": "kl: only a printed KL counts as the first step",
     "keep_children": "true: processes that the command leaves behind are meant to stay",
+    "resume": "true: the run may go on from what an earlier one left; otherwise that is refused",
+    "record_metrics": "false: switch on no writer of metrics that the recipe leaves off",
     "prepare": "a shell command before the trainer; may stand several times",
     "cleanup": "a shell command after any ending; may stand several times",
     "env": "NAME=value for the trainer; may stand several times",

@@ -64,6 +64,7 @@ class RunSpec:
     prepare: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    added: tuple[str, ...] = ()  # words of ours in the command, which have metrics written into a file of ours
     gpus: tuple[str, ...] = ()  # UUIDs
     keep_children: bool = False
     left_out: tuple[str, ...] = ()  # what the snapshot did not take, and why

@@ -22,6 +22,8 @@ class SourceFormat(StrEnum):
     CONSOLE = "console"  # the run's log
     TENSORBOARD = "tensorboard"  # a directory with event files, or a pattern of directories
     TRAINER_STATE = "trainer_state"  # Hugging Face: trainer_state.json, or the directory of its checkpoints
+    WANDB = "wandb"  # a run of W&B, or the directory in which it keeps its runs
+    SWANLAB = "swanlab"  # the same of SwanLab
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,14 @@ class ReadsLogs(Protocol):
 
     def reader(self) -> LogReader:
         """A new reader for one log."""
+
+
+@runtime_checkable
+class NamesTags(Protocol):
+    """A trainer whose TensorBoard tags are not called as its console and its other files call the same metrics."""
+
+    def key_of(self, tag: str) -> str:
+        """The metric's name elsewhere."""
 
 
 @runtime_checkable

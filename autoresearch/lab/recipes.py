@@ -11,6 +11,7 @@ from autoresearch.lab.rows import Found
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.comparison import read_file
+from autoresearch.trainers import ask
 
 OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"
@@ -75,4 +76,4 @@ def parsed(text: str, name: str) -> Mapping[str, object]:
 
 def per_run(trainer: Trainer, recipe: Recipe) -> set[str]:
     """The keys that differ from run to run of one idea: the seed, and where it writes."""
-    return {output.key for output in trainer.outputs(recipe)} | ({trainer.seed_key} - {""})
+    return {output.key for output in trainer.outputs(recipe)} | ({ask.seed_key(trainer, recipe)} - {""})

@@ -144,9 +144,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
 )
 def test_signals(line: str, kind: str | None) -> None:
     raw = line.encode() + b"\n"
-    kinds = {
-        s.kind.value for s in NEMO.signals() if re.search(s.pattern.encode("latin-1"), raw, re.MULTILINE)
-    }
+    kinds = {s.kind.value for s in NEMO.signals() if re.search(s.pattern.encode("latin-1"), raw, re.MULTILINE)}
     assert kinds == ({kind} if kind else set())
 
 

@@ -91,9 +91,9 @@ def test_flags() -> None:
 @pytest.mark.parametrize(
     ("recipe", "metric"),
     [
-        ({}, "reward"),
+        ({}, "rollout/reward_mean"),
         ({"ckpt.best_metric_key": "eval_aime_pass1"}, "eval_aime_pass1"),
-        ({"ckpt": {"best_metric_key": "none"}}, "reward"),
+        ({"ckpt": {"best_metric_key": "none"}}, "rollout/reward_mean"),
     ],
 )
 def test_objective(recipe: Recipe, metric: str) -> None:

@@ -83,7 +83,7 @@ def kinds(line: str) -> dict[str, bytes]:
         (AT + "step 0: {'train/loss': 0.1, 'train/kl_loss': 0.002, 'train/grad_norm': 0.1}", {"step": b"0.002"}),
         (AT + "step 0: {'train/loss': 0.1, 'train/ppo_kl': 0.002}", {"step": b""}),  # without --use-kl-loss
         (AT + "step 4: {'train/loss': 0.1, 'train/grad_norm': nan, 'train/step': 4}", {"step": b"", "nan": b""}),
-        (AT + "critic-step 0: {'train/critic-value_loss': 0.5}", {}),
+        (AT + "critic-step 0: {'train/critic-value_loss': 0.5}", {"progress": b""}),
         (AT + "rollout 0: {'rollout/raw_reward': 0.1}", {"progress": b""}),
         ("Rollout generation:  12%|█▏        | 15/128 [00:40<05:01, 2.6s/it]", {"progress": b""}),
         (AT + "eval 0: {'eval/aime': 0.1}", {"validation": b""}),

@@ -121,7 +121,7 @@ def test_verl_recipe(recipe: Recipe) -> None:
 
 @pytest.mark.parametrize(
     "recipe",
-    [{}, {"trainer": {"logger": ["console"]}}, {"trainer": {"logger": ["file"]}}, {"trainer": None}, {"trainer": 3}],
+    [{}, {"trainer": {"logger": ["console"]}}, {"trainer": None}, {"trainer": 3}],
 )
 def test_verl_without_a_file_logger(recipe: Recipe) -> None:
     assert VERL.sources(recipe) == ()

@@ -11,7 +11,7 @@ from autoresearch.trainers.verl import Verl
 VERL = Verl()
 COMMAND = (
     "python3 -m verl.trainer.main_ppo data.seed=7 trainer.project_name=p trainer.experiment_name=e "
-    "trainer.logger='[\"console\",\"file\"]' actor_rollout_ref.actor.optim.lr=1e-6 trainer.n_gpus_per_node=4 "
+    'trainer.logger=\'["console","file"]\' actor_rollout_ref.actor.optim.lr=1e-6 trainer.n_gpus_per_node=4 '
     "+trainer.nnodes=2 data.train_files=$HOME/x"
 )
 PATH = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_FILE_LOGGER_PATH"
@@ -79,7 +79,7 @@ def test_lint(recipe: Recipe, codes: list[str]) -> None:
     ("name", "recipe", "resumes", "gpus"),
     [
         ("nemo_rl", {"checkpointing": {"checkpoint_dir": "/c"}}, ("/c/step_*",), None),
-        ("nemo_rl", {"checkpointing": {"checkpoint_dir": "/c", "enabled": False}}, (), None),
+        ("nemo_rl", {"checkpointing": {"checkpoint_dir": "/c", "enabled": False}}, ("/c/step_*",), None),
         ("nemo_rl", {"cluster": {"gpus_per_node": 8, "num_nodes": 2}}, (), 16),
         ("slime", {"save": "/c", "load": "/c"}, ("/c/latest_checkpointed_iteration.txt",), None),
         ("slime", {"save": "/c", "load": "/d", "actor_num_gpus_per_node": 4, "rollout_num_gpus": 4}, (), 8),

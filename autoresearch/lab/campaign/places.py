@@ -12,7 +12,7 @@ from autoresearch.core.campaign_view import Idea
 from autoresearch.core.finding import Finding, errors
 from autoresearch.core.recipe_edits import diff_recipes
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.campaign.ideas import Workshop
+from autoresearch.lab.campaign.workshop import RECIPE, Workshop
 from autoresearch.lab.import_proof import import_environment, prove_imports
 from autoresearch.lab.mapping import Mapped, Places, map_launch
 from autoresearch.lab.plan import Plan
@@ -51,7 +51,11 @@ def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapp
         text = edit(recipe_path.read_text(), {change.key: change.new for change in changes}, name=shop.recipe_path)
         recipe_path.write_text(text)
     environment = {**plan.environment, **found.environment}
-    return replace(plan, spec=replace(plan.spec, command=found.command), environment=environment), found.mapped
+    command, mapped = found.command, found.mapped
+    if shop.recipe_path == RECIPE and spec.recipe in command:  # the idea's copy, and not the file outside
+        command = command.replace(spec.recipe, str(recipe_path))
+        mapped = (*mapped, Mapped("command", spec.recipe, str(recipe_path)))
+    return replace(plan, spec=replace(plan.spec, command=command), environment=environment), mapped
 
 
 def proof(shop: Workshop, slot: Slot, idea: Idea, environment: Mapping[str, str]) -> tuple[Finding, ...]:
