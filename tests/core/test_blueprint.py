@@ -102,6 +102,12 @@ EXPECTED = {
         "  --ckpt.path /data/results/openrlhf_rb/checkpoints --ckpt.output_dir /data/results/openrlhf_rb/model",
         "/data/results/openrlhf_rb", 43200.0, 2700.0,
     ),
+    "examples/agentjet.md": (
+        "does-agentjet-learn-gsm8k-faster-with-a", "/data/projects/agentjet", "/data/venvs/agentjet/bin/python",
+        "/data/recipes/agentjet.yaml",
+        "python -m ajet.launcher --conf /data/recipes/agentjet.yaml --skip-check-avail-gpu --with-ray",
+        "/data/results/agentjet_gsm8k", 43200.0, 1800.0,
+    ),
     "examples/verl.md": (
         "grpo-on-gsm8k-with-verl-at-a-higher-lear", "/data/projects/verl", "/data/venvs/verl/bin/python", "",
         "  trainer.total_training_steps=105 trainer.test_freq=15 trainer.n_gpus_per_node=8 trainer.nnodes=1",
@@ -127,6 +133,7 @@ TRAINERS = {
     "examples/trl.md": "trl",
     "examples/trl_tiny.md": "trl",
     "examples/openrlhf.md": "openrlhf",
+    "examples/agentjet.md": "agentjet",
     "examples/verl.md": "verl",
     "examples/slime.md": "slime",
     "examples/slime_coding_agent.md": "slime",
