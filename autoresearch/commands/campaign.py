@@ -183,6 +183,7 @@ def status(
         *(f"running: {one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}" for one in payload["running"]),
         *([f"also running: {', '.join(others)}"] if others else []),
         f"ledger: {payload['ledger']}",
+        *([f"passed over, damaged: {place.journal}, line {n}" for n in view.damaged[:3]]),
     ]
     output.emit("campaign status", payload, as_json=as_json, lines=lines)
     return 0

@@ -1,9 +1,8 @@
 """Lines: what a terminal's worth of raw bytes says once colours, bars and Ray's prefixes are gone.
 
 Ray writes `(Actor pid=N) ` before each line of a worker, coloured even into a file, and the workers of
-vLLM add their own, so prefixes nest; torchrun writes `[rank0]: `. tqdm returns the carriage instead of
-ending a line, and what is printed next is glued to the bar. Everything here is pure and looks at each byte a
-bounded number of times.
+vLLM add their own, so prefixes nest. tqdm returns the carriage instead of ending a line, and what is
+printed next is glued to the bar. Everything here is pure and looks at each byte a bounded number of times.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ from autoresearch.core.regex import later
 _ESCAPE = later(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]")
 _CONTROL = later(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PREFIX = later(
-    r"[ \t]{0,8}(?:\("
+    r"\[(?:rank|default)\d{1,5}\]:(?: |(?=\S)(?!\[))|[ \t]{0,8}\("  # torch's hook for exceptions, torchrun --tee; Ray
     r"(?:(?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}"  # (TaskRunner pid=512), (Worker[rank=0] pid=7), (pid=7)
     r"|raylet|gcs_server|autoscaler[^()\n]{0,40})"  # Ray's own daemons
     r"(?:, ip=[^()\n]{1,60})?\) ?"
-    r"|\[(?:rank|default)\d{1,6}\]: ?)"  # torch.distributed's on a traceback, torchrun's on every line
 )
 _MAX_PREFIXES = 8
 

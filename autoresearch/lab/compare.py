@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from autoresearch.core.comparable import Measured, why_not
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.recipe_edits import ABSENT, RecipeChange, diff_recipes
 from autoresearch.errors import AutoresearchError
@@ -41,9 +42,14 @@ class Comparison:
         return next((m for side in (self.a, self.b) if (m := metric_of(side))), "")
 
     @property
+    def refused(self) -> str:
+        """Why the metrics of the two must not be compared; "" where they may be."""
+        return why_not(measured_by(self.a), measured_by(self.b))
+
+    @property
     def difference(self) -> float | None:
         """B's mean less A's; None where they measure different things, or one measured nothing."""
-        if metric_of(self.a) != metric_of(self.b) or self.a.mean is None or self.b.mean is None:
+        if self.refused or self.a.mean is None or self.b.mean is None:
             return None
         return self.b.mean - self.a.mean
 
@@ -73,6 +79,12 @@ def metric_of(found: Found) -> str:
     if found.row and found.row.metric_name:
         return found.row.metric_name
     return found.spec.objective.metric if found.spec and found.spec.objective else ""
+
+
+def measured_by(found: Found) -> Measured:
+    """What the metric of a run is, and whose."""
+    trainer = found.row.trainer if found.row else found.spec.trainer if found.spec else ""
+    return Measured(trainer, metric_of(found))
 
 
 def metrics_of(found: Found) -> dict[str, Any]:

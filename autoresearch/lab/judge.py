@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea, measured
+from autoresearch.core.comparable import Measured, why_not
 from autoresearch.core.decision import Decision, Evidence, Rule, decide, gain
 from autoresearch.core.ending import Ending, Verdict, lone_verdict
 from autoresearch.core.no_signal import NO_SIGNAL
@@ -64,6 +65,8 @@ def judge(
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
     if is_pruned(end):  # before the smoke rule: it was cut because it was judged
         return Judgement(Verdict.DISCARD, end.reason)
+    if foreign := _foreign(spec, view):
+        return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
     counted = value if _counts(spec, end) else None
     if idle and counted is not None and not idea.hypothesis.is_baseline:
         return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {idle}; it judges nothing", judged=False)
@@ -81,6 +84,15 @@ def judge(
         rule_of(view.spec),
     )
     return Judgement(decision.status, decision.reason, decision.noise, decision.judged)
+
+
+def _foreign(spec: RunSpec, view: CampaignView) -> str:
+    """Why the number of this run must not stand beside those of the campaign; "" where it may."""
+    if spec.objective is None:
+        return ""
+    ours = Measured(spec.trainer, spec.objective.metric)
+    theirs = {Measured.of(row) for row in view.rows if row.metric_value is not None and row.run_id != spec.run}
+    return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
 
 
 def pending(view: CampaignView, idea: Idea) -> Decision | None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from autoresearch.core import naming
 from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules, parse_target
+from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError
 from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.objective import Direction, Objective, usual_direction
 from autoresearch.core.stop_rules import span
 from autoresearch.core.trainer import Trainer
 from autoresearch.errors import EnvironmentUnusable, UsageError
@@ -66,7 +67,7 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
         )
     asked = terms(trainer, resolved, job="ajet_campaign")
     lint = (
-        *asked.findings(min(declared["timeout"] or math.inf, resolved.blueprint.max_time_s)),
+        *asked.findings(min(declared["timeout"] or math.inf, resolved.blueprint.max_time_s), parts.environ),
         *_one_name_for_all(resolved.blueprint.launch_command),
     )
     raise_on(lint)
@@ -110,6 +111,10 @@ def _objective(declared: Declared, asked: Terms) -> tuple[Objective, dict[str, s
             hint="--metric NAME, or `- metric: NAME` in the notes of the blueprint",
             code="no_metric",
         )
+    try:
+        direction = usual_direction(metric, usual)
+    except ExpressionError as error:
+        raise UsageError(f"the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
     if not declared["metric"].strip():
         said["metric"] = "blueprint" if notes.metric else f"trainer {trainer.name}"
     if declared["direction"]:
@@ -117,10 +122,15 @@ def _objective(declared: Declared, asked: Terms) -> tuple[Objective, dict[str, s
     if notes.direction and metric == notes.metric:
         said["direction"] = "blueprint"
         return Objective(metric, Direction(notes.direction)), said
-    said["direction"] = f"trainer {trainer.name}" if usual and usual.metric == metric else "the metric's name"
-    if usual and usual.metric == metric:
-        return usual, said
-    return Objective(metric, Direction.MINIMIZE if "loss" in metric else Direction.MAXIMIZE), said
+    if direction is None:
+        raise UsageError(
+            f"whether {metric} is to be maximized or minimized is not said",
+            hint="--direction maximize or minimize: of a sum nobody can tell",
+            code="no_direction",
+        )
+    known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
+    said["direction"] = f"trainer {trainer.name}" if known else "the metric's name"
+    return Objective(metric, direction), said
 
 
 def _rules(declared: Declared, objective: Objective, now: float) -> Rules:

@@ -381,7 +381,8 @@ class Controller:
             return False
         planned, why = claims.plan_round(view)
         if planned is None:
-            self.say(f"no confirmation: {why}")
+            if not view.rounds:
+                self.say(f"no confirmation: {why}")
             return False
         best = view.best
         assert best is not None
