@@ -22,6 +22,7 @@ from autoresearch.trainers import ask, ray_job
 
 COPIES = "recipe"  # a directory in a result directory
 END_RAY_JOB = Path(__file__).parents[1] / "runner" / "end_ray_job.py"
+RAY_S = 90.0  # longer than the program waits itself
 RECORDED = -50  # what we had written is believed after what a blueprint declares, and before all else
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
+import signal
 import sys
 import textwrap
 import threading
@@ -97,4 +99,13 @@ def test_a_run_that_is_stopped_ends_its_job(bench: Any, jobs: dict[str, Any]) ->
     assert jobs[begun["session"]] == "RUNNING"
     bench.ask("stop", begun["run"], check=None)
     bench.until(lambda: jobs[begun["session"]] == "STOPPED")
+    bench.until(lambda: not bench.carriers())
+
+
+def test_a_run_that_is_lost_ends_its_job_when_it_is_found(bench: Any, jobs: dict[str, Any]) -> None:
+    begun = bench.ask("run", blueprint(bench, jobs["url"], "hold"), "--detach")
+    bench.event(begun["run_dir"], "first_step")
+    os.kill(bench.runner(begun["run_dir"])["pid"], signal.SIGKILL)
+    bench.until(lambda: bench.ask("status", begun["run"])["state"] == "ended")
+    assert jobs[begun["session"]] == "STOPPED"
     bench.until(lambda: not bench.carriers())
