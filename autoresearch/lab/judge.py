@@ -91,7 +91,8 @@ def _foreign(spec: RunSpec, view: CampaignView) -> str:
     if spec.objective is None:
         return ""
     ours = Measured(spec.trainer, spec.objective.metric)
-    theirs = {Measured.of(row) for row in view.rows if row.metric_value is not None and row.run_id != spec.run}
+    judged = (row for idea in view.ideas for row in idea.judged if row.run_id != spec.run)
+    theirs = {Measured.of(row) for row in judged if row.metric_value is not None}
     return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
 
 
