@@ -85,7 +85,7 @@ def check(
     blueprint = resolved.blueprint
     trainer = registry.choose(blueprint.notes.trainer, blueprint.launch_command)
     asked = terms(trainer, resolved, job="ajet_check")
-    found = [*resolved.findings, *asked.findings(blueprint.max_time_s)]
+    found = [*resolved.findings, *asked.findings(blueprint.max_time_s, os.environ)]
     if left := asked.left_behind():
         message = f"{left} is there: {trainer.name} would go on from it"
         found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))

@@ -52,6 +52,15 @@ _BESIDE_VALIDATION = (
 )
 _TRAINING_WORDS = ("loss", "grad_norm", "reward", "entropy", "kl")
 
+_OLD, _NEW = "TGC@", "task_pass_rate@"  # modelscope/AgentJet, at d20cce0e and by 2026-03
+
+
+def renamed(metrics: Mapping[str, float]) -> Mapping[str, float]:
+    """The same with AgentJet's old names under their new ones too, so that one objective reads both."""
+    if not any(key.startswith(_OLD) for key in metrics):
+        return metrics
+    return {**metrics, **{f"{_NEW}{k[len(_OLD) :]}": value for k, value in metrics.items() if k.startswith(_OLD)}}
+
 
 def is_validation(key: str) -> bool:
     """Whether this name alone says that a validation was measured."""

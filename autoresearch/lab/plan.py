@@ -99,12 +99,13 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     )
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
     asked = terms(trainer, resolved, job=naming.session_name(slug, token))
-    lint = asked.findings(limits_of(resolved, settings).max_s)
-    raise_on(lint)
     checkout = None if member else repository.find(resolved.codebase)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
     given = {**parts.environ, **(member.environment if member else {})}
+    given = {**ask.environment(trainer, asked.whole), **given}
     environment = _environment(given, resolved, uuids) | dict(asked.environment)
+    lint = asked.findings(limits_of(resolved, settings).max_s, environment)
+    raise_on(lint)
     spec = _spec(asked, checkout, settings, parts, wishes, token)
     if member:
         spec = _as_member(spec, member)

@@ -29,6 +29,7 @@ from autoresearch.lab.plan import Member, Wishes, free_name, make_plan
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.rows import Found
 from autoresearch.lab.settings import Settings
+from autoresearch.lab.terms import copy_of
 from autoresearch.lab.yaml_files import edit
 from autoresearch.records import spec_file
 from autoresearch.records.index import state_home
@@ -242,9 +243,12 @@ def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Pat
 
 
 def _asked_for(spec: RunSpec) -> str:
-    """The command of a run without what we added: the words of our recording, and the name of its Ray job."""
+    """The command of a run without what we added: our recording's words or recipe, and the name of its Ray job."""
     words = f" {shlex.join(spec.added)}"
     command = spec.command.replace(words, "", 1) if spec.added else spec.command
+    if spec.recipe:
+        copy = copy_of(Path(spec.result_dir), Path(spec.recipe))
+        command = command.replace(shlex.quote(str(copy)), shlex.quote(spec.recipe))
     return command.replace(f" --submission-id {spec.session}", "", 1)
 
 

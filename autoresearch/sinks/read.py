@@ -78,7 +78,7 @@ def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> li
     if source.format is SourceFormat.JSONL:
         return list(merged(read_jsonl(path, offset)))
     if source.format is SourceFormat.DICT_LINES:
-        return list(merged(read_dict_lines(path, offset)))
+        return list(merged(read_dict_lines(path, offset, source.validated_at)))
     if source.format is SourceFormat.TENSORBOARD:
         key_of = trainer.key_of if isinstance(trainer, NamesTags) else str
         return list(merged(read_tensorboard(path, offset, key_of)))

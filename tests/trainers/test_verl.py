@@ -169,4 +169,4 @@ def test_contamination_and_gpus(name: str, recipe: Recipe, resumes: tuple[str, .
 
 def test_who_can_be_recorded() -> None:
     able = {trainer.name for trainer in registry.every() if isinstance(trainer, Records)}
-    assert able == {"verl", "nemo_rl", "slime", "openrlhf"}
+    assert able == {"agentjet", "verl", "nemo_rl", "slime", "openrlhf"}

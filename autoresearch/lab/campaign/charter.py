@@ -64,7 +64,7 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "") -> Chart
             f"the repository {checkout.root} has no commit yet", fix="git commit -m start", code="no_commit"
         )
     asked = terms(trainer, resolved, job="ajet_campaign")
-    lint = asked.findings(min(declared["timeout"] or math.inf, resolved.blueprint.max_time_s))
+    lint = asked.findings(min(declared["timeout"] or math.inf, resolved.blueprint.max_time_s), parts.environ)
     raise_on(lint)
     objective, said = _objective(declared, asked)
     sources = {**declared.sources, **said}
