@@ -118,13 +118,13 @@ def test_what_would_be_resumed_is_refused_before_anything_is_touched(bench: Any)
 
 def test_the_trainers_own_limit_comes_first_and_leaves_time_to_save(bench: Any) -> None:
     planned = bench.ask("run", nemo(bench), "--dry-run", "--max-time", "10h")
-    assert planned["limits"]["max_s"] == 3 * 3600 + 1800
+    assert planned["limits"]["max_s"] == 3 * 3600 + 3600
     assert planned["seed"] == 5  # the child's; the limit and the metric come from the parent
     assert planned["metric"] == "validation/accuracy"
     assert any("logs/exp_*/tensorboard" in source["path"] for source in planned["sources"])
     done = bench.ask("run", nemo(bench), "--max-time", "10h")
     spec = spec_of(done)
-    assert (spec["limits"]["max_s"], spec["timed_by"]) == (3 * 3600 + 1800, "recipe")
+    assert (spec["limits"]["max_s"], spec["timed_by"]) == (3 * 3600 + 3600, "recipe")
     assert done["metrics"]["validation/accuracy"] == 0.3125
     cut = bench.ask("run", nemo(bench), "--dry-run", "--max-time", "2h")
     assert cut["limits"]["max_s"] == 7200
