@@ -72,12 +72,12 @@ def first_step(bench: Any, run: str) -> dict[str, Any]:
 
 def read(bench: Any, run: str, source: str) -> dict[tuple[str, int], float]:
     """What one source says of the reward in training, of the KL and of the objective, by metric and step."""
-    words = [word for key in ("reward", "kl", "eval_reward") for word in ("--key", key)]
-    found = bench.ask("metrics", run, "--source", source, *words)
+    found = bench.ask("metrics", run, "--source", source)
     return {
-        (key, entry["step"]): value
+        (key, entry["step"]): entry["metrics"][key]
         for entry in (*found["steps"], *found["validations"])
-        for key, value in entry["metrics"].items()
+        for key in ("reward", "kl", "eval_reward")
+        if key in entry["metrics"]
     }
 
 
@@ -145,6 +145,5 @@ def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path, fonts: Path) 
     assert [row["ending"] for row in rows] == ["finished"] * 3, rows
     baseline, raised, frozen = (float(row["metric_value"]) for row in rows)
     assert raised > baseline + 0.05 > frozen + 0.1, rows
-    assert [row["status"] for row in rows] == ["keep", "keep", "discard"], rows
     outputs = list((bench.repo / "auto_agent" / "exp_results" / "trl_tiny").rglob("trainer_state.json"))
     assert len({path.parents[0] for path in outputs if not path.parent.name.startswith("checkpoint")}) == 3, outputs
