@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.real
 REPO = Path(__file__).parents[2]
 RAY = REPO / ".venv-ray"
 TALK = REPO / "tests" / "real" / "ray_talk.py"
+PATIENCE_S = 600.0  # for a cluster that starts, and for a job on it, on a machine that is busy
 PLAIN = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -57,6 +59,22 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def takes_jobs(address: str) -> None:
+    """Wait until a job is taken: for a while a new head answers 500, `No available agent to submit job`."""
+    body = json.dumps({"entrypoint": "true"}).encode()
+    job = urllib.request.Request(f"{address}/api/jobs/", body, {"Content-Type": "application/json"})
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with urllib.request.urlopen(job, timeout=60):
+                return
+        except OSError as error:
+            assert time.monotonic() < deadline, error
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
+            time.sleep(0.5)
+
+
 @pytest.fixture(scope="module")
 def head() -> Iterator[str]:
     """A Ray head with its Jobs API; all of it is ended by pid, found by a mark that no run of a test carries."""
@@ -75,7 +93,9 @@ def head() -> Iterator[str]:
             command = [RAY / "bin" / "python", RAY / "bin" / "ray", *words]
             done = subprocess.run(command, env=env, cwd=home, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         assert done.returncode == 0, Path(f"{home}/said").read_text()
-        yield f"http://127.0.0.1:{dashboard}"
+        address = f"http://127.0.0.1:{dashboard}"
+        takes_jobs(address)
+        yield address
     finally:
         end(mark)
         shutil.rmtree(home, ignore_errors=True)
@@ -105,7 +125,7 @@ def submits(bench: Any, address: str, trainer: str, program: str, metric: str) -
 
 def finishes(bench: Any, blueprint: Path) -> dict[str, Any]:
     started = bench.ask("run", blueprint, "--detach")
-    bench.until((Path(started["run_dir"]) / "collected.json").exists)
+    bench.until((Path(started["run_dir"]) / "collected.json").exists, PATIENCE_S)
     bench.settled(started, "finished")
     return dict(bench.ask("status", started["run"]))
 
@@ -134,7 +154,7 @@ def test_a_job_that_is_stopped_ends_on_the_cluster_too(bench: Any, address: str)
     bench.event(started["run_dir"], "validation")
     assert jobs(address)[started["session"]] == "RUNNING"
     bench.ask("stop", started["run"], "--reason", "enough")
-    bench.until((Path(started["run_dir"]) / "collected.json").exists)
+    bench.until((Path(started["run_dir"]) / "collected.json").exists, PATIENCE_S)
     bench.settled(started, "stopped")
     bench.until(lambda: jobs(address)[started["session"]] == "STOPPED")
 
@@ -143,7 +163,7 @@ def test_a_job_that_fails(bench: Any, address: str) -> None:
     """Its client fails with it and prints the end of the log again: each step counts once, the actor is to blame."""
     blueprint = submits(bench, address, "slime", f"{TALK} slime --fail", "eval/aime")
     started = bench.ask("run", blueprint, "--detach")
-    bench.until((Path(started["run_dir"]) / "collected.json").exists)
+    bench.until((Path(started["run_dir"]) / "collected.json").exists, PATIENCE_S)
     bench.settled(started, "crashed")
     last = bench.ask("status", started["run"])
     assert (last["verdict"], last["failure"], last["returncode"]) == ("crash", "python_error", 1)
