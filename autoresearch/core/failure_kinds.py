@@ -162,7 +162,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.EXCEPTION,
         FailureKind.IMPORT_ERROR,
-        _ERROR + r"(?:ModuleNotFoundError|ImportError): |: No module named \S|Unexpected error: No module named '",
+        _ERROR + r"(?:ModuleNotFoundError|ImportError): |: No module named \S|"
+        r"^RuntimeError: \w{1,40}Callback requires .{1,80} to be installed|Unexpected error: No module named '",
     ),
     (
         Rank.EXCEPTION,
