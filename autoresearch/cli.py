@@ -23,6 +23,7 @@ COMMANDS: dict[str, Entry] = {
     "status": ("status:status", "What a run, or every living run, is doing right now."),
     "events": ("events:events", "The events of a run, from a sequence number on."),
     "logs": ("logs:logs", "The log of a run: the tail, a search, or followed live."),
+    "explain": ("explain:explain", "Why a run ended: class, proving line, hung or exited, what to try."),
     "stop": ("stop:stop", "End a run now, or let it finish its current step (--drain)."),
     "attach": ("attach:attach", "Attach this terminal to the tmux session of a run."),
     "close": ("close:close", "Close the tmux session of a run that is over."),

@@ -38,7 +38,7 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
             message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
             hint = "write `- note:` in front of what is meant for readers"
             findings.append(_finding(Severity.WARNING, "not_a_command", message, hint, blueprint.name, notes))
-        findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in _DEADLY]
+        findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY]
     return [*findings, *_limits(blueprint), *_relative(blueprint)]
 
 
@@ -58,7 +58,7 @@ def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
 
 def lint_script(text: str, *, where: str) -> list[Finding]:
     """Findings in a script that the launch command names: only what would hurt others or hide the end."""
-    return [f for f in lint_shell(text, where=where) if f.code in _DEADLY or f.code == "hidden_exit_code"]
+    return [f for f in lint_shell(text, where=where) if f.code in DEADLY or f.code == "hidden_exit_code"]
 
 
 def named_scripts(command: str) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
     return findings
 
 
-_DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
+DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
 
 
 def _finding(severity: Severity, code: str, message: str, hint: str, where: str, line: int) -> Finding:

@@ -20,8 +20,9 @@ from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.lab.diagnosis import BADLY, diagnose
 from autoresearch.lab.judge import Judgement, is_pruned, judge, judging
-from autoresearch.lab.measure import Measurement, failure_of, measure
+from autoresearch.lab.measure import Measurement, measure, traceback_of
 from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
 from autoresearch.records import campaign_dir, events, exit_record, finish_flag, journal, spec_file
@@ -37,7 +38,6 @@ from autoresearch.trainers import registry
 
 VERDICT = "; verdict: "
 MOST_WARNINGS = 8  # of a measurement, that are kept in the records
-BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 
 
 def collect(rundir: RunDir, index: Index) -> Outcome:
@@ -62,7 +62,8 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
     measurement = measure(spec, trainer, rundir.log) if ran else Measurement(())
-    failure, trace = failure_of(rundir.log, trainer) if end.ending in BADLY else (None, "")
+    failure = diagnose(spec, end, rundir.log, spec.signals or trainer.signals()).cause
+    trace = traceback_of(rundir.log) if failure or end.ending in BADLY else ""
     value = measurement.last[1] if measurement.last else None
     judgement = judge(spec, end, value, _steps(end), view)
     outcome = _outcome(spec, end, measurement, failure, judgement, place / "results.md")
@@ -145,6 +146,8 @@ def _cause(spec: RunSpec, end: ExitRecord) -> str:
         return end.cause
     if end.signal:
         return f"signal_{end.signal}"
+    if end.returncode is not None and 128 < end.returncode <= 192:  # a shell says so of its last command
+        return f"signal_{end.returncode - 128}"
     return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
 
 

@@ -115,12 +115,19 @@ def _judge(best: Best, objective: Objective | None) -> Measurement:
     )
 
 
-def failure_of(log: Path, trainer: Trainer) -> tuple[Failure | None, str]:
-    """The failure class of a log and its last traceback; reads the last megabyte."""
-    from autoresearch.core.failure import classify, traceback
-    from autoresearch.core.harmless import sifted
-    from autoresearch.sinks.console import tail_lines
-    from autoresearch.trainers import ask
+def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Failure | None:
+    """What a log alone says of a failure, with the line that proves it.
 
-    lines = sifted(tail_lines(log, max_bytes=1 << 20), ask.harmless(trainer))
-    return classify(lines), traceback(lines)
+    ended_badly: whether the run is known to have; else a trouble that steps followed is none.
+    """
+    from autoresearch.sinks.last_words import last_words
+
+    return last_words(log, trainer.signals()).cause(ended_badly=ended_badly)
+
+
+def traceback_of(log: Path) -> str:
+    """The last traceback in the last megabyte of a log; "" without one."""
+    from autoresearch.core.tracebacks import traceback
+    from autoresearch.sinks.console import tail_lines
+
+    return traceback(tail_lines(log, max_bytes=1 << 20))

@@ -87,7 +87,7 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
     named = registry.by_name(trainer) if trainer else _guessed(path) if kind is SourceFormat.CONSOLE else None
     reader = named or registry.by_name(registry.NAMES[-1])
     reads = read_all([Source(kind, str(path))], {}, trainer=reader)
-    failure, _ = failure_of(path, reader) if kind is SourceFormat.CONSOLE else (None, "")
+    failure = failure_of(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
     return _readout(reader, reads, _objective(metric), (failure.kind.value, failure.line) if failure else None)
 
 
@@ -215,5 +215,5 @@ def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
         return (done.failure, done.failure_line) if bad else None
     if rundir.state() is not RunState.DEAD:
         return None
-    failure, _ = failure_of(rundir.log, trainer)
+    failure = failure_of(rundir.log, trainer)
     return (failure.kind.value, failure.line) if failure else None

@@ -118,12 +118,19 @@ class OpenRlhf:
         return Objective(named if named not in ("", "none") else "rollout/reward_mean", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """None: TensorBoard's tags (train/reward, eval/...) are others than the console's; see `recording`."""
-        return ()
+        """TensorBoard's files of PPO, if it is given a directory; the others count there by another step than here."""
+        where = text_of(recipe, "logger.tensorboard_dir")
+        if not where or openrlhf_kinds.kind(recipe) != PPO:
+            return ()
+        return (Source(SourceFormat.TENSORBOARD, f"{where}/{text_of(recipe, 'logger.wandb.run_name') or '*'}"),)
+
+    def key_of(self, tag: str) -> str:
+        """The console's name: tags have train/ or eval/ before it."""
+        return tag.removeprefix("train/").removeprefix("eval/")
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard, whose tags have train/ and eval/ before the console's names."""
-        if look_up(recipe, "logger.tensorboard_dir") is not None:
+        """TensorBoard below a directory of the run's own, for PPO."""
+        if look_up(recipe, "logger.tensorboard_dir") is not None or openrlhf_kinds.kind(recipe) != PPO:
             return None
         keys = {"logger.tensorboard_dir": f"{directory}/tensorboard"}
         where = Source(SourceFormat.TENSORBOARD, f"{directory}/tensorboard/*")

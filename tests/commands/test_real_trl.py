@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -123,3 +124,37 @@ def test_a_reward_function_that_raises(bench: Any, tiny: Path) -> None:
     assert last["verdict"] == "crash" and last["returncode"] == 1
     record = json.loads((Path(started["run_dir"]) / "collected.json").read_text())
     assert last["failure"] == "python_error" and "KeyError" in record["failure_line"]
+
+
+def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path, fonts: Path) -> None:
+    """Three ideas, each in a worktree; what the recipe says of output_dir differs from run to run."""
+    change(bench.repo / "blueprints" / "recipes" / "trl-tiny.yaml", "max_steps: 20", "max_steps: 10")
+    bench.git("commit", "-qam", "ten steps will do")
+    keys = {
+        "blueprint": "blueprints/examples/trl_tiny.md",
+        "proposer": "grid",
+        "space": {"learning_rate": [0.01, 0.0]},
+        "prefix": "autoresearch/lr",
+        "parallel": 1,
+        "baseline": 1,
+        "retests": 0,
+        "confirm": False,
+    }
+    path = bench.repo / "lr.yaml"
+    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()))
+    bench.env["MPLCONFIGDIR"] = str(fonts)
+    bench.ask("campaign", path, "--count", 3, "--yes", "--detach")
+
+    def ended() -> bool:
+        return bool(bench.ask("campaign", "status", "lr")["state"] == "ended")
+
+    bench.until(ended, seconds=1500)
+    bench.until(lambda: not bench.carriers())
+    with open(bench.repo / "reports" / "auto_research" / "lr" / "results.tsv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert [row["ending"] for row in rows] == ["finished"] * 3, rows
+    baseline, raised, frozen = (float(row["metric_value"]) for row in rows)
+    assert raised > baseline + 0.05 > frozen + 0.1, rows
+    assert [row["status"] for row in rows] == ["keep", "keep", "discard"], rows
+    outputs = list((bench.repo / "auto_agent" / "exp_results" / "trl_tiny").rglob("trainer_state.json"))
+    assert len({path.parents[0] for path in outputs if not path.parent.name.startswith("checkpoint")}) == 3, outputs

@@ -78,7 +78,7 @@ def test_the_file_logger_is_switched_on_shown_recorded_and_believed(bench: Any) 
     path = verl(bench)
     planned = bench.ask("run", path, "--dry-run")
     file = str(bench.root / "results" / "metrics.jsonl")
-    assert "'++trainer.logger=[console,file]'" in planned["command_line"]
+    assert "'++trainer.logger=[console,wandb,file]'" in planned["command_line"]
     assert planned["sources"][0] == {"format": "jsonl", "path": file}
     assert planned["environment"]["VERL_FILE_LOGGER_PATH"] == file
 

@@ -92,6 +92,11 @@ EXPECTED = {
         "/data/recipes/trl-grpo.yaml",
         "trl grpo --config /data/recipes/trl-grpo.yaml --beta 0.04", "/data/results/trl_grpo", 14400.0, 1200.0,
     ),
+    "examples/trl_tiny.md": (
+        "trl-in-a-minute", "./", ".venv-trl/bin/python", "blueprints/recipes/trl-tiny.yaml",
+        "python blueprints/trl/tiny_grpo.py --config blueprints/recipes/trl-tiny.yaml",
+        "./auto_agent/exp_results/trl_tiny/", 1200.0, 600.0,
+    ),
     "examples/openrlhf.md": (
         "reinforce-without-a-critic-in-openrlhf", "/data/projects/OpenRLHF", "/data/venvs/openrlhf/bin/python", "",
         "  --ckpt.path /data/results/openrlhf_rb/checkpoints --ckpt.output_dir /data/results/openrlhf_rb/model",
@@ -126,6 +131,7 @@ TRAINERS = {
     "examples/fenced.md": "verl",
     "examples/nemo_rl.md": "nemo_rl",
     "examples/trl.md": "trl",
+    "examples/trl_tiny.md": "trl",
     "examples/openrlhf.md": "openrlhf",
     "examples/agentjet.md": "agentjet",
     "examples/verl.md": "verl",

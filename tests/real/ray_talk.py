@@ -79,7 +79,7 @@ class Worker:
 
 def main() -> None:
     framework, fail = sys.argv[1], "--fail" in sys.argv
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=True)
+    ray.init()  # a cluster of its own, or the one that runs this as a job
     workers = [ray.remote(num_cpus=0)(Worker).remote() for _ in range(3)]
     ray.get([worker.load.remote() for worker in workers])
     time.sleep(1)
