@@ -90,8 +90,8 @@ def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> li
     if isinstance(trainer, ReadsLogs):
         found = read_whole_log(path, trainer.reader(), offset)
         return list(merged(part for reading in found for part in _parts(reading)))
-    patterns = [signal.pattern for signal in trainer.signals() if signal.kind in _EVENTS]
-    found = read_console(path, trainer.read_line, patterns, offset)
+    signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
+    found = read_console(path, trainer.read_line, signals, offset)
     return list(merged(part for reading in found for part in _parts(reading)))
 
 
