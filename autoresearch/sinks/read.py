@@ -93,8 +93,8 @@ def read_source(
     if isinstance(trainer, ReadsLogs):
         found = read_whole_log(path, trainer.reader(), offset, ended=ended)
         return list(merged(part for reading in found for part in _parts(reading)))
-    patterns = [signal.pattern for signal in trainer.signals() if signal.kind in _EVENTS]
-    found = read_console(path, trainer.read_line, patterns, offset, ended=ended)
+    signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
+    found = read_console(path, trainer.read_line, signals, offset, ended=ended)
     return list(merged(part for reading in found for part in _parts(reading)))
 
 

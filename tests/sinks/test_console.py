@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.sinks import chunks
 from autoresearch.sinks.console import read_console, tail_lines
 
-PATTERNS = (r"step:(?P<step>\d+) ", r"val:\d+ ")
+PATTERNS = (
+    SignalPattern(SignalKind.STEP, r"step:(?P<step>\d+) ", needles=("step:",)),
+    SignalPattern(SignalKind.VALIDATION, r"val:\d+ "),
+)
 
 
 def read_line(line: str) -> Reading | None:
