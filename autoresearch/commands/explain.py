@@ -21,7 +21,7 @@ MOST_TAIL = 40
 def explain(
     run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
     log: Annotated[str, typer.Option("--log", metavar="FILE", help="Any log instead of a run.")] = "",
-    trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose knobs to name, and whose lines to expect (default: of all).")] = "",
+    trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose log it is (default: anybody's).")] = "",
     tail: Annotated[int, typer.Option(help="Last lines of the log to add.")] = 8,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
