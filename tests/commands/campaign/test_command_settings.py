@@ -62,7 +62,11 @@ def words_of(command: str) -> dict[str, str]:
 
 def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
     verl(camp.bench)
-    view = camp.run(space={LR: [0.5, 0.1]}, proposer="grid", count=3, retests=0, confirm=False)
+    keys = {"space": {LR: [0.5, 0.1]}, "proposer": "grid", "count": 3, "retests": 0, "confirm": False}
+    plan = camp.bench.ask("campaign", camp.file(**keys))["plan"]
+    assert plan["metrics"] == "jsonl in the directory of each run, switched on"
+    assert plan["seeds"] == "data.seed 7, and the next numbers for replicates"
+    view = camp.run(**keys)
     rows = {(row.index, row.replicate): row for row in view.rows}
     assert len(rows) == 4
     ran = {key: words_of(row.command) for key, row in rows.items()}
