@@ -12,32 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from autoresearch.core.failure_kinds import PATTERNS, FailureKind, Rank
-from autoresearch.core.lines import plain
 from autoresearch.core.regex import later
+from autoresearch.core.tracebacks import CHAIN, HEAD, IGNORED, MAX_SEEN, stripped, traceback
 
-__all__ = ["Failure", "FailureKind", "Place", "Search", "classify"]
+__all__ = ["Failure", "FailureKind", "Place", "Search", "classify", "traceback"]
 
 MAX_LINE = 300  # characters of the proving line that are kept
-MAX_SEEN = 2000  # characters of a line that are looked at
 STORM = 5  # the same traceback so often, and no step between, is a storm
 SURVIVED = 2  # steps after a trouble that show that it was overcome; Ray may bring one late
 
-HEAD = "Traceback (most recent call last):"
-CHAIN = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
-IGNORED = "Exception ignored in"  # Python at exit: what follows ended nothing
 _HEADS = (HEAD, "Scheduler hit an exception: " + HEAD, "Exception Group " + HEAD)  # SGLang's; Python's of a group
 _RICH_HEAD = "─ Traceback (most recent call last) ─"
 _SOURCE = ("raise ", 'File "', "assert ", "return ")  # code that a traceback quotes proves nothing
-_BAR = later(r".{0,1000}?\[\d\d+:[\d:]*[<,][^\[\]]{0,300}\]")  # tqdm's, to which the next line is glued
-_GROUP = later(r"[ +-]*\| ?|  \+ ")  # the margin of an exception group
-_LOGGED = later(  # what a logger puts before each line of an error: vLLM, SGLang and slime, hydra, logging
-    r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]{1,80}:\d{1,6}\] ?"
-    r"|\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]{0,40}\](?:\[[\w.]{1,80}\]){0,2}(?: [\w.-]{1,80}:\d{1,6})?(?: -)? "
-    r"|(?:ERROR|CRITICAL):[\w.]{1,80}:"
-)
 _SPEAKER = later(r"pid=\d{1,10}|\[(?:rank|default)\d{1,5}\]")  # who of many prints a line
 _OVERCOME = later(
     r"(?:[^\s:]{1,40}[ :]{1,3}){0,4}(?:WARNING|WARN|INFO|DEBUG)\b.*"
@@ -252,14 +238,3 @@ def _root_first(seen: Iterable[_Seen]) -> list[_Seen]:
         return rank, one.order
 
     return sorted(found, key=key)
-
-
-def stripped(line: str) -> str:
-    """One line without colours, prefixes and a logger's stamp; of a bar with a traceback behind it only that."""
-    text = plain(line)
-    if text.endswith(HEAD) and (bar := _BAR.match(text)) and plain(text[bar.end() :]).strip() == HEAD:
-        return HEAD
-    if "|" in text[:40] and (margin := _GROUP.match(text)):
-        text = text[margin.end() :]
-    logged = _LOGGED.match(text)
-    return text[logged.end() :] if logged else text

@@ -113,8 +113,9 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         r"|World size \(\d+\) is larger than the number of available GPUs",
     ),
     (Rank.CERTAIN, FailureKind.GPU_BUSY, r"GPU memory check failed: all GPUs must have"),
+    (Rank.STORM, FailureKind.RETRY_STORM, r"^\[swarm\] error retry_storm: "),
     (Rank.CERTAIN, FailureKind.CONFIG_ERROR, r"We found a configuration conflict between AgentJet and Verl"),
-    (Rank.EXCEPTION, FailureKind.PORT_TAKEN, r"[Aa]ddress already in use|EADDRINUSE"),
+    (Rank.EXCEPTION, FailureKind.PORT_TAKEN, r"[Aa]ddress already in use|EADDRINUSE|^\[swarm\] error port_taken: "),
     (Rank.CERTAIN, FailureKind.SLURM_TIME_LIMIT, r"(?:slurmstepd|srun): error: .*DUE TO TIME LIMIT"),
     (
         Rank.CERTAIN,
@@ -162,7 +163,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.EXCEPTION,
         FailureKind.IMPORT_ERROR,
-        _ERROR + r"(?:ModuleNotFoundError|ImportError): |: No module named \S|Unexpected error: No module named '",
+        _ERROR + r"(?:ModuleNotFoundError|ImportError): |: No module named \S|"
+        r"^RuntimeError: \w{1,40}Callback requires .{1,80} to be installed|Unexpected error: No module named '",
     ),
     (
         Rank.EXCEPTION,
@@ -246,7 +248,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.JOB,
         FailureKind.ENGINE_DEAD,
-        r"EngineCore (?:encountered a fatal error|failed to start)|Scheduler hit an exception",
+        r"EngineCore (?:encountered a fatal error|failed to start)|Scheduler hit an exception"
+        r"|^\[swarm\] error (?:boot_failed|server_died|server_unhealthy|engine_(?:offline|crashed|stuck)): ",  # ours
     ),
     (
         Rank.JOB,

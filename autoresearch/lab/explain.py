@@ -109,8 +109,8 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
         return (_SIGNALS[number],)
     if end.ending is Ending.FIRST_STEP_TIMEOUT:
         return (
-            "look at the end of the log: did it still load, compile or validate? then raise exp_first_step_timeout",
-            "a step that is printed in an unknown shape is not seen: declare `step_pattern` in the notes",
+            "look at the end of the log: did it still load, compile or validate? then raise --first-step-timeout",
+            "if steps were printed, nobody knew them for steps: name the trainer in the notes (`- trainer: ...`)",
         )
     if end.ending is Ending.LOST:
         return ("something killed the Runner with -9, or the machine went down: see `uptime`, `dmesg`",)

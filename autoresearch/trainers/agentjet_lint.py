@@ -57,7 +57,7 @@ def lint_here(recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
     """Places, secrets, the model, and whether the time suffices."""
     if look_up(recipe, agentjet_keys.ROOT) is None:
         return ()
-    parts = (_outside, _secret, _model, _time)
+    parts = (_outside, _secret, _model, _time, _check)
     return tuple(finding for part in parts for finding in part(recipe, here))
 
 
@@ -269,3 +269,10 @@ def _time(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
     if every * STEP_S > here.max_s and (steps is None or steps * STEP_S > here.max_s):
         message = f"the first validation in training comes after {spoken(every * STEP_S)} {told}, later than the end"
         yield _warning("validates_too_late", message, f"lower {COMMON}.test_freq")
+
+
+def _check(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
+    """It asks nvidia-smi for every GPU of the host, whatever is visible to this run."""
+    if here.environment.get("CUDA_VISIBLE_DEVICES") and not true_at(recipe, f"{FLAGS}.skip_check_avail_gpu"):
+        message = "the launcher refuses to start while any GPU of the host is in use, those of other runs too"
+        yield _warning("checks_all_gpus", message, "add --skip-check-avail-gpu to the command")

@@ -201,6 +201,12 @@ def test_what_the_launcher_would_refuse(command: str, code: str) -> None:
     assert AJET.lint_command("bash scripts/run.sh") == ()
 
 
+def test_a_run_on_a_part_of_the_gpus_must_not_look_at_all_of_them() -> None:
+    here = Circumstances("/code", HERE.result_dir, HERE.max_s, {"CUDA_VISIBLE_DEVICES": "GPU-1"}, lambda path: True)
+    assert codes(GOOD, "ajet --conf r.yaml", here) == {"checks_all_gpus": "warning"}
+    assert codes(GOOD, COMMAND, here) == codes(GOOD, "ajet --conf r.yaml") == {}
+
+
 def test_other_backbones() -> None:
     assert codes(GOOD, "ajet --conf r.yaml --backbone debug") == {"debug_backbone": "warning"}
     assert codes(GOOD, "ajet --conf r.yaml --backbone trinity") == {"other_backbone": "warning"}
@@ -383,3 +389,14 @@ def test_what_is_printed_for_people_is_no_metric() -> None:
     assert read(text) == []
     for kind in (SignalKind.STEP, SignalKind.VALIDATION, SignalKind.NAN, SignalKind.ERROR, SignalKind.PROGRESS):
         assert matched(kind, text) == []
+
+
+def test_the_documentation_has_every_rule_and_every_code() -> None:
+    root = Path(__file__).parents[2]
+    told = (root / "docs" / "agentjet.md").read_text()
+    assert re.findall(r"^\| (R\d+) \|", told, re.MULTILINE) == [f"R{n}" for n in range(1, 32)]
+    source = (root / "autoresearch" / "trainers" / "agentjet_lint.py").read_text()
+    given = set(re.findall(r'_(?:warning|error)\)?\(f?"(\w+)"|, "(no_\w+_file)", "', source))
+    known = {code for pair in given for code in pair if code} | {"no_defaults", "no_hydra"}
+    assert len(known) > 25
+    assert {code for code in known if f"`{code}`" not in told} == set()
