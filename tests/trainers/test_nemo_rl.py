@@ -130,6 +130,8 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
         ("📊 Validation Results for `default` set:", "validation"),
         ("🔍 Running initial validation...", "progress"),
         ("▶ Starting validation at step 0...", "progress"),
+        ("▶ Setting up model and training...", "progress"),
+        ("we are Setting up a trap...", None),
         ("❌ Error in async loop: boom", "error"),
         ("WARNING: rollout stall -- no rollout committed and no train step completed in 900s", "error"),
         ("nemo_rl.algorithms.single_controller.RolloutStall: no rollout", "error"),

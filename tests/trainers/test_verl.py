@@ -137,6 +137,9 @@ def test_what_would_be_resumed(recipe: Recipe, wanted: tuple[str, ...]) -> None:
         ),
         ({"trainer": {"resume_mode": "disable", "total_training_steps": 10, "test_freq": 10}}, []),
         ({"trainer.total_epochs": 1}, ["silent_resume"]),
+        ({"trainer": {"resume_mode": "never"}}, ["unknown_resume_mode"]),
+        ({"trainer": {"resume_mode": "disable", "logger": ["console", "tensorbord"]}}, ["unknown_logger"]),
+        ({"trainer": {"resume_mode": "disable", "logger": "${oc.env:LOGGER}"}}, []),
     ],
 )
 def test_lint(recipe: Recipe, codes: list[str]) -> None:
