@@ -140,7 +140,7 @@ class Verl:
         the runtime environment of one that is already there.
         """
         loggers = _loggers(recipe) or _LOGGERS
-        if "file" in loggers:
+        if "file" in loggers or "$" in str(look_up(recipe, "trainer.logger")):
             return None
         path = f"{directory}/metrics.jsonl"
         keys: dict[str, object] = {"trainer.logger": [*loggers, "file"]}
@@ -228,7 +228,8 @@ def _lint_logger(recipe: Recipe) -> Iterator[Finding]:
         message = "trainer.logger does not hold 'console', so no step will ever be seen in the log"
         hint = "add console: trainer.logger: [console, file]"
         yield Finding(Severity.WARNING, "no_console_logger", message, hint)
-    for name in (name for name in loggers if name not in _SUPPORTED and "$" not in name):  # told by verl when the models are loaded
+    # verl itself says so when the models are loaded
+    for name in (name for name in loggers if name not in _SUPPORTED and "$" not in name):
         message = f"trainer.logger names {name}, which verl does not know"
         yield Finding(Severity.ERROR, "unknown_logger", message, f"it knows {', '.join(_SUPPORTED)}")
 

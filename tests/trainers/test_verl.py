@@ -48,6 +48,7 @@ def test_a_recipe_that_names_no_logger_keeps_those_of_verl() -> None:
     assert recording is not None
     assert recording.overrides["trainer.logger"] == ["console", "wandb", "file"]
     assert VERL.recording({"trainer": {"logger": "file"}}, "/r") is None
+    assert VERL.recording({"trainer": {"logger": "${oc.env:LOGGER}"}}, "/r") is None  # what it holds nobody knows
 
 
 def test_sources() -> None:
