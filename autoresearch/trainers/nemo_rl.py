@@ -156,10 +156,16 @@ class NemoRl:
         return (Source(SourceFormat.TENSORBOARD, f"{text_of(recipe, 'logger.log_dir') or 'logs'}/exp_*/tensorboard"),)
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard below a directory of the run's own; all four loggers are off by default."""
+        """TensorBoard below a directory of the run's own; all four loggers are off by default.
+
+        It looks its section up, which is not required of a recipe: without one it ends in a KeyError.
+        """
         if true_at(recipe, "logger.tensorboard_enabled"):
             return None
         keys: dict[str, object] = {"logger.tensorboard_enabled": True, "logger.log_dir": f"{directory}/logs"}
+        section = look_up(recipe, "logger")
+        if isinstance(section, Mapping) and "tensorboard" not in section:
+            keys["logger.tensorboard"] = {}
         return Recording(
             Source(SourceFormat.TENSORBOARD, f"{directory}/logs/exp_*/tensorboard"),
             overrides=keys,

@@ -204,6 +204,12 @@ def test_its_own_recording() -> None:
     assert found is not None
     assert found.source == Source(SourceFormat.TENSORBOARD, "/r/logs/exp_*/tensorboard")
     assert NEMO.settings({}, "x " + " ".join(found.arguments)) == found.overrides
+    bare: Recipe = {"distillation": {}, "logger": {"tensorboard_enabled": False, "wandb": {"name": "a"}}}
+    found = NEMO.recording(bare, "/r")  # NeMo-RL looks the section up, and it is not there
+    assert found is not None
+    assert found.overrides["logger.tensorboard"] == {}
+    assert "++logger.tensorboard={}" in found.arguments
+    assert NEMO.settings({}, "x " + " ".join(found.arguments)) == found.overrides
 
 
 @pytest.mark.parametrize(
