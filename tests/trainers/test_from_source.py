@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from autoresearch.core.failure import classify
 from autoresearch.core.metric_keys import kl_of
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
@@ -75,6 +76,12 @@ def test_what_the_runner_sees(name: str) -> None:
     assert len(texts) == len(wanted["errors"])
     assert all(text.startswith(start) for text, start in zip(texts, wanted["errors"], strict=True))
     assert ("nan" in kinds) == wanted["nan"]
+
+
+@pytest.mark.parametrize("name", INDEX)
+def test_what_went_wrong(name: str) -> None:
+    failure = classify(logical_lines((SAMPLES / name).read_bytes()))
+    assert (failure.kind.value if failure else None) == INDEX[name]["failure"]
 
 
 @pytest.mark.parametrize("name", INDEX)
