@@ -16,13 +16,14 @@ from typing import BinaryIO
 from autoresearch.core.failure import SURVIVED, Failure, Place, Search
 from autoresearch.core.failure_kinds import NEEDLES
 from autoresearch.core.signal import SignalKind, SignalPattern
+from autoresearch.runner.native import find
 from autoresearch.runner.patterns import lines_with
 from autoresearch.runner.text import without_escapes
 
 CHUNK = 1 << 20
 TAIL = 4 << 20  # read whole, always
 HEAD = 4 << 20  # read whole where the log is not searched back to its steps
-BACK = 1 << 30  # so far back the last two steps are looked for
+BACK = 1 << 29  # so far back the last two steps are looked for
 COUNTED = 1 << 30  # lines are numbered up to this byte; behind it only bytes are told
 STRONG = tuple(n.encode() for n in ("Traceback (most recent call last)", " out of memory", "illed", "died", "imeout"))
 _OURS = tuple(needle.encode() for needle in NEEDLES)
@@ -98,7 +99,7 @@ class _Reader:
         while back > 0 and steps < SURVIVED and size - back < BACK:
             low = max(0, back - CHUNK)
             data = self._read(low, back)
-            if any(needle in data for needle in STRONG):
+            if any(find(data, len(data), needle, len(needle)) for needle in STRONG):
                 strong.append((low, back))
             steps += self._steps_in(data)
             back = low
@@ -146,7 +147,7 @@ class _Reader:
     def _steps_in(self, data: bytes) -> int:
         """Different step lines in a piece; SURVIVED are enough."""
         seen: set[bytes] = set()
-        flat = data.replace(b"\r", b"\n")
+        flat = data.replace(b"\r", b"\n") if b"\r" in data else data
         for low, high in lines_with(flat, self._step_needles):
             line = without_escapes(flat[low:high])
             if any(shape.matches(line) for shape in self._moves):
