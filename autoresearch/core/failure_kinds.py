@@ -184,16 +184,17 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.SYMPTOM,
         FailureKind.NCCL_TIMEOUT,
-        r"Watchdog caught collective operation timeout|we are taking the entire process down"
+        r"Watchdog caught collective operation timeout|due to a collective timeout|we are taking the entire process down"
         r"|ProcessGroupNCCL's watchdog got stuck|gloo/transport/\S{1,80}\] Timed out waiting \d+ms"
         r"|" + _ERROR + r"DistStoreError: Timed out|^RuntimeError: .{0,80}Timed out waiting \d+ms for (?:recv|send)"
         r"|DistStoreError: wait timeout after|(?:client|TCPStore) .{0,80}(?:has )?timed out",
     ),
-    # torch's DataLoader: most often the kernel, for want of memory or of /dev/shm
+    # SIGKILL for a worker of the DataLoader or of torchrun: most often the kernel, for want of memory or of /dev/shm
     (
         Rank.SYMPTOM,
         FailureKind.HOST_OOM,
-        r"DataLoader worker \(pid\S{0,4} .{1,80}\) is killed by signal: (?:Killed|Bus error)",
+        r"DataLoader worker \(pid\S{0,4} .{1,80}\) is killed by signal: (?:Killed|Bus error)"
+        r"|elastic/multiprocessing/api\.py:\d+\] failed \(exitcode: -9\)",
     ),
     (
         Rank.SYMPTOM,

@@ -2,10 +2,10 @@
 
 A traceback: from the moment before it is raised to the answer of `autoresearch wait RUN; autoresearch explain RUN`,
 both as new processes, beside the published way (a wait script that polls the pane every 2 s), whose answer is only
-that the pane is idle. An engine that dies while booting: the same for a trainer that watches its engine, against the published
-client, which asks for the engine's status every 5 s until it is ROLLING; it never will be, so that the client is ended
-when it has waited for the bound. A large log: 5 GB whose last megabytes count, and half a GB of health checks behind
-the last step.
+that the pane is idle. An engine that dies while booting: the same for a trainer that watches its engine, against the
+published client, which asks for the engine's status every 5 s until it is ROLLING; it never will be, so that the
+client is ended when it has waited for the bound. A large log: 5 GB whose last megabytes count, and half a GB of
+health checks behind the last step.
 """
 
 from __future__ import annotations
