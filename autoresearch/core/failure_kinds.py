@@ -184,7 +184,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.SYMPTOM,
         FailureKind.NCCL_TIMEOUT,
-        r"Watchdog caught collective operation timeout|due to a collective timeout|we are taking the entire process down"
+        r"Watchdog caught collective operation timeout|due to a collective timeout"
+        r"|we are taking the entire process down"
         r"|ProcessGroupNCCL's watchdog got stuck|gloo/transport/\S{1,80}\] Timed out waiting \d+ms"
         r"|" + _ERROR + r"DistStoreError: Timed out|^RuntimeError: .{0,80}Timed out waiting \d+ms for (?:recv|send)"
         r"|DistStoreError: wait timeout after|(?:client|TCPStore) .{0,80}(?:has )?timed out",
