@@ -64,6 +64,15 @@ class FailureKind(StrEnum):
 _ERROR = r"^(?:[A-Za-z_]\w*\.)*"  # the last line of a traceback begins with the exception's dotted name
 
 _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
+    # AgentJet's launcher and trainer (modelscope/AgentJet: ajet/utils/*.py, ajet/backbone/trainer_verl.py)
+    (
+        Rank.EXCEPTION,
+        FailureKind.CONFIG_ERROR,
+        r"configuration conflict between AgentJet and Verl|Please set ajet field in yaml file"
+        r"|^AssertionError: real_train_batch_size \(|swarm_mode is not compatible with `val_before_train`",
+    ),
+    (Rank.EXCEPTION, FailureKind.MISSING_FILE, r"^AssertionError: Model path .{1,400} does not exist"),
+    (Rank.EXCEPTION, FailureKind.IMPORT_ERROR, r"Python environment does not match current backbone"),
     (
         Rank.CERTAIN,
         FailureKind.CUDA_OOM,
@@ -154,7 +163,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.EXCEPTION,
         FailureKind.IMPORT_ERROR,
-        _ERROR + r"(?:ModuleNotFoundError|ImportError): |: No module named \S|Unexpected error: No module named '",
+        _ERROR + r"(?:ModuleNotFoundError|ImportError): |: No module named \S|"
+        r"^RuntimeError: \w{1,40}Callback requires .{1,80} to be installed|Unexpected error: No module named '",
     ),
     (
         Rank.EXCEPTION,

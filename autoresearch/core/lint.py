@@ -21,6 +21,9 @@ _BLIND = frozenset(
     {"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"}
 )
 _SCRIPT = re.compile(r"[^\s]+\.(?:sh|bash)\Z")
+_AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is handed on
+_AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse takes every beginning of a flag
+_KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
 _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_path")
 
 
@@ -75,7 +78,7 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
     findings: list[Finding] = []
     for key, value in _leaves(recipe):
         name = key.rsplit(".", 1)[-1]
-        if name == "execute_test" and value not in (False, None, 0, "", "False", "false"):
+        if name == "execute_test" and value not in (False, None, 0, "", "False", "false", "do_not_test"):
             message = f"{key} is {value}: the trainer aborts below a reward threshold"
             findings.append(_recipe_error("execute_test", message, "set it to False", text, name, where))
         if name in _PATH_KEYS and isinstance(value, str) and value and "/" not in value:
@@ -105,11 +108,11 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
         return _finding(Severity.ERROR, code, message, _SPARE, where, command.line)
 
     argv, name = command.argv, command.name
-    if any(w == "--autokill" or w.startswith("--autokill=") for w in argv):
+    if any(map(_AUTOKILL.match, command.words)) or (_is_ajet(command) and any(map(_AUTOKILL_CUT.match, argv))):
         yield stop(
             "autokill", "--autokill kills every python and ray process on this host, our watcher included"
         )
-    if any(re.fullmatch(r"--kill(=.*)?", w) for w in argv) and re.search(r"ajet", " ".join(argv[:3])):
+    if _is_ajet(command) and any(map(_KILL.match, argv)):
         yield stop(
             "kills_by_name", "--kill ends every process whose command line matches, other runs included"
         )
@@ -125,6 +128,11 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
         "xargs" in command.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))
     ):
         yield stop("kills_by_name", "kill with a search for names ends other people's processes too")
+
+
+def _is_ajet(command: Simple) -> bool:
+    """AgentJet's launcher or swarm, however its interpreter is called."""
+    return command.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in command.argv)
 
 
 def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator[Finding]:

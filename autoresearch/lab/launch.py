@@ -221,6 +221,11 @@ def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
     for finding in plan.remarks:
         journal.append(result_dir, str(finding))
+    if plan.terms.copy:
+        place, text = plan.terms.copy
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place, text.encode())
+        journal.append(result_dir, f"the recipe is read from a copy that has metrics written down: {place}")
 
 
 def own_outputs(spec: RunSpec) -> tuple[Path, ...]:

@@ -42,15 +42,18 @@ class Measurement:
         return tuple(r for r in self.readings if r.kind is SignalKind.VALIDATION)
 
 
-def measure(spec: RunSpec, trainer: Trainer, log: Path) -> Measurement:
-    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust."""
-    return _judge(best_of(read_run(spec, trainer, log), spec.objective), spec.objective)
+def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> Measurement:
+    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust.
+
+    `ended`: the trainer ended well, and has printed its last line to its end.
+    """
+    return _judge(best_of(read_run(spec, trainer, log, ended=ended), spec.objective), spec.objective)
 
 
-def read_run(spec: RunSpec, trainer: Trainer, log: Path) -> list[Read]:
+def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[Read]:
     """Every source of a run, the most trusted first; what an earlier run wrote is left out."""
     sources = sources_of(spec, log)
-    return read_all(sources, _offsets(spec, sources), trainer=trainer)
+    return read_all(sources, _offsets(spec, sources), trainer=trainer, ended=ended)
 
 
 def sources_of(spec: RunSpec, log: Path) -> list[Source]:

@@ -185,7 +185,7 @@ class NemoRl:
         return nemo_rl_lint.lint(recipe, algorithm(recipe))
 
     def time_limit(self, recipe: Recipe) -> float | None:
-        """`checkpointing.checkpoint_must_save_by`: it saves and ends at the first step after so long."""
+        """`checkpointing.checkpoint_must_save_by`, by a clock that begins after set-up; it ends a step before that."""
         return nemo_rl_lint.seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:

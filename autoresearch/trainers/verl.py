@@ -47,15 +47,13 @@ _PROGRESS = SignalPattern(
     SignalKind.PROGRESS,
     r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["  # any tqdm bar that has moved
     r"|% Completed \| *[1-9]"  # vLLM loads the shards of a checkpoint
-    r"|@ step \d{1,9}: {1,4}\d{1,3}%"  # a swarm client's evaluation: EVAL NAME @ step 0:  33%
-    r"|validate rollout"  # AgentJet: Starting, Completed, and the bar's name
     r"|test_gen_batch meta info:"  # verl: one batch of a validation begins
     r"|Training from scratch"
     r"|(?:engine|manager|dataloader) initialized(?=[\r\n,]|\Z)"  # the boot of the loop of today, on stderr
     r"|\[ASYNC MAIN\] |\[FullyAsyncTrainer\] sample collected [1-9]",
     HOLD_S,
     (
-        *("%|", "% Completed |", "@ step ", "validate rollout", "test_gen_batch meta info:", "Training from scratch"),
+        *("%|", "% Completed |", "test_gen_batch meta info:", "Training from scratch"),
         *(" initialized", "[ASYNC MAIN] ", "sample collected "),
     ),
 )

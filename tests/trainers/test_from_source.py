@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 from pathlib import Path
@@ -123,3 +124,17 @@ def test_validations_of_two_sets_and_of_parts() -> None:
     assert [r.metrics["eval/aime"] for r in slime if r.kind is SignalKind.VALIDATION] == [0.1333, 0.15]
     trl = readings("trl/grpo_v5_beta_eval_none.log", registry.by_name("trl"))
     assert math.isnan(next(r for r in trl if r.step == 2).metrics["rewards/format_reward/mean"])
+
+
+@pytest.mark.parametrize("name", sorted({name.split("/", maxsplit=1)[0] for name in INDEX}))
+def test_the_page_about_trainers_says_the_same(name: str) -> None:
+    """Repository and commit stand in the trainer's file, in the index and on the page; the seed's key on the page."""
+    page = (Path(__file__).parents[2] / "docs" / "trainers.md").read_text(encoding="utf-8")
+    head = (importlib.import_module(f"autoresearch.trainers.{name}").__doc__ or "").replace("\n", " ")
+    found = re.search(r"As of (\S+) ([0-9a-f]{8})\b", head)
+    assert found is not None
+    assert f"{found[1]} {found[2]}" in page
+    commits = {str(entry["commit"]) for sample, entry in INDEX.items() if sample.startswith(f"{name}/")}
+    assert f"{found[1]}@{found[2]}" in commits
+    seed = trainer_of(name).seed_key
+    assert f"`{seed}`" in page or f"`<algorithm>.{seed.rpartition('.')[2]}`" in page

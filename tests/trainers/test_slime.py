@@ -119,6 +119,8 @@ def test_flags() -> None:
 def test_without_evaluation_the_rollouts_are_the_metric() -> None:
     assert SLIME.objective({}) == Objective("rollout/raw_reward")
     assert SLIME.objective({"eval_prompt_data": "aime"}) == Objective("rollout/raw_reward")
+    alone = SLIME.settings({}, "python3 train.py --eval-prompt-data /data/a.jsonl --eval-interval 5")
+    assert SLIME.objective(alone) == Objective("eval/aime")  # what slime calls a path without a name
 
 
 def test_tensorboard() -> None:
@@ -145,6 +147,7 @@ def test_tensorboard() -> None:
         ({"use_tensorboard": True}, ["tensorboard_nowhere"]),
         ({"eval_interval": 20}, ["eval_without_data"]),
         ({"save": "/a", "load": "/b"}, []),
+        ({"kl_coef": 0.01, "kl_loss_coef": 0.01, "use_kl_loss": True}, ["two_kl_coefficients"]),
     ],
 )
 def test_lint(recipe: Recipe, codes: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from pathlib import Path
 from typing import Any
 
 VERL = '''
@@ -74,6 +75,18 @@ def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
         lr, seed = float(ran[key][LR]), int(ran[key]["data.seed"])
         assert row.metric_value is not None and abs(row.metric_value - (lr + 0.003 + 0.0001 * seed)) < 1e-9
         assert f"{row.result_dir}/metrics.jsonl" in row.command
+    compared = camp.bench.ask("compare", "one:1.1", "one:2")
+    assert compared["config"] == {LR: [0.25, 0.5]}
+    assert list(compared["per_run"]) == ["trainer.experiment_name"]
+
+    before = Path(rows[2, 1].result_dir, "metrics.jsonl").read_bytes()
+    again = camp.bench.ask("repro", "one:2", "--run")
+    camp.bench.until(lambda: camp.bench.ask("status", again["run"])["state"] == "ended")
+    ended = camp.bench.ask("status", again["run"])
+    assert ended["metrics"]["critic/rewards/mean"] == rows[2, 1].metric_value
+    assert Path(rows[2, 1].result_dir, "metrics.jsonl").read_bytes() == before  # it wrote elsewhere
+    assert Path(ended["result_dir"], "metrics.jsonl").read_bytes() == before
+
     idea = view.ideas[1]
     assert f"{LR}" in str(idea.hypothesis.overrides)
     text = camp.bench.git("show", f"{idea.branch}:.autoresearch/blueprint.md")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -22,15 +23,24 @@ PATIENCE_S = 120.0
 STUB = Path(__file__).parent / "stub"
 
 AGENT = """
-import json, os, subprocess, sys, time, urllib.request
+import json, os, sys, time
+from _socket import socket  # a library for HTTP takes a tenth of a second to import
 mode, prompt = sys.argv[1:3]
 def ask():
-    body = json.dumps({"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": prompt}]})
-    headers = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
-    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body.encode(), headers)
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        return json.loads(reply.read())["choices"][0]["message"]["content"]
+    body = json.dumps({"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": prompt}]}).encode()
+    host, _, port = os.environ["OPENAI_BASE_URL"].split("/")[2].partition(":")
+    head = "POST /v1/chat/completions HTTP/1.0\\r\\nAuthorization: Bearer " + os.environ["OPENAI_API_KEY"]
+    connection = socket()
+    connection.connect((host, int(port)))
+    sent = head.encode() + b"\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body
+    while sent:
+        sent = sent[connection.send(sent):]
+    reply = b""
+    while piece := connection.recv(65536):
+        reply += piece
+    return json.loads(reply.partition(b"\\r\\n\\r\\n")[2])["choices"][0]["message"]["content"]
 def sleeper(**how):
+    import subprocess
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], **how)
 if mode == "silent":
     print("4")
@@ -44,7 +54,7 @@ if mode == "hang":
     time.sleep(600)
 if mode == "leaves":  # something that keeps our output open, and something that left the group
     sleeper()
-    sleeper(start_new_session=True, stdout=subprocess.DEVNULL)
+    sleeper(start_new_session=True, stdout=-3)
 if mode == "endless":
     for _ in range(400):
         print("x" * 20_000)
@@ -115,7 +125,7 @@ class Scaffold:
         """One of the files as a program."""
         done = subprocess.run(
             [sys.executable, self.place / name, *map(str, words)],
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env},
+            env={**os.environ, **env},
             cwd=self.base,
             capture_output=True,
             text=True,
@@ -129,6 +139,14 @@ class Scaffold:
     def told(self, name: str, *words: object, check: int | None = 0, **env: str) -> dict[str, Any]:
         """What it says on its last line."""
         return dict(json.loads(self.run(name, *words, check=check, **env).stdout.splitlines()[-1]))
+
+    def load(self, name: str) -> Any:
+        """One of the files that import none of the others, as a module."""
+        spec = importlib.util.spec_from_file_location(f"rendered_{name.removesuffix('.py')}", self.place / name)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
 
     def episode(self, model: Model, item: str = "row-000001", check: int = 0, **env: str) -> dict[str, Any]:
         """One episode against the scripted server."""
@@ -148,7 +166,7 @@ def scaffold(tmp_path: Path) -> Scaffolding:
         (base / "agent.py").write_text(AGENT)
         rows = [{"prompt": f"2+{n}?", "answer": str(2 + n)} for n in range(2, 5)]
         (base / "data.jsonl").write_text(data or "".join(json.dumps(row) + "\n" for row in rows))
-        command = agent_words(f"{sys.executable} agent.py {mode} {{prompt}}")
+        command = agent_words(f"{sys.executable} -S -E -s agent.py {mode} {{prompt}}")
         given = reward_from(reward) if isinstance(reward, str) else reward
         box = Blackbox(command, "data.jsonl", given, agent_timeout_s=60.0)
         box = blackbox.settle(replace(box, **changes), base / "out", base)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -41,9 +42,14 @@ def test_an_item_may_be_given_whole(scaffold: Any, model: Any) -> None:
         ("exact", "It is 4", 0.0),
     ],
 )
-def test_programmatic_rewards(scaffold: Any, model: Any, reward: str, said: str, wanted: float) -> None:
-    model.reply = lambda body: said
-    assert scaffold(reward=reward).episode(model)["reward"] == wanted
+def test_programmatic_rewards(scaffold: Any, reward: str, said: str, wanted: float) -> None:
+    reward_of = scaffold(reward=reward).load("reward.py").reward_of
+    assert reward_of({"id": "1", "answer": "4"}, f"thinking\n{said}\n", Path()) == wanted
+
+
+def test_a_pattern_in_a_real_episode(scaffold: Any, model: Any) -> None:
+    model.reply = lambda body: 'the "answer": 4'
+    assert scaffold(reward=r'regex:"answer": (\d)').episode(model)["reward"] == 1.0
 
 
 def test_a_reward_of_a_command_and_of_a_function_see_what_the_agent_left(scaffold: Any, model: Any) -> None:
@@ -67,13 +73,7 @@ def test_a_reward_of_a_command_and_of_a_function_see_what_the_agent_left(scaffol
 
 @pytest.mark.parametrize(
     ("body", "why"),
-    [
-        ("return float('nan')", "the reward is nan"),
-        ("return float('-inf')", "the reward is -inf"),
-        ("return 'high'", "could not convert"),
-        ("return None", "TypeError"),
-        ("raise KeyError('x')", "KeyError"),
-    ],
+    [("return float('nan')", "the reward is nan"), ("return 'high'", "could not convert"), ("1 / 0", "ZeroDivision")],
 )
 def test_a_reward_that_is_none_is_never_made_one(scaffold: Any, model: Any, body: str, why: str) -> None:
     (scaffold().base / "bad.py").write_text(f"def score(item, output, workdir):\n    {body}\n")
@@ -82,7 +82,11 @@ def test_a_reward_that_is_none_is_never_made_one(scaffold: Any, model: Any, body
 
 
 def test_commands_that_give_no_number(scaffold: Any, model: Any) -> None:
-    for command, why in (("echo high", "no number"), ("false", "ended with 1"), ("no-such-program", "cannot be started")):
+    for command, why in (
+        ("echo high", "no number"),
+        ("false", "ended with 1"),
+        ("no-such-program", "cannot be started"),
+    ):
         assert why in scaffold(reward=f"command:{command}").episode(model, check=1)["error"]
 
 
@@ -116,8 +120,6 @@ def test_what_an_agent_leaves_behind_is_ended(scaffold: Any, model: Any, reaper:
 def test_an_episode_that_is_told_to_end_ends_its_agent(
     scaffold: Any, model: Any, reaper: Any, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
-    import subprocess
-
     made = scaffold("hang")
     words = [sys.executable, made.place / "run_episode_once.py", "--item", "row-000001", "--base-url", model.url]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
@@ -176,7 +178,26 @@ def test_a_judge(scaffold: Any, model: Any, judge: Any) -> None:
     assert "the key of the judge is None" in told["output"]  # it is none of the agent's business
 
 
-@pytest.mark.parametrize("said", ["good!", '{"score": 7}', '{"score": "0.5"}', '{"score": NaN}', "", "HTTP 500", "{}"])
+NONSENSE = [
+    "good!",
+    '{"score": 7}',
+    '{"score": "0.5"}',
+    '{"score": NaN}',
+    "",
+    "{}",
+    '{"score": true}',
+    "[0.5]",
+    "{torn",
+]
+
+
+def test_scores(scaffold: Any, model: Any, judge: Any) -> None:
+    score_in = scaffold(reward=judge(model)).load("reward.py").score_in
+    assert [score_in(said) for said in NONSENSE] == [None] * len(NONSENSE)
+    assert [score_in(said) for said in ('{"score": 0}', '```json\n{"score": 0.25}\n```')] == [0.0, 0.25]
+
+
+@pytest.mark.parametrize("said", ["good!", "HTTP 500"])
 def test_a_judge_that_answers_nonsense_gives_no_reward(scaffold: Any, model: Any, judge: Any, said: str) -> None:
     model.reply = lambda body: said if body["model"] == "judge-1" else "4"
     made = scaffold(reward=judge(model))
@@ -226,8 +247,10 @@ def test_items_of_a_csv_file_and_of_json_lines_are_the_same(scaffold: Any) -> No
     ],
 )
 def test_data_that_cannot_be_used(scaffold: Any, data: str, why: str) -> None:
-    error = scaffold(data=data).told(COLLECTOR, check=1)["error"]
-    assert why in error and "data.jsonl" in error and "\n" not in error
+    collector = scaffold(data=data).load(COLLECTOR)
+    with pytest.raises(collector.DatasetError) as failed:
+        collector.get_training_dataset_item_list()
+    assert why in str(failed.value) and "data.jsonl" in str(failed.value) and "\n" not in str(failed.value)
 
 
 def test_data_that_is_no_text_or_not_there(scaffold: Any) -> None:
@@ -241,8 +264,8 @@ def test_data_that_is_no_text_or_not_there(scaffold: Any) -> None:
 def test_the_same_rows_are_held_out_whatever_is_added(scaffold: Any) -> None:
     def held_out(count: int) -> tuple[int, int]:
         rows = "".join(json.dumps({"prompt": f"p{n}", "answer": "1", "id": str(n)}) + "\n" for n in range(count))
-        made = scaffold(data=rows)
-        return made.told(COLLECTOR)["count"], made.told(COLLECTOR, "--eval")["count"]
+        collector = scaffold(data=rows).load(COLLECTOR)
+        return len(collector.get_training_dataset_item_list()), len(collector.get_eval_item_list())
 
     assert held_out(1) == (1, 0)
     assert held_out(2) == (1, 1)

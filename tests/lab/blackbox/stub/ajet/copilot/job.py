@@ -6,12 +6,37 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-KNOWN = (
-    "ensure_new_experiment base_yaml_config experiment_dir project_name experiment_name logging n_gpu model algorithm "
-    "num_repeat batch_size swarm_mode swarm_mode_sample_collection_method max_env_worker backbone max_prompt_length "
-    "max_response_length max_response_length_in_one_turn max_model_len mini_batch_num lora_rank lora_alpha "
-    "lora_target_modules lora_load_format layered_summon gpu_memory_utilization lr ppo_epochs compute_madness_checklist"
-).split()
+KNOWN = [
+    "ensure_new_experiment",
+    "base_yaml_config",
+    "experiment_dir",
+    "project_name",
+    "experiment_name",
+    "logging",
+    "n_gpu",
+    "model",
+    "algorithm",
+    "num_repeat",
+    "batch_size",
+    "swarm_mode",
+    "swarm_mode_sample_collection_method",
+    "max_env_worker",
+    "backbone",
+    "max_prompt_length",
+    "max_response_length",
+    "max_response_length_in_one_turn",
+    "max_model_len",
+    "mini_batch_num",
+    "lora_rank",
+    "lora_alpha",
+    "lora_target_modules",
+    "lora_load_format",
+    "layered_summon",
+    "gpu_memory_utilization",
+    "lr",
+    "ppo_epochs",
+    "compute_madness_checklist",
+]
 
 
 class AgentJetJob:
