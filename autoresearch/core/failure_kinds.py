@@ -114,7 +114,6 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     ),
     (Rank.CERTAIN, FailureKind.GPU_BUSY, r"GPU memory check failed: all GPUs must have"),
     (Rank.STORM, FailureKind.RETRY_STORM, r"^\[swarm\] error retry_storm: "),
-    (Rank.CERTAIN, FailureKind.CONFIG_ERROR, r"We found a configuration conflict between AgentJet and Verl"),
     (Rank.EXCEPTION, FailureKind.PORT_TAKEN, r"[Aa]ddress already in use|EADDRINUSE|^\[swarm\] error port_taken: "),
     (Rank.CERTAIN, FailureKind.SLURM_TIME_LIMIT, r"(?:slurmstepd|srun): error: .*DUE TO TIME LIMIT"),
     (
@@ -244,7 +243,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.ANY,
         FailureKind.SEGFAULT,
-        r"\*\*\* SIGSEGV received|Segmentation fault\b|^Fatal Python error: |^terminate called ",
+        r"\*\*\* SIGSEGV received|Segmentation fault\b|^Fatal Python error: |^terminate called "
+        r"|elastic/multiprocessing/api\.py:\d+\] failed \(exitcode: -(?:6|7|11)\)",
     ),
     # the headings of an engine's traceback, which knows more
     (
@@ -280,6 +280,7 @@ NEEDLES = (
     *("No API", "No available", "Could not", "onfiguration conflict", "Key '", "mismatched", "primary config"),
     *("tinygrpo: ", "Exit", "Stop", "[prompt]", "[response]", "Retry", "SSL", "Cannot", "struct", "Offline"),
     *(
+        "exitcode: -",
         "no viable",
         "token recog",
         "terminate",

@@ -8,7 +8,7 @@ there are no steps, the beginning counts too: most of what fails, fails while bo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -44,10 +44,11 @@ class LastWords:
         return next(iter(self.failures or (self.overcome if ended_badly else ())), None)
 
 
-def last_words(path: Path, signals: Iterable[SignalPattern]) -> LastWords:
+def last_words(path: Path, signals: Iterable[SignalPattern], harmless: Sequence[str] = ()) -> LastWords:
     """What a log says of the end of its run; nothing where it is missing.
 
-    signals: the trainer's own patterns; those of steps, validations and NaN are used.
+    signals: the trainer's own patterns; those of steps, validations and NaN are used. harmless: patterns of lines
+    that end nothing, nor does a traceback that holds one.
     """
     try:
         file = path.open("rb")
@@ -56,7 +57,7 @@ def last_words(path: Path, signals: Iterable[SignalPattern]) -> LastWords:
     with file:
         size = file.seek(0, 2)
         reader = _Reader(file, [_Shape.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
-        search = Search()
+        search = Search(harmless)
         for low, high in reader.parts(size):
             reader.show(low, high, search)
         found = _numbered(file, search.failures())
@@ -127,7 +128,7 @@ class _Reader:
             self._show(data[:end].replace(b"\r", b"\n"), start, search)
 
     def _show(self, text: bytes, start: int, search: Search) -> None:
-        for low, high in _lines(text, self._needles, lambda: search.quoting):
+        for low, high in _lines(text, self._needles, lambda: search.wants_all):
             line = text[low:high]
             if not line:
                 continue
