@@ -19,6 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from autoresearch.core.signal import SignalKind
+from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.sinks.read import read_source
+from autoresearch.trainers.registry import by_name
 from tests.bench import logs
 from tests.bench.result import Result
 
@@ -85,13 +89,20 @@ def _measured(name: str, log: Path, size: int, repeats: int) -> Result:
 def piece(name: str) -> bytes:
     """Some megabytes of a healthy run; the steps in it are those of the samples, again and again."""
     dice = random.Random(7)
-    samples = [(SAMPLES / file).read_text() for file in FILES[name]]
-    parts = []
-    for n in range(STEPS):
-        sample = samples[n % len(samples)]
-        between = _tables(dice) if name == "trl" else _workers(dice)
-        parts += [sample, "" if sample.endswith("\n") else "\n", between]
+    samples = [((SAMPLES / file).read_text(), _steps(name, SAMPLES / file)) for file in FILES[name]]
+    parts: list[str] = []
+    done = 0
+    while done < STEPS:
+        for sample, steps in samples:
+            parts += [sample, "" if sample.endswith("\n") else "\n"]
+            parts += [_tables(dice) if name == "trl" else _workers(dice) for _ in range(steps)]
+            done += steps
     return "".join(parts).encode()
+
+
+def _steps(name: str, sample: Path) -> int:
+    readings = read_source(Source(SourceFormat.CONSOLE, str(sample)), Path("/"), 0, by_name(name))
+    return max(1, sum(reading.kind is SignalKind.STEP for reading in readings))
 
 
 def _workers(dice: random.Random) -> str:
