@@ -47,6 +47,8 @@ _ECHO = later(
     r"CalledProcessError|ChildFailedError|RayTaskError|SystemExit|Error running subprocess|KeyboardInterrupt"
 )  # a parent's words about a child that has spoken for itself
 _EXCEPTION = later(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:\([\w.]{1,80}\))?(?::|$)")  # the last line of a traceback
+_LOST_EPISODE = later(r"\b404\b.{0,200}episode|episode.{0,200}\b404\b")  # AgentJet: it is gone, or another's
+_PARSER = "hermes_tool_parser.py"  # of vLLM: what a model wrote is no tool call
 _NUMBERS = later(r"0x[0-9a-f]+|\d+")
 _OF_TRACEBACKS = (Rank.EXCEPTION, Rank.ANY)
 
@@ -153,6 +155,9 @@ class Search:
         speaker = who[0] if who else ""
         if self._is_quoted(text, speaker, place):
             return
+        if _PARSER in raw:  # its frame in a traceback, or its logger before each line
+            self._ignored = self._ignored or (self._fresh and f"[{_PARSER}" not in raw)
+            return
         if text.startswith(_HEADS) or _RICH_HEAD in text:
             self._fresh, self._chained = not self._chained, False
         elif text.startswith((*CHAIN, IGNORED)):
@@ -197,6 +202,11 @@ class Search:
 
     def _found(self, rank: Rank, failure: Failure, speaker: str) -> None:
         final = self._fresh and bool(_EXCEPTION.match(failure.line)) and not _ECHO.search(failure.line)
+        if _LOST_EPISODE.search(failure.line):  # harmless, but where nothing else comes any more
+            if final:
+                self._fresh = False
+                self._count(failure, speaker)
+            return
         if final:
             self._fresh = False
             self._count(failure, speaker)

@@ -68,8 +68,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.EXCEPTION,
         FailureKind.CONFIG_ERROR,
-        r"configuration conflict between AgentJet and Verl|Please set ajet field in yaml file"
-        r"|^AssertionError: real_train_batch_size \(|swarm_mode is not compatible with `val_before_train`",
+        r"Please set ajet field in yaml file|^AssertionError: real_train_batch_size \("
+        r"|swarm_mode is not compatible with `val_before_train`",
     ),
     (Rank.EXCEPTION, FailureKind.MISSING_FILE, r"^AssertionError: Model path .{1,400} does not exist"),
     (Rank.EXCEPTION, FailureKind.IMPORT_ERROR, r"Python environment does not match current backbone"),
@@ -264,6 +264,7 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
 PATTERNS = tuple((rank, kind, re.compile(pattern)) for rank, kind, pattern in _TABLE)
 
 NEEDLES = (
+    *("hermes_tool_parser", "set ajet field", "not compatible", "does not match current", "does not exist"),
     *("rror", "xception", "Traceback (most recent call last)", "emory", "illed", "died", "Died", "space left"),
     *("imeout", "imed out", "is not ", "already in use", "ADDRINUSE", "DUE TO ", "preempted", "nterrupt", "denied"),
     *("Client ", "is a gated", "_KEY", "KEY is", "TOKEN is", "PI key", "pi key", "pi_key", "PI_key", "o such file"),

@@ -11,7 +11,6 @@ from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.trainer import (
     Circumstances,
-    KnowsHarmless,
     NeedsGpus,
     ReadsCircumstances,
     ReadsCommands,
@@ -59,11 +58,6 @@ def environment(trainer: Trainer, whole: Recipe) -> Mapping[str, str]:
 def companions(trainer: Trainer) -> tuple[str, ...]:
     """Patterns of files in which daemons that it started are written down."""
     return trainer.companions() if isinstance(trainer, StartsCompanions) else ()
-
-
-def harmless(trainer: Trainer) -> tuple[str, ...]:
-    """Patterns of errors that end nothing."""
-    return trainer.harmless() if isinstance(trainer, KnowsHarmless) else ()
 
 
 def time_limit(trainer: Trainer, whole: Recipe) -> float | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.failure import classify
-from autoresearch.core.harmless import sifted
-from autoresearch.trainers import ask, registry
 
 
 @pytest.mark.parametrize(
@@ -78,11 +76,11 @@ CLAIM = [
     ],
 )  # fmt: skip
 def test_agentjet_and_what_harms_nothing(lines: list[str], kind: str | None) -> None:
-    found = classify(sifted(lines, ask.harmless(registry.by_name("agentjet"))))
+    found = classify(lines)
     assert (found and found.kind.value) == kind
 
 
-def test_others_know_nothing_harmless() -> None:
-    assert ask.harmless(registry.by_name("verl")) == ()
-    assert sifted([*PARSER, HEAD, "  torn"], ()) == [*PARSER, HEAD, "  torn"]
-    assert sifted([HEAD, "  torn"], ("x",)) == [HEAD, "  torn"]
+def test_a_storm_of_lost_episodes_is_one() -> None:
+    found = classify(CLAIM * 6)
+    assert found is not None
+    assert found.kind.value == "retry_storm"
