@@ -83,7 +83,7 @@ def check(
 
     resolved = resolve(Path(path), environ=os.environ)
     blueprint = resolved.blueprint
-    trainer = registry.choose(blueprint.notes.trainer, blueprint.launch_command)
+    trainer = registry.choose(blueprint.notes.trainer, blueprint.launch_command, blueprint.notes.lines)
     asked = terms(trainer, resolved, job="ajet_check")
     found = [*resolved.findings, *asked.findings(blueprint.max_time_s, os.environ)]
     if left := asked.left_behind():

@@ -21,7 +21,7 @@ MOST_TAIL = 40
 def explain(
     run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
     log: Annotated[str, typer.Option("--log", metavar="FILE", help="Any log instead of a run.")] = "",
-    trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose knobs to name, and whose lines to expect (default: of all).")] = "",
+    trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose knobs to name, whose lines to expect.")] = "",
     tail: Annotated[int, typer.Option(help="Last lines of the log to add.")] = 8,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
@@ -57,7 +57,7 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     spec = sessions.spec_of(rundir)
     state, _ = settled(rundir, parts)
     end = exit_record.read(rundir)
-    found = explain_run(rundir, spec, end, registry.by_name(trainer or spec.trainer), tail)
+    found = explain_run(rundir, spec, end, registry.by_name(trainer or spec.trainer, spec.lines), tail)
     payload = {
         "run": spec.run,
         "state": state.value,

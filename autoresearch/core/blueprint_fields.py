@@ -13,7 +13,8 @@ from autoresearch.core.naming import slugify
 from autoresearch.errors import UsageError
 
 _FLAGS = ("keep_children", "resume", "record_metrics")
-_TUPLES = ("prepare", "cleanup", "requires_env", "include", "source")
+_LINES = ("step_line", "validation_line")
+_TUPLES = ("prepare", "cleanup", "requires_env", "include", "source", *_LINES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class BlueprintFields:
     requires_env: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
+    step_line: tuple[str, ...] = ()
+    validation_line: tuple[str, ...] = ()
     remarks: str = ""
 
     def default_result_dir(self) -> str:
@@ -62,7 +65,7 @@ def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
     }
     same |= {name: getattr(own, name) for name in ("max_time_s", "first_step_s", "slug")}
     same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", *_FLAGS)}
-    same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include")}
+    same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include", *_LINES)}
     same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
     return BlueprintFields(**(same | changes))
 

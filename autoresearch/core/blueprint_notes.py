@@ -38,7 +38,14 @@ class Notes:
     resume: bool = False  # what an earlier run left may be gone on with
     record_metrics: bool = True  # a trainer's own writer of metrics may be switched on
     source: tuple[Source, ...] = ()  # files of metrics, believed before all others
+    step_line: tuple[str, ...] = ()  # how a training step of an unknown trainer looks
+    validation_line: tuple[str, ...] = ()
     text: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The declared lines, each with its kind before it."""
+        return (*(f"step {text}" for text in self.step_line), *(f"validation {text}" for text in self.validation_line))
 
 
 def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Notes, list[Finding]]:
@@ -62,6 +69,8 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         resume=_flag("resume", texts, values, name, findings),
         record_metrics=_flag("record_metrics", texts, values, name, findings, usual=True),
         source=tuple(_source(text, n) for n, (_, text) in enumerate(lists["source"])),
+        step_line=tuple(text.strip() for _, text in lists["step_line"]),
+        validation_line=tuple(text.strip() for _, text in lists["validation_line"]),
         text=prose,
     ), findings
 

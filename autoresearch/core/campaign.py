@@ -88,6 +88,7 @@ class CampaignSpec:
     prune: str = ""  # "", median or halving
     warmup: int = 0  # steps; the first validation after them is the first that may end a run
     tmux_socket: str = ""
+    gpu_check: bool = True  # False: recipes that ask for more GPUs than there are run all the same
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> where its value came from
 
     def to_json(self) -> dict[str, Any]:

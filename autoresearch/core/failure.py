@@ -8,36 +8,24 @@ were overcome: what two more training steps followed ended nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoresearch.core.failure_kinds import PATTERNS, FailureKind, Rank
 from autoresearch.core.lines import plain
 from autoresearch.core.regex import later
+from autoresearch.core.tracebacks import CHAIN, HEAD, IGNORED, MAX_SEEN, stripped, traceback
 
-__all__ = ["Failure", "FailureKind", "Place", "Search", "classify"]
+__all__ = ["Failure", "FailureKind", "Place", "Search", "classify", "traceback"]
 
 MAX_LINE = 300  # characters of the proving line that are kept
-MAX_SEEN = 2000  # characters of a line that are looked at
 STORM = 5  # the same traceback so often, and no step between, is a storm
 SURVIVED = 2  # steps after a trouble that show that it was overcome; Ray may bring one late
 
-HEAD = "Traceback (most recent call last):"
-CHAIN = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
-IGNORED = "Exception ignored in"  # Python at exit: what follows ended nothing
 _HEADS = (HEAD, "Scheduler hit an exception: " + HEAD, "Exception Group " + HEAD)  # SGLang's; Python's of a group
 _RICH_HEAD = "─ Traceback (most recent call last) ─"
 _SOURCE = ("raise ", 'File "', "assert ", "return ")  # code that a traceback quotes proves nothing
-_BAR = later(r".{0,1000}?\[\d\d+:[\d:]*[<,][^\[\]]{0,300}\]")  # tqdm's, to which the next line is glued
-_GROUP = later(r"[ +-]*\| ?|  \+ ")  # the margin of an exception group
-_LOGGED = later(  # what a logger puts before each line of an error: vLLM, SGLang and slime, hydra, logging
-    r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]{1,80}:\d{1,6}\] ?"
-    r"|\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]{0,40}\](?:\[[\w.]{1,80}\]){0,2}(?: [\w.-]{1,80}:\d{1,6})?(?: -)? "
-    r"|(?:ERROR|CRITICAL):[\w.]{1,80}:"
-)
 _SPEAKER = later(r"pid=\d{1,10}|\[(?:rank|default)\d{1,5}\]")  # who of many prints a line
 _OVERCOME = later(
     r"(?:[^\s:]{1,40}[ :]{1,3}){0,4}(?:WARNING|WARN|INFO|DEBUG)\b.*"
@@ -47,8 +35,6 @@ _ECHO = later(
     r"CalledProcessError|ChildFailedError|RayTaskError|SystemExit|Error running subprocess|KeyboardInterrupt"
 )  # a parent's words about a child that has spoken for itself
 _EXCEPTION = later(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:\([\w.]{1,80}\))?(?::|$)")  # the last line of a traceback
-_LOST_EPISODE = later(r"\b404\b.{0,200}episode|episode.{0,200}\b404\b")  # AgentJet: it is gone, or another's
-_PARSER = "hermes_tool_parser.py"  # of vLLM: what a model wrote is no tool call
 _NUMBERS = later(r"0x[0-9a-f]+|\d+")
 _OF_TRACEBACKS = (Rank.EXCEPTION, Rank.ANY)
 
@@ -86,14 +72,14 @@ class Failure:
         return HINTS[self.kind]
 
 
-def classify(lines: Iterable[str]) -> Failure | None:
+def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | None:
     """The most likely cause of a bad ending; None where no line speaks of one.
 
-    lines: a log's lines in order, stripped of colours and prefixes or not. Within a rank the first line
-    wins, as what follows is its echo. Among exceptions it is the first of the last chain, as programs catch
-    and print harmless ones on their way, unless that chain is only a parent's words about its child.
+    lines: a log's lines in order, stripped of colours and prefixes or not. harmless: see `Search`. Within a rank
+    the first line wins, as what follows is its echo. Among exceptions it is the first of the last chain, as programs
+    catch and print harmless ones on their way, unless that chain is only a parent's words about its child.
     """
-    search = Search()
+    search = Search(harmless)
     for number, raw in enumerate(lines, 1):
         search.look(raw, Place(number))
     return next(iter(search.failures()), None)
@@ -110,8 +96,12 @@ class _Seen:
 
 @dataclass(slots=True)
 class Search:
-    """What a log says of its run's troubles, line by line."""
+    """What a log says of its run's troubles, line by line.
 
+    harmless: patterns of lines that end nothing, nor does a traceback that holds one.
+    """
+
+    harmless: Sequence[str] = ()
     _seen: dict[tuple[Rank, FailureKind], _Seen] = field(default_factory=dict)
     _storms: dict[str, Failure] = field(default_factory=dict)
     _steps: int = 0
@@ -121,11 +111,13 @@ class Search:
     _ignored: bool = False  # ... or is one that Python ignored
     _fresh: bool = False  # a traceback began, and its last line has not come yet
     _quote: tuple[str, int] | None = None  # who quotes, and where that began
+    _open: bool = False  # in a traceback, of which every line is looked at for harmless ones
+    _spared: bool = False  # ... and one is
 
     @property
-    def quoting(self) -> bool:
-        """Whether what a model wrote is being printed: then every line must be shown."""
-        return self._quote is not None
+    def wants_all(self) -> bool:
+        """Whether every line must be shown now: a model's words are printed, or the frames of a traceback."""
+        return self._quote is not None or (self._open and bool(self.harmless))
 
     @property
     def steps(self) -> int:
@@ -150,15 +142,16 @@ class Search:
     def look(self, raw: str, place: Place = Place()) -> None:
         """Take in one line, as it stands in the log."""
         raw = raw[:MAX_SEEN]
-        text = stripped(raw).lstrip()
+        whole = stripped(raw)
+        text = whole.lstrip()
         who = _SPEAKER.search(raw, 0, 200)
         speaker = who[0] if who else ""
         if self._is_quoted(text, speaker, place):
             return
-        if _PARSER in raw:  # its frame in a traceback, or its logger before each line
-            self._ignored = self._ignored or (self._fresh and f"[{_PARSER}" not in raw)
+        head = text.startswith(_HEADS) or _RICH_HEAD in text
+        if self.harmless and self._is_harmless(raw, head=head, inside=whole != text):
             return
-        if text.startswith(_HEADS) or _RICH_HEAD in text:
+        if head:
             self._fresh, self._chained = not self._chained, False
         elif text.startswith((*CHAIN, IGNORED)):
             self._chained, self._ignored = True, text.startswith(IGNORED)
@@ -200,13 +193,23 @@ class Search:
             return not too_long
         return speaker == self._quote[0]
 
+    def _is_harmless(self, raw: str, *, head: bool, inside: bool) -> bool:
+        """Whether a line says nothing of a failure. inside: it is indented, as the frames of a traceback are."""
+        hit = re.search("|".join(f"(?:{one})" for one in self.harmless), plain(raw)) is not None
+        if head:
+            self._open, self._spared = True, hit
+            return False
+        if not self._open:
+            return hit
+        self._spared = self._spared or hit
+        if inside:
+            return False
+        self._open = False
+        self._fresh = self._fresh and not self._spared
+        return self._spared
+
     def _found(self, rank: Rank, failure: Failure, speaker: str) -> None:
         final = self._fresh and bool(_EXCEPTION.match(failure.line)) and not _ECHO.search(failure.line)
-        if _LOST_EPISODE.search(failure.line):  # harmless, but where nothing else comes any more
-            if final:
-                self._fresh = False
-                self._count(failure, speaker)
-            return
         if final:
             self._fresh = False
             self._count(failure, speaker)
@@ -262,14 +265,3 @@ def _root_first(seen: Iterable[_Seen]) -> list[_Seen]:
         return rank, one.order
 
     return sorted(found, key=key)
-
-
-def stripped(line: str) -> str:
-    """One line without colours, prefixes and a logger's stamp; of a bar with a traceback behind it only that."""
-    text = plain(line)
-    if text.endswith(HEAD) and (bar := _BAR.match(text)) and plain(text[bar.end() :]).strip() == HEAD:
-        return HEAD
-    if "|" in text[:40] and (margin := _GROUP.match(text)):
-        text = text[margin.end() :]
-    logged = _LOGGED.match(text)
-    return text[logged.end() :] if logged else text

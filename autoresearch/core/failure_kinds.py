@@ -68,8 +68,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.EXCEPTION,
         FailureKind.CONFIG_ERROR,
-        r"Please set ajet field in yaml file|^AssertionError: real_train_batch_size \("
-        r"|swarm_mode is not compatible with `val_before_train`",
+        r"configuration conflict between AgentJet and Verl|Please set ajet field in yaml file"
+        r"|^AssertionError: real_train_batch_size \(|swarm_mode is not compatible with `val_before_train`",
     ),
     (Rank.EXCEPTION, FailureKind.MISSING_FILE, r"^AssertionError: Model path .{1,400} does not exist"),
     (Rank.EXCEPTION, FailureKind.IMPORT_ERROR, r"Python environment does not match current backbone"),
@@ -113,8 +113,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         r"|World size \(\d+\) is larger than the number of available GPUs",
     ),
     (Rank.CERTAIN, FailureKind.GPU_BUSY, r"GPU memory check failed: all GPUs must have"),
-    (Rank.CERTAIN, FailureKind.CONFIG_ERROR, r"We found a configuration conflict between AgentJet and Verl"),
-    (Rank.EXCEPTION, FailureKind.PORT_TAKEN, r"[Aa]ddress already in use|EADDRINUSE"),
+    (Rank.STORM, FailureKind.RETRY_STORM, r"^\[swarm\] error retry_storm: "),
+    (Rank.EXCEPTION, FailureKind.PORT_TAKEN, r"[Aa]ddress already in use|EADDRINUSE|^\[swarm\] error port_taken: "),
     (Rank.CERTAIN, FailureKind.SLURM_TIME_LIMIT, r"(?:slurmstepd|srun): error: .*DUE TO TIME LIMIT"),
     (
         Rank.CERTAIN,
@@ -162,7 +162,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.EXCEPTION,
         FailureKind.IMPORT_ERROR,
-        _ERROR + r"(?:ModuleNotFoundError|ImportError): |: No module named \S|Unexpected error: No module named '",
+        _ERROR + r"(?:ModuleNotFoundError|ImportError): |: No module named \S|"
+        r"^RuntimeError: \w{1,40}Callback requires .{1,80} to be installed|Unexpected error: No module named '",
     ),
     (
         Rank.EXCEPTION,
@@ -192,16 +193,18 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.SYMPTOM,
         FailureKind.NCCL_TIMEOUT,
-        r"Watchdog caught collective operation timeout|we are taking the entire process down"
+        r"Watchdog caught collective operation timeout|due to a collective timeout"
+        r"|we are taking the entire process down"
         r"|ProcessGroupNCCL's watchdog got stuck|gloo/transport/\S{1,80}\] Timed out waiting \d+ms"
         r"|" + _ERROR + r"DistStoreError: Timed out|^RuntimeError: .{0,80}Timed out waiting \d+ms for (?:recv|send)"
         r"|DistStoreError: wait timeout after|(?:client|TCPStore) .{0,80}(?:has )?timed out",
     ),
-    # torch's DataLoader: most often the kernel, for want of memory or of /dev/shm
+    # SIGKILL for a worker of the DataLoader or of torchrun: most often the kernel, for want of memory or of /dev/shm
     (
         Rank.SYMPTOM,
         FailureKind.HOST_OOM,
-        r"DataLoader worker \(pid\S{0,4} .{1,80}\) is killed by signal: (?:Killed|Bus error)",
+        r"DataLoader worker \(pid\S{0,4} .{1,80}\) is killed by signal: (?:Killed|Bus error)"
+        r"|elastic/multiprocessing/api\.py:\d+\] failed \(exitcode: -9\)",
     ),
     (
         Rank.SYMPTOM,
@@ -240,13 +243,15 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.ANY,
         FailureKind.SEGFAULT,
-        r"\*\*\* SIGSEGV received|Segmentation fault\b|^Fatal Python error: |^terminate called ",
+        r"\*\*\* SIGSEGV received|Segmentation fault\b|^Fatal Python error: |^terminate called "
+        r"|elastic/multiprocessing/api\.py:\d+\] failed \(exitcode: -(?:6|7|11)\)",
     ),
     # the headings of an engine's traceback, which knows more
     (
         Rank.JOB,
         FailureKind.ENGINE_DEAD,
-        r"EngineCore (?:encountered a fatal error|failed to start)|Scheduler hit an exception",
+        r"EngineCore (?:encountered a fatal error|failed to start)|Scheduler hit an exception"
+        r"|^\[swarm\] error (?:boot_failed|server_died|server_unhealthy|engine_(?:offline|crashed|stuck)): ",  # ours
     ),
     (
         Rank.JOB,
@@ -264,7 +269,6 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
 PATTERNS = tuple((rank, kind, re.compile(pattern)) for rank, kind, pattern in _TABLE)
 
 NEEDLES = (
-    *("hermes_tool_parser", "set ajet field", "not compatible", "does not match current", "does not exist"),
     *("rror", "xception", "Traceback (most recent call last)", "emory", "illed", "died", "Died", "space left"),
     *("imeout", "imed out", "is not ", "already in use", "ADDRINUSE", "DUE TO ", "preempted", "nterrupt", "denied"),
     *("Client ", "is a gated", "_KEY", "KEY is", "TOKEN is", "PI key", "pi key", "pi_key", "PI_key", "o such file"),
@@ -276,6 +280,7 @@ NEEDLES = (
     *("No API", "No available", "Could not", "onfiguration conflict", "Key '", "mismatched", "primary config"),
     *("tinygrpo: ", "Exit", "Stop", "[prompt]", "[response]", "Retry", "SSL", "Cannot", "struct", "Offline"),
     *(
+        "exitcode: -",
         "no viable",
         "token recog",
         "terminate",

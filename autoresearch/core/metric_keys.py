@@ -23,6 +23,17 @@ KL_KEYS = (
 )
 """Names of the KL, the distance to the reference first, the one to the sampling policy last."""
 
+REWARD_KEYS = (
+    *("critic/rewards/mean", "critic/score/mean"),  # verl, AgentJet, tinygrpo
+    "train/reward",  # NeMo-RL
+    "rollout/raw_reward",  # slime
+    "reward",  # TRL, OpenRLHF
+)
+"""Names of the mean reward of a training step's answers, one per framework."""
+
+GRADIENT_KEYS = ("actor/grad_norm", "train/grad_norm", "actor_grad_norm", "grad_norm")
+"""Names of the norm of the policy's gradient."""
+
 STEP_KEYS = (
     "step",
     "global_step",

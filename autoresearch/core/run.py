@@ -58,6 +58,7 @@ class RunSpec:
     fix_of: str = ""
     seed: int | None = None
     driven_by: str = ""  # the coding agent that typed the command, if one did
+    lines: tuple[str, ...] = ()  # how its steps look, where the blueprint says: `step ...`, `validation ...`
     sources: tuple[Source, ...] = ()
     source_offsets: tuple[int, ...] = ()  # bytes that each source held before the run: not ours
     signals: tuple[SignalPattern, ...] = ()

@@ -232,3 +232,11 @@ class StartsCompanions(Protocol):
         HASH is the value of `ScriptHash` in the environment of all that belongs to it. Relative to the directory
         that the trainer runs in.
         """
+
+
+@runtime_checkable
+class KnowsHarmless(Protocol):
+    """A trainer that prints errors which end nothing."""
+
+    def harmless(self) -> tuple[str, ...]:
+        """Patterns of such lines, searched for in stripped lines; see `core.harmless`."""

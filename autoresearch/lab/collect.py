@@ -17,6 +17,7 @@ from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.no_signal import NO_SIGNAL, no_signal
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
@@ -58,15 +59,18 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
 
 
 def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView | None) -> Outcome:
-    trainer = registry.by_name(spec.trainer)
+    trainer = registry.by_name(spec.trainer, spec.lines)
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
-    measurement = measure(spec, trainer, rundir.log) if ran else Measurement(())
-    failure = diagnose(spec, end, rundir.log, spec.signals or trainer.signals()).cause
-    trace = traceback_of(rundir.log) if failure or end.ending in BADLY else ""
+    measurement = measure(spec, trainer, rundir.log, ended=end.returncode == 0) if ran else Measurement(())
+    failure = diagnose(spec, end, rundir.log, trainer).cause
+    trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
     value = measurement.last[1] if measurement.last else None
-    judgement = judge(spec, end, value, _steps(end), view)
+    idle = no_signal(measurement.steps)
+    judgement = judge(spec, end, value, _steps(end), view, idle)
     outcome = _outcome(spec, end, measurement, failure, judgement, place / "results.md")
+    if idle and not outcome.failure:
+        outcome = replace(outcome, failure=NO_SIGNAL, failure_line=idle)
     failpoint("collect.measured")
     text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
     outcome = replace(outcome, results=_write_results(outcome.results, text, rundir))
@@ -204,6 +208,8 @@ def describe(outcome: Outcome, reason: str = "") -> str:
     purpose = " ".join(outcome.spec.purpose.split())[:200]
     if outcome.exit.ending in BADLY:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
+    if outcome.failure == NO_SIGNAL and not reason:
+        reason = f"{NO_SIGNAL}: {outcome.failure_line}"
     return f"{purpose} [{reason}]"[:400] if reason else purpose
 
 

@@ -111,7 +111,7 @@ def _note_lines(fields: BlueprintFields) -> list[tuple[str, str]]:
     lines += [(key, "true") for key in ("keep_children", "resume") if getattr(fields, key)]
     lines += [] if fields.record_metrics else [("record_metrics", "false")]
     lines += [("env", f"{name}={_quoted(value)}") for name, value in fields.env.items()]
-    for key in ("requires_env", "include", "source", "prepare", "cleanup"):
+    for key in ("requires_env", "include", "source", "step_line", "validation_line", "prepare", "cleanup"):
         lines += [(key, text) for text in getattr(fields, key)]
     return lines
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, ray_job
 
 COPIES = "recipe"  # a directory in a result directory
+END_RAY_JOB = Path(__file__).parents[1] / "runner" / "end_ray_job.py"
+RAY_S = 90.0  # longer than the program waits itself
 RECORDED = -50  # what we had written is believed after what a blueprint declares, and before all else
 
 
@@ -50,9 +53,27 @@ class Terms:
         return tuple(found.values())
 
     @property
+    def cleanup(self) -> tuple[str, ...]:
+        """Commands for after any ending: the end of the Ray job, which outlives its client; then the blueprint's."""
+        job = ray_job.find(self.command)
+        ends = [sys.executable, "-I", str(END_RAY_JOB), job.address, job.submission_id] if job else []
+        named = job is not None and job.submission_id
+        return (*([shlex.join(ends)] if named else []), *self.resolved.blueprint.notes.cleanup)
+
+    @property
     def seed(self) -> int | None:
         """The seed that is fixed; None as well where it has no key, and could not be another one."""
         return self.trainer.seed(self.whole) if ask.seed_key(self.trainer, self.whole) else None
+
+    @property
+    def seed_words(self) -> str:
+        """What becomes of the seeds of replicates."""
+        key = ask.seed_key(self.trainer, self.whole)
+        if not key:
+            return f"replicates are unseeded: the trainer {self.trainer.name} has no key for a seed"
+        if self.seed is None:
+            return f"replicates are unseeded: nothing fixes {key}"
+        return f"{key} {self.seed}, and the next numbers for replicates"
 
     @property
     def objective(self) -> Objective | None:
@@ -112,12 +133,20 @@ def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> Terms:
     command = ray_job.named(command, job) if job else command
     whole = ask.settings(trainer, resolved.inherited, command)
     recording = ask.recording(trainer, whole, str(resolved.result_dir)) if notes.record_metrics else None
+    if recording and not _reaches(recording, command):
+        recording = None
     if recording and recording.overrides and not recording.arguments:
         return _copied(Terms(trainer, resolved, whole, command), recording)
     longer = with_words(command, recording.arguments, trainer.recognises, surely=True) if recording else ""
     if recording is None or not longer:  # no place for its words: the console it is
         return Terms(trainer, resolved, whole, command)
     return Terms(trainer, resolved, whole, longer, recording)
+
+
+def _reaches(recording: Recording, command: str) -> bool:
+    """Whether what it needs gets to the trainer: a Ray job has its own variables, and none of ours."""
+    in_words = all(any(value in word for word in recording.arguments) for value in recording.environment.values())
+    return in_words or ray_job.find(command) is None
 
 
 def _copied(plain: Terms, recording: Recording) -> Terms:

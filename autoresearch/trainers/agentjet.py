@@ -91,6 +91,10 @@ class AgentJet:
             *(PROGRESS, ANNOUNCED),
         )
 
+    def harmless(self) -> tuple[str, ...]:
+        """A tool call that cannot be parsed, and an episode that another client has claimed or that is gone."""
+        return (r"hermes_tool_parser", r"\b404\b.{0,200}episode", r"episode.{0,200}\b404\b")
+
     def objective(self, recipe: Recipe) -> Objective | None:
         """The share of answers that solve their validation task; where nothing is validated, the training reward."""
         validated = agentjet_lint.validates_every(recipe) > 0

@@ -11,6 +11,7 @@ from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.trainer import (
     Circumstances,
+    KnowsHarmless,
     NeedsGpus,
     ReadsCircumstances,
     ReadsCommands,
@@ -25,7 +26,8 @@ from autoresearch.core.trainer import (
     Trainer,
 )
 
-SAVE_S = 1800.0  # for the step that is under way at a trainer's own limit, and for its last checkpoint
+SAVE_S = 3600.0
+"""For the set-up, as NeMo-RL's own limit is counted from the start of training, and for the last step and its save."""
 
 QUIET = {"NO_COLOR": "1", "RAY_COLOR_PREFIX": "0", "RAY_DEDUP_LOGS": "0", "HYDRA_FULL_ERROR": "1"}
 """For every launch: no colours, no line of Ray's left out, whole tracebacks. The Runner adds PYTHONUNBUFFERED."""
@@ -58,6 +60,11 @@ def environment(trainer: Trainer, whole: Recipe) -> Mapping[str, str]:
 def companions(trainer: Trainer) -> tuple[str, ...]:
     """Patterns of files in which daemons that it started are written down."""
     return trainer.companions() if isinstance(trainer, StartsCompanions) else ()
+
+
+def harmless(trainer: Trainer) -> tuple[str, ...]:
+    """Patterns of errors that end nothing."""
+    return trainer.harmless() if isinstance(trainer, KnowsHarmless) else ()
 
 
 def time_limit(trainer: Trainer, whole: Recipe) -> float | None:

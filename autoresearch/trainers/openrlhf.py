@@ -37,11 +37,12 @@ _LINE = later(
     r"(?:Global step (?P<step>\d{1,9})|Evaluation completed in .{1,40}, global_step (?P<after>\d{1,9}), eval_metrics"
     r"|Eval at step (?P<at>\d{1,9})): (?P<dict>\{.*\})"
 )
-# The logger's own line stands behind nothing but a prefix or a colour, and its dict ends it.
-_HEAD = (
-    r"(?:(?<=^)|(?<=[\r\n])|(?<=[)m] )|(?<=\dm)|(?<=\]: ))[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:\d\d "
-    r"ppo_trainer\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
-)
+# The logger's own line stands behind nothing but a prefix or a colour, and its dict ends it. It begins with a
+# literal, which re skips to.
+_STAMP = r"INFO \d\d-\d\d \d\d:\d\d:\d\d ppo_trainer"
+_BEFORE = "|".join(rf"(?<={before}{_STAMP})" for before in ("^", r"[\r\n]", "[)m] ", r"\dm", r"\]:", r"\]: "))
+_HEAD = rf"ppo_trainer(?:{_BEFORE})\w{{0,20}}\.py:\d{{1,6}}\] [^\w\r\n]{{0,8}}"
+
 _KL = optional_later("kl", " '")
 
 STEP = SignalPattern(

@@ -289,6 +289,7 @@ def bench(tmp_path: Path, tmux_socket: str, reaper: Any) -> Iterator[Bench]:
         "AUTORESEARCH_TMUX_SOCKET": tmux_socket,
         "PYTHONPATH": str(REPO),
         "NO_COLOR": "1",
+        "AUTORESEARCH_GPU_CHECK": "no",  # recipes of real frameworks ask for GPUs, and their stand-ins need none
     }
     one = Bench(tmp_path, repo, Path(tmux_socket), env, reaper)
     (repo / "trainer.py").write_text(textwrap.dedent(TRAINER))

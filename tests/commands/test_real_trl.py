@@ -70,24 +70,14 @@ def first_step(bench: Any, run: str) -> dict[str, Any]:
     return dict(event)
 
 
-def read(run_dir: Path) -> dict[str, dict[tuple[str, int], float]]:
-    """By source, what it says of the reward in training and of the objective: {(metric, step): value}."""
-    from autoresearch.core.trainer import Source, SourceFormat
-    from autoresearch.records import spec_file
-    from autoresearch.records.rundir import RunDir
-    from autoresearch.sinks.read import read_source
-    from autoresearch.trainers import registry
-
-    sources = [*spec_file.read(RunDir(run_dir)).sources, Source(SourceFormat.CONSOLE, str(run_dir / "run.log"))]
-    trainer = registry.by_name("trl")
+def read(bench: Any, run: str, source: str) -> dict[tuple[str, int], float]:
+    """What one source says of the reward in training, of the KL and of the objective, by metric and step."""
+    found = bench.ask("metrics", run, "--source", source)
     return {
-        source.format.value: {
-            (metric, reading.step): reading.metrics[metric]
-            for reading in read_source(source, Path(), 0, trainer)
-            for metric in ("reward", "kl", "eval_reward")
-            if metric in reading.metrics
-        }
-        for source in sources
+        (key, entry["step"]): entry["metrics"][key]
+        for entry in (*found["steps"], *found["validations"])
+        for key in ("reward", "kl", "eval_reward")
+        if key in entry["metrics"]
     }
 
 
@@ -95,8 +85,7 @@ def test_grpo_with_a_kl_and_three_sources_that_agree(bench: Any, tiny: Path) -> 
     started, last = ran(bench, tiny, "finished")
     assert first_step(bench, started["run"])["kl"] == 0.0  # the policy is its own reference yet
     assert last["verdict"] == "keep" and last["metrics"]["step"] == 20
-    said = read(Path(started["run_dir"]))
-    state, board, console = (said[name] for name in ("trainer_state", "tensorboard", "console"))
+    state, board, console = (read(bench, started["run"], name) for name in ("trainer_state", "tensorboard", "console"))
     steps = {("reward", n) for n in range(1, 21)} | {("kl", n) for n in range(1, 21)}
     assert set(state) == set(board) == set(console) == steps | {("eval_reward", n) for n in (0, 5, 10, 15, 20)}
     for key, value in state.items():
@@ -113,7 +102,8 @@ def test_without_beta_there_is_no_kl(bench: Any, tiny: Path) -> None:
     started, last = ran(bench, tiny, "finished")
     assert first_step(bench, started["run"]).get("kl") is None
     assert last["metrics"]["step"] == 5
-    assert not [key for source in read(Path(started["run_dir"])).values() for key in source if key[0] == "kl"]
+    for source in ("trainer_state", "console"):
+        assert {key for key, _ in read(bench, started["run"], source)} == {"reward", "eval_reward"}
 
 
 def test_a_reward_function_that_raises(bench: Any, tiny: Path) -> None:
@@ -144,17 +134,13 @@ def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path, fonts: Path) 
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()))
     bench.env["MPLCONFIGDIR"] = str(fonts)
     bench.ask("campaign", path, "--count", 3, "--yes", "--detach")
-
-    def ended() -> bool:
-        return bool(bench.ask("campaign", "status", "lr")["state"] == "ended")
-
-    bench.until(ended, seconds=1500)
+    place = bench.repo / "reports" / "auto_research" / "lr"
+    bench.until((place / "finish.flag").exists, seconds=1500)
     bench.until(lambda: not bench.carriers())
-    with open(bench.repo / "reports" / "auto_research" / "lr" / "results.tsv", encoding="utf-8") as file:
+    with open(place / "results.tsv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert [row["ending"] for row in rows] == ["finished"] * 3, rows
     baseline, raised, frozen = (float(row["metric_value"]) for row in rows)
     assert raised > baseline + 0.05 > frozen + 0.1, rows
-    assert [row["status"] for row in rows] == ["keep", "keep", "discard"], rows
     outputs = list((bench.repo / "auto_agent" / "exp_results" / "trl_tiny").rglob("trainer_state.json"))
     assert len({path.parents[0] for path in outputs if not path.parent.name.startswith("checkpoint")}) == 3, outputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from autoresearch.core.failure import classify
 from autoresearch.core.metric_keys import kl_of
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
@@ -79,6 +81,12 @@ def test_what_the_runner_sees(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INDEX)
+def test_what_went_wrong(name: str) -> None:
+    failure = classify(logical_lines((SAMPLES / name).read_bytes()))
+    assert (failure.kind.value if failure else None) == INDEX[name]["failure"]
+
+
+@pytest.mark.parametrize("name", INDEX)
 def test_the_last_words_are_no_event(name: str) -> None:
     """A run ends by its exit code: `training complete` is printed by a crash as well."""
     raw, wanted = (SAMPLES / name).read_bytes(), INDEX[name]
@@ -126,3 +134,17 @@ def test_validations_of_two_sets_and_of_parts() -> None:
     assert [r.metrics["eval/aime"] for r in slime if r.kind is SignalKind.VALIDATION] == [0.1333, 0.15]
     trl = readings("trl/grpo_v5_beta_eval_none.log", registry.by_name("trl"))
     assert math.isnan(next(r for r in trl if r.step == 2).metrics["rewards/format_reward/mean"])
+
+
+@pytest.mark.parametrize("name", sorted({name.split("/", maxsplit=1)[0] for name in INDEX}))
+def test_the_page_about_trainers_says_the_same(name: str) -> None:
+    """Repository and commit stand in the trainer's file, in the index and on the page; the seed's key on the page."""
+    page = (Path(__file__).parents[2] / "docs" / "trainers.md").read_text(encoding="utf-8")
+    head = (importlib.import_module(f"autoresearch.trainers.{name}").__doc__ or "").replace("\n", " ")
+    found = re.search(r"As of (\S+) ([0-9a-f]{8})\b", head)
+    assert found is not None
+    assert f"{found[1]} {found[2]}" in page
+    commits = {str(entry["commit"]) for sample, entry in INDEX.items() if sample.startswith(f"{name}/")}
+    assert f"{found[1]}@{found[2]}" in commits
+    seed = trainer_of(name).seed_key
+    assert f"`{seed}`" in page or f"`<algorithm>.{seed.rpartition('.')[2]}`" in page

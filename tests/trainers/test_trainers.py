@@ -10,9 +10,8 @@ from autoresearch.core.finding import Severity
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.signal import SignalKind
 from autoresearch.core.trainer import Recipe, Source, SourceFormat, Trainer
-from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.errors import UsageError
 from autoresearch.trainers import registry
-from autoresearch.trainers.generic import declared_steps
 
 VERL, TINY, GENERIC = (registry.by_name(name) for name in ("verl", "tinygrpo", "generic"))
 
@@ -206,12 +205,3 @@ def test_generic_near_misses(line: str) -> None:
     assert GENERIC.read_line(line) is None
     patterns = [s.pattern.encode("latin-1") for s in GENERIC.signals() if s.kind is SignalKind.STEP]
     assert not any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns)
-
-
-def test_declared_steps() -> None:
-    (signal,) = declared_steps([r"^iter (?P<step>\d+) done"])
-    assert signal.kind is SignalKind.STEP
-    with pytest.raises(BlueprintError, match="not a regular expression"):
-        declared_steps(["iter ("])
-    with pytest.raises(BlueprintError, match="empty line"):
-        declared_steps(["(iter)?"])

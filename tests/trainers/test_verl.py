@@ -48,6 +48,7 @@ def test_a_recipe_that_names_no_logger_keeps_those_of_verl() -> None:
     assert recording is not None
     assert recording.overrides["trainer.logger"] == ["console", "wandb", "file"]
     assert VERL.recording({"trainer": {"logger": "file"}}, "/r") is None
+    assert VERL.recording({"trainer": {"logger": "${oc.env:LOGGER}"}}, "/r") is None  # what it holds nobody knows
 
 
 def test_sources() -> None:
@@ -137,6 +138,9 @@ def test_what_would_be_resumed(recipe: Recipe, wanted: tuple[str, ...]) -> None:
         ),
         ({"trainer": {"resume_mode": "disable", "total_training_steps": 10, "test_freq": 10}}, []),
         ({"trainer.total_epochs": 1}, ["silent_resume"]),
+        ({"trainer": {"resume_mode": "never"}}, ["unknown_resume_mode"]),
+        ({"trainer": {"resume_mode": "disable", "logger": ["console", "tensorbord"]}}, ["unknown_logger"]),
+        ({"trainer": {"resume_mode": "disable", "logger": "${oc.env:LOGGER}"}}, []),
     ],
 )
 def test_lint(recipe: Recipe, codes: list[str]) -> None:
