@@ -18,7 +18,7 @@ from autoresearch.core.trainer import Source, SourceFormat, Trainer
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.sinks.read import read_source
-from autoresearch.trainers import registry
+from autoresearch.trainers import ask, registry
 from autoresearch.trainers.lines import logical_lines
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs" / "from-source"
@@ -82,7 +82,7 @@ def test_what_the_runner_sees(name: str) -> None:
 
 @pytest.mark.parametrize("name", INDEX)
 def test_what_went_wrong(name: str) -> None:
-    failure = classify(logical_lines((SAMPLES / name).read_bytes()))
+    failure = classify(logical_lines((SAMPLES / name).read_bytes()), ask.harmless(trainer_of(name)))
     assert (failure.kind.value if failure else None) == INDEX[name]["failure"]
 
 
