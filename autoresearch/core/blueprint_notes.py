@@ -14,6 +14,8 @@ from autoresearch.core.blueprint_note_entries import note_values, scalar
 from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
 from autoresearch.core.blueprint_text import Section, error
 from autoresearch.core.finding import Finding
+from autoresearch.core.swarm import Swarm
+from autoresearch.core.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.trainer import Source, SourceFormat
 
 _DECLARED_FIRST = -100  # what a blueprint names is believed before what a trainer is known to write
@@ -36,6 +38,7 @@ class Notes:
     first_step: str = ""  # "kl": only a printed KL counts as the first step, as published
     keep_children: bool = False
     source: tuple[Source, ...] = ()  # files of metrics, believed before all others
+    swarm: Swarm | None = None  # the server's half of a run in AgentJet's swarm mode
     text: str = ""
 
 
@@ -58,6 +61,7 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         first_step=_first_step(texts["first_step"], values, name, findings),
         keep_children=_flag(texts["keep_children"], values, name, findings),
         source=tuple(_source(text, n) for n, (_, text) in enumerate(lists["source"])),
+        swarm=_swarm(texts, lists, values, name, findings),
         text=prose,
     ), findings
 
@@ -151,6 +155,21 @@ def _flag(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, fin
         message = f"keep_children: {text[:60]!r} is neither true nor false"
         findings.append(error(name, _at("keep_children", values), "bad_note", message))
     return False
+
+
+def _swarm(
+    texts: Mapping[str, str],
+    lists: Mapping[str, list[tuple[int, str]]],
+    values: Mapping[str, list[tuple[int, str]]],
+    name: str,
+    findings: list[Finding],
+) -> Swarm | None:
+    try:
+        return read_swarm(texts, {key: [text for _, text in lists[key]] for key in COMMANDS})
+    except BadNote as bad:
+        key, what, hint = bad.args
+        findings.append(error(name, _at(key, values), "bad_note", f"{key}: {what}", hint))
+        return None
 
 
 def _source(text: str, n: int) -> Source:

@@ -20,6 +20,7 @@ from autoresearch.errors import BlueprintError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
+from autoresearch.lab.swarm import arrange
 from autoresearch.launchers import gpus
 from autoresearch.launchers.sandbox import driven_by
 from autoresearch.records.secrets import mask_environment, mask_text
@@ -92,7 +93,11 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     raise_on_errors(resolved)
     blueprint = resolved.blueprint
     trainer = registry.choose(
-        wishes.trainer or blueprint.notes.trainer or settings.text("trainer"), blueprint.launch_command
+        wishes.trainer
+        or blueprint.notes.trainer
+        or settings.text("trainer")
+        or arrange.trainer_name(blueprint),
+        blueprint.launch_command,
     )
     lint = trainer.lint(resolved.recipe_data)
     bad = [f for f in lint if f.severity is Severity.ERROR]
@@ -102,7 +107,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     checkout = None if member else repository.find(resolved.codebase)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
     environment = _environment({**parts.environ, **(member.environment if member else {})}, resolved, uuids)
-    spec = _spec(resolved, trainer, checkout, settings, parts, wishes)
+    spec = arrange.arrange(_spec(resolved, trainer, checkout, settings, parts, wishes), blueprint)
     if member:
         spec = _as_member(spec, member)
     spec = replace(
@@ -117,7 +122,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         checkout=checkout,
         no_git="" if checkout or member else repository.why_not(resolved.codebase),
         environment=environment,
-        findings=(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
+        findings=(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved), *arrange.findings(spec, blueprint)),
         settings=settings,
         member=member,
     )

@@ -15,6 +15,7 @@ from autoresearch.sinks.console import read_console
 from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.jsonl import read_jsonl
 from autoresearch.sinks.numbering import merged
+from autoresearch.sinks.swarm_val import read_swarm_val
 from autoresearch.sinks.tensorboard import read_tensorboard
 from autoresearch.sinks.tensorboard import size as tensorboard_size
 from autoresearch.sinks.trainer_state import read_trainer_state
@@ -51,6 +52,8 @@ def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> li
         return list(merged(read_jsonl(path, offset)))
     if source.format is SourceFormat.DICT_LINES:
         return list(merged(read_dict_lines(path, offset)))
+    if source.format is SourceFormat.SWARM_VAL:
+        return list(merged(read_swarm_val(path, offset)))
     if source.format is SourceFormat.TENSORBOARD:
         return list(merged(read_tensorboard(path, offset)))
     if source.format is SourceFormat.TRAINER_STATE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoresearch.core.trainer import Trainer
 from autoresearch.errors import UsageError
 
-NAMES = ("tinygrpo", "nemo_rl", "openrlhf", "slime", "trl", "verl", "generic")
+NAMES = ("tinygrpo", "agentjet_swarm", "nemo_rl", "openrlhf", "slime", "trl", "verl", "generic")
 """Every trainer, the most specific first; the last recognises no command and is what remains."""
 
 
@@ -16,6 +16,10 @@ def by_name(name: str) -> Trainer:
             from autoresearch.trainers.tinygrpo import TinyGrpo
 
             return TinyGrpo()
+        case "agentjet_swarm":
+            from autoresearch.trainers.agentjet_swarm import AgentJetSwarm
+
+            return AgentJetSwarm()
         case "nemo_rl":
             from autoresearch.trainers.nemo_rl import NemoRl
 
