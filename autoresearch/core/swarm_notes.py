@@ -26,6 +26,17 @@ TEXTS = (
     *("swarm_url", "swarm_ssh", "swarm_on_busy", "swarm_debug_timeout", "swarm_retries"),
     *("swarm_poll", "swarm_health_timeout"),
 )
+MEANINGS = {
+    "swarm_server": "AgentJet's swarm server, a shell command that runs in a session of its own and ends with the run",
+    "swarm_url": "where the swarm server answers; left out, it is told from the command's port",
+    "swarm_debug": "a command that tries one episode, prints `reward: NUMBER` and aborts it; before the client starts",
+    "swarm_debug_timeout": "how long that may take, the engine's boot included; 30 minutes if left out",
+    "swarm_on_busy": "refuse or stop: a training engine that is found running is never used as it is",
+    "swarm_ssh": "words for ssh: the swarm server is on that host, and its port is forwarded to here",
+    "swarm_retries": "COUNT in DURATION: the same exception so often, with nothing moving, ends the run",
+    "swarm_poll": "how often the engine is looked at; 2 seconds if left out",
+    "swarm_health_timeout": "how long the server may take to be healthy; 90 seconds if left out",
+}
 _RETRIES = re.compile(r"(\d{1,6})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
 
 

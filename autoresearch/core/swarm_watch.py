@@ -96,7 +96,7 @@ class SwarmWatch:
             yield line.removeprefix(TAG)
         changed = look.status != before.status or (look.status in STEPPING and look.step != before.step)
         counted = replace(look, step=None) != replace(before, step=None)
-        if changed or counted:
+        if changed or (look.episodes, look.tasks) != (before.episodes, before.tasks):  # a claim is no progress
             self.moved_at = now
         pause = HEARTBEAT_S if look.status == BOOTING else COUNTERS_S
         if changed or (now - self._told_at >= pause and (counted or look.status == BOOTING)):

@@ -122,7 +122,10 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         checkout=checkout,
         no_git="" if checkout or member else repository.why_not(resolved.codebase),
         environment=environment,
-        findings=(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved), *arrange.findings(spec, blueprint)),
+        findings=(
+            *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
+            *arrange.findings(spec, blueprint),
+        ),
         settings=settings,
         member=member,
     )

@@ -27,6 +27,7 @@ from autoresearch.trainers.recipe_keys import around, look_up, product, text_of,
 from autoresearch.trainers.verl import read_step_line
 
 HOLD_S = 120.0  # a booting engine says so every 30 s, an evaluation's bar more often
+MOVED_S = 0.001  # a pool that fills is no stall, but holds no first step back
 
 _CLIENT = later(
     r"\bagent_roll\w*\.py\b|\bAJET_SWARM_URL=|\bajet\.tuner_lib\.\S*swarm_client\b|\bauto_research/auto_train\.py\b"
@@ -38,7 +39,7 @@ _SIGNALS = (
         SignalKind.STEP, rf"{_TAG}step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER}))?(?=\r?$)", needles=_NEEDLE
     ),
     SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.BOOTING\b", HOLD_S, _NEEDLE),
-    SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.(?!BOOTING|OFFLINE)[A-Z_]{{1,40}}", 0.0, _NEEDLE),
+    SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.(?!BOOTING|OFFLINE)[A-Z_]{{1,40}}", MOVED_S, _NEEDLE),
     SignalPattern(
         SignalKind.ERROR, rf"{_TAG}error (?P<kind>[a-z_]{{1,40}}): (?P<text>[^\r\n]{{1,300}})", needles=_NEEDLE
     ),

@@ -75,7 +75,8 @@ class Engine:
             self.status = "ENGINE.ROLLING_POST"
         time.sleep(self.args.pace)
         if "crash" in self.args.fault:
-            print(TRACEBACK.format("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB"), flush=True)
+            words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB"
+            print(TRACEBACK.format(words), flush=True)
             print("Changing engine status to OFFLINE before shutdown...", flush=True)
             with self.lock:
                 self.status, self.step = "ENGINE.OFFLINE", 0
@@ -146,7 +147,8 @@ class Engine:
         """A POST's status and object."""
         if path == "/sync_train_config":
             if self.status != "ENGINE.OFFLINE":
-                return 400, {"detail": "Engine is already started. Call `stop_engine` first before syncing new training configuration."}
+                started = "Engine is already started. Call `stop_engine` first before"
+                return 400, {"detail": f"{started} syncing new training configuration."}
             self.config = str(body["yaml_as_string"])
             return 200, {"success": True}
         if path == "/start_engine":
@@ -175,7 +177,8 @@ class Engine:
         """Claiming and ending episodes."""
         key = str(body.get("episode_uuid", ""))
         if path == "/claim_episode":
-            answer = {"client_uuid": body.get("client_uuid"), "openai_base_url": "", "openai_api_key": "", "episode_uuid": ""}
+            nothing = {"openai_base_url": "", "openai_api_key": "", "episode_uuid": ""}
+            answer = {"client_uuid": body.get("client_uuid"), **nothing}
             if self.status != "ENGINE.ROLLING":
                 cause = f"Engine not ready. Current status: [{self.status}]. Please start the engine first."
                 return 200, {**answer, "success": False, "fail_cause": cause}
