@@ -42,7 +42,7 @@ class Swarm:
     debug: str = ""  # shell command of the one-episode check; "" for none
     debug_timeout_s: float = DEBUG_S
     on_busy: str = "refuse"  # or "stop": what happens to a training engine that is found running
-    ssh: str = ""  # words for ssh: the server runs there, and is reached through a forward of its port
+    ssh: str = ""  # words for ssh: `url` is seen from there, and reached through a forward of its port
     retries: tuple[int, float] = (STORM_COUNT, STORM_S)  # the same traceback so often, for so many seconds
     poll_s: float = POLL_S
     health_s: float = HEALTH_S
@@ -51,6 +51,12 @@ class Swarm:
     def ours(self) -> bool:
         """Whether a session of ours has to run beside the client's."""
         return bool(self.server or self.ssh)
+
+    @property
+    def there(self) -> str:
+        """`host:port` of the server as the host behind `ssh` sees it."""
+        found = _URL.match(self.url)
+        return f"{found['host'] if found else '127.0.0.1'}:{self.port or PORT}"
 
     @property
     def container(self) -> bool:

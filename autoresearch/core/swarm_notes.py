@@ -5,7 +5,7 @@
     - swarm_debug: python agent_roll_one_episode_debug.py   one episode that must work before the client starts
     - swarm_debug_timeout: 30m
     - swarm_on_busy: refuse                                 or stop: a training engine that is found running
-    - swarm_ssh: user@host                                  the server is there; its port is forwarded to here
+    - swarm_ssh: user@host                                  swarm_url is seen from there; its port is forwarded to here
     - swarm_retries: 20 in 5m                               the same traceback so often without progress ends the run
     - swarm_poll: 2s                                        how often the engine is looked at
 

@@ -48,6 +48,11 @@ class SwarmWatch:
         """It had trained and is offline: at its end, or by a crash."""
         return self.trained and self.offline >= CONFIRMED
 
+    def heard_boot(self, now: float) -> None:
+        """The server's log tells of a boot, which may be over before anybody looks."""
+        if not self.own:
+            self.own, self.booting_since = True, now
+
     def see(self, now: float, look: Look) -> list[str]:
         """Take in one look; the lines that it is worth."""
         if not look.status:

@@ -69,7 +69,7 @@ def located(spec: RunSpec) -> RunSpec:
 
 def refuse_taken_port(spec: RunSpec) -> None:
     """ConflictError where somebody listens on the port that this run's server is to have."""
-    port = spec.swarm.port if spec.swarm and spec.swarm.ours else None
+    port = spec.swarm.port if spec.swarm and spec.swarm.server else None
     if port is not None and place.listening(port):
         raise ConflictError(
             f"port {port} of this run's swarm server is taken by somebody else",

@@ -8,6 +8,7 @@ server that is dead, an exception that is retried for ever. A server that merely
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 
@@ -24,6 +25,9 @@ from autoresearch.lab.swarm.up import server_died
 
 Say = Callable[[str], None]
 
+_WAITS = re.compile(r"already waited (\d{1,6})(?:\.\d+)?s\): ENGINE\.OFFLINE")
+
+WAITS_S = 30.0  # ajet's client says every minute how long it has waited, and never gives up
 OVER_S = 60.0  # a client may still evaluate or save when its engine is off; then it hangs
 
 
@@ -76,6 +80,7 @@ class Watched:
         self._gone_at: float | None = None
         self._warned = False
         self._complete = False  # the client said that it is
+        self._waited = 0  # seconds that it says it has waited for an engine that is off
 
     def look(self, now: float) -> bool:
         """One look at everything; True where all is done though the client hangs. SwarmFault ends the run."""
@@ -85,9 +90,13 @@ class Watched:
         if self.watch.moved_at != self._moved_at:
             self._moved_at = self.watch.moved_at
             self.storm.moved()
+        if self.server_log.booted:
+            self.watch.heard_boot(now)
         for line in self.client_log.lines():
             self.storm.line(now, line)
             self._complete = self._complete or "Training complete" in line
+            waits = _WAITS.search(line)
+            self._waited = int(waits[1]) if waits else self._waited
         self._warn_of_resume()
         return self._decide(now)
 
@@ -109,6 +118,9 @@ class Watched:
         place, watch = self.place, self.watch
         if watch.boot_failed:
             raise boot_failed(place, self.server_log.begin, now - watch.booting_since)
+        if not watch.own and watch.last.status == OFFLINE and self._waited >= WAITS_S:
+            text = f"the client waits for an engine that is off, since {self._waited} s: its boot failed unseen"
+            raise SwarmFault("boot_failed", text, tuple(self.server_log.evidence()))
         if place.swarm.ours and (ended := session.how_it_ended(place)):
             raise server_died(place, f"ended while the client ran: {ended}")
         if raging := self.storm.raging(now):

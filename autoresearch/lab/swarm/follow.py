@@ -21,6 +21,7 @@ _TOTAL = re.compile(r"Total training steps: (\d{1,9})\b")
 _RESUMED = re.compile(
     r"Resuming from \S*global_step_[1-9]\d*|Setting global step to [1-9]\d*|Load from checkpoint folder: \S+"
 )
+_BOOTS = "Changed engine status to ENGINE.BOOTING"
 _WELL = "Final validation metrics"
 _KEPT = 2000  # lines of the server's log that may explain its end
 _NEAR = 400  # lines: a traceback that stands farther before the end is some request's, and was survived
@@ -51,6 +52,7 @@ class ServerLog:
         self.begin = self._follower.offset
         self.total: int | None = None  # steps that the trainer means to make
         self.resumed = ""
+        self.booted = False
         self._ended_well = False
         self._since = _NEAR + 1  # lines since a traceback began
         self._kept: list[str] = []  # at most twice _KEPT
@@ -100,6 +102,8 @@ class ServerLog:
             self.total = int(found[1])
         elif found := _RESUMED.search(line):
             self.resumed = self.resumed or found[0]
+        elif _BOOTS in line:
+            self.booted = True
         elif line.startswith("Traceback (most recent call last):"):
             self._since = 0
         elif _WELL in line:

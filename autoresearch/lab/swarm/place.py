@@ -80,8 +80,14 @@ def place_of(rundir: RunDir) -> Place | None:
 
 
 def settle_url(swarm: Swarm, environ: Mapping[str, str]) -> str:
-    """Where the server is, or is to be: the notes, the caller's AJET_SWARM_URL, the command's port, a free one."""
-    if swarm.url and not swarm.ssh:
+    """Where the server is, or is to be: the notes, the caller's AJET_SWARM_URL, the command's port, a free one.
+
+    A forward has the port that the server has there, unless somebody has it here.
+    """
+    if swarm.ssh:
+        port = swarm.port or PORT
+        return f"http://127.0.0.1:{free_port() if listening(port) else port}"
+    if swarm.url:
         return swarm.url
     if not swarm.ours and environ.get("AJET_SWARM_URL"):
         return environ["AJET_SWARM_URL"].rstrip("/")

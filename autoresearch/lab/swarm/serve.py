@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from autoresearch.core.swarm import PORT, Swarm
+from autoresearch.core.swarm import Swarm
 from autoresearch.lab.swarm.child import Asked, Child, listening_to_signals, shell
 from autoresearch.lab.swarm.place import Place, port_of
 from autoresearch.records.rundir import is_locked
@@ -39,8 +39,7 @@ def forward_words(swarm: Swarm, port: int) -> list[str]:
     """The ssh that carries the server's port here: it never asks for a password, and ends when the link is dead."""
     options = ("ExitOnForwardFailure=yes", "ServerAliveInterval=15", "ServerAliveCountMax=3", "BatchMode=yes")
     words = [word for option in options for word in ("-o", option)]
-    there = swarm.port or PORT
-    return ["ssh", "-N", *words, "-L", f"127.0.0.1:{port}:127.0.0.1:{there}", *shlex.split(swarm.ssh)]
+    return ["ssh", "-N", *words, "-L", f"127.0.0.1:{port}:{swarm.there}", *shlex.split(swarm.ssh)]
 
 
 def end_container(place: Place) -> None:

@@ -44,6 +44,14 @@ class Engine:
         self.episodes: dict[str, dict[str, str]] = {}  # claimed ones
         self.finished: dict[str, list[float]] = {}  # task -> rewards
         self.errors = args.errors_for
+        self.looks = 0  # at the pool: the harness asks for it with every look, the fake client never
+
+
+    def until_seen(self) -> None:
+        """Stay as it is until a harness has looked, so that no test leans on how quick anything is."""
+        before, until = self.looks, time.monotonic() + SEEN_S
+        while self.looks < before + 2 and time.monotonic() < until:  # the first may have asked before the change
+            time.sleep(0.01)
 
     def boot(self) -> None:
         """What start_engine's process does."""
@@ -52,7 +60,7 @@ class Engine:
         if "dies" in faults:
             print(TRACEBACK.format("RuntimeError: the server's own fault"), file=sys.stderr, flush=True)
             os._exit(9)
-        time.sleep(self.args.boot)
+        self.until_seen()
         if "stuck" in faults:
             return
         with self.lock:
@@ -73,7 +81,7 @@ class Engine:
         with self.lock:
             step = self.step or 1
             self.status = "ENGINE.ROLLING_POST"
-        time.sleep(self.args.pace)
+        self.until_seen()
         if "crash" in self.args.fault:
             words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB"
             print(TRACEBACK.format(words), flush=True)
@@ -89,7 +97,7 @@ class Engine:
         )
         with self.lock:
             self.status = "ENGINE.WEIGHT_SYNCING"
-        time.sleep(self.args.pace)
+        self.until_seen()
         with self.lock:
             self.finished = {}
             if step >= self.args.total:
@@ -138,6 +146,7 @@ class Engine:
                 return 500, {"detail": "Internal Server Error"}
             return 200, {"engine_status": self.status, "engine_status_detail": None, "global_step": self.step}
         if path == "/get_current_batch_rollout_pool_information":
+            self.looks += 1
             return 200, self.pool()
         if path == "/get_server_experiment_dir":
             return 200, {"server_experiment_dir": None}
@@ -241,6 +250,7 @@ class Requests(BaseHTTPRequestHandler):
 
 
 BORN = time.monotonic()
+SEEN_S = 10.0
 
 
 def main() -> None:
@@ -253,8 +263,6 @@ def main() -> None:
     parser.add_argument("--total", type=int, default=3)
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--boot", type=float, default=0.3)
-    parser.add_argument("--pace", type=float, default=0.3)
     parser.add_argument("--after", type=float, default=1.0)
     parser.add_argument("--errors-for", type=int, default=5)
     args = parser.parse_args()
