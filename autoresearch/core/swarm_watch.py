@@ -5,6 +5,7 @@ Every line begins with `[swarm] `; the trainer's Signals know them. Pure: the ti
 The engine goes OFFLINE -> BOOTING -> ROLLING(step 1) -> ROLLING_POST -> WEIGHT_SYNCING -> ROLLING(2) ... and back to
 OFFLINE at its end, by a crash or by a stop. ROLLING with step N says that N is being collected: N-1 is done. The
 server keeps step and counters of the run before, so nothing counts before this run's own boot was seen.
+(modelscope/AgentJet, ajet/tuner_lib/experimental/swarm_server.py at c0ef49bb.)
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class SwarmWatch:
     def gone(self) -> bool:
         """It had trained and is offline: at its end, or by a crash."""
         return self.trained and self.offline >= CONFIRMED
+
+    @property
+    def answers(self) -> bool:
+        """Whether the server answered the last look."""
+        return self._lost_at is None
 
     def heard_boot(self, now: float) -> None:
         """The server's log tells of a boot, which may be over before anybody looks."""
@@ -114,11 +120,9 @@ class SwarmWatch:
         self.trained = True
         if self.first_step is None and look.step is not None:
             self.first_step = look.step
-        if look.status != ROLLING:
-            return []
         if look.step is not None and self.first_step is not None and look.step > self.first_step:
-            return self.step_done(look.step - 1)
-        if look.step is None and before.status == SYNCING:
+            return self.step_done(look.step - 1)  # ROLLING itself may be over between two looks
+        if look.step is None and (before.status, look.status) == (SYNCING, ROLLING):
             return self.step_done(self.done + 1)
         return []
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from autoresearch.core.swarm import OFFLINE
 from autoresearch.core.swarm_storm import Storm
-from autoresearch.core.swarm_watch import TAG, SwarmWatch
+from autoresearch.core.swarm_watch import CONFIRMED, TAG, SwarmWatch
 from autoresearch.lab.swarm import session
 from autoresearch.lab.swarm.child import Child, listening_to_signals, pass_on, shell
 from autoresearch.lab.swarm.fault import EXIT, SwarmFault
@@ -28,6 +28,7 @@ Say = Callable[[str], None]
 _WAITS = re.compile(r"already waited (\d{1,6})(?:\.\d+)?s\): ENGINE\.OFFLINE")
 
 WAITS_S = 30.0  # ajet's client says every minute how long it has waited, and never gives up
+LAST_S = 5.0  # a dying server's Runner needs a moment to write down how it ended
 OVER_S = 60.0  # a client may still evaluate or save when its engine is off; then it hangs
 
 
@@ -44,11 +45,13 @@ def client(place: Place, say: Say) -> int:
             asked.children.append(child)
             returncode = _watch(watched, child)
         watched.look_at_logs()
+        if returncode == 0:
+            watched.judge_success()
+        elif returncode != EXIT and not asked.number:
+            watched.last_words()
     finally:
         child.close()
         watched.close()
-    if returncode == 0:
-        watched.judge_success()
     return pass_on(returncode)
 
 
@@ -144,6 +147,19 @@ class Watched:
         if cause and not self._complete and not self.server_log.complete(self.watch.done):
             text = f"the engine went off after step {self.watch.done}: {cause}"
             raise SwarmFault("engine_crashed", text, tuple(self.server_log.evidence()))
+
+    def last_words(self) -> None:
+        """What was wrong with engine or server, where the client ended badly before we saw it; its exit code stays."""
+        until = time.monotonic() + LAST_S
+        try:
+            while time.monotonic() < until:
+                self.look(time.monotonic())
+                if self.watch.answers and not 0 < self.watch.offline < CONFIRMED:
+                    return
+                time.sleep(0.1)
+        except SwarmFault as fault:
+            for line in fault.lines():
+                self.say(line)
 
     def judge_success(self) -> None:
         """A client may end well though its engine crashed: it was waiting, and somebody told it to stop."""
