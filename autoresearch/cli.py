@@ -23,10 +23,12 @@ COMMANDS: dict[str, Entry] = {
     "status": ("status:status", "What a run, or every living run, is doing right now."),
     "events": ("events:events", "The events of a run, from a sequence number on."),
     "logs": ("logs:logs", "The log of a run: the tail, a search, or followed live."),
+    "explain": ("explain:explain", "Why a run ended: class, proving line, hung or exited, what to try."),
     "stop": ("stop:stop", "End a run now, or let it finish its current step (--drain)."),
     "attach": ("attach:attach", "Attach this terminal to the tmux session of a run."),
     "close": ("close:close", "Close the tmux session of a run that is over."),
     "adopt": ("adopt:adopt", "Find every run again after a crash: report the living, record the dead."),
+    "metrics": ("metrics:metrics", "Metrics of a run or of any log, by step; as a table, JSON or a file."),
     "compare": ("compare:compare", "Compare two runs: metrics, recipe by key, code, environment, limits."),
     "repro": ("repro:repro", "Check a row's commit out again, ready to be run; --run launches it."),
     "note": ("note:note", "Add a line to the experiment log of a run."),
@@ -79,6 +81,13 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "serve": ("swarm:serve", "Be the server's session (a run calls this)."),
             "client": ("swarm:client", "Be the client's session (a run calls this)."),
             "down": ("swarm:down", "Stop the engine, end the server, see its port free; safe to repeat."),
+        },
+    ),
+    "scaffold": (
+        "Write the files that train an agent, and check that they work.",
+        {
+            "blackbox": ("scaffold:blackbox", "For an agent given by its command line, with AgentJet's swarm."),
+            "check": ("scaffold:check", "Run the collector and one episode, before any GPU is taken."),
         },
     ),
     "config": (

@@ -10,7 +10,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.core.blueprint_fields import BlueprintFields, fields_from
-from autoresearch.core.finding import Severity
+from autoresearch.core.finding import Finding, Severity
 from autoresearch.errors import BlueprintError, ConflictError
 
 QUESTIONS = (
@@ -78,12 +78,17 @@ def check(
 ) -> int:
     """Parse and lint one blueprint; exits 3 where it could not be run."""
     from autoresearch.lab.preflight import resolve
+    from autoresearch.lab.terms import terms
     from autoresearch.trainers import registry
 
     resolved = resolve(Path(path), environ=os.environ)
     blueprint = resolved.blueprint
-    trainer = registry.choose(blueprint.notes.trainer, blueprint.launch_command)
-    found = [*resolved.findings, *trainer.lint(resolved.recipe_data)]
+    trainer = registry.choose(blueprint.notes.trainer, blueprint.launch_command, blueprint.notes.lines)
+    asked = terms(trainer, resolved, job="ajet_check")
+    found = [*resolved.findings, *asked.findings(blueprint.max_time_s, os.environ)]
+    if left := asked.left_behind():
+        message = f"{left} is there: {trainer.name} would go on from it"
+        found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))
     errors = [f for f in found if f.severity is Severity.ERROR]
     payload = {
         "path": str(resolved.path),

@@ -51,6 +51,7 @@ def _payload(found: Comparison) -> dict[str, Any]:
         "b": found.b.run,
         "metric_name": found.metric or None,
         "metrics": {"a": metrics_of(found.a), "b": metrics_of(found.b), "difference": found.difference},
+        "not_comparable": found.refused or None,
         "config": found.config,
         "per_run": found.per_run,
         "command_line": found.command,
@@ -78,6 +79,8 @@ def _lines(found: Comparison) -> list[str]:
     lines = _aligned(rows)
     if found.difference is not None:
         lines.append(f"difference of the means (B - A): {found.difference:+.4g}; a comparison, not a confirmation")
+    elif found.refused:
+        lines.append(f"not compared: {found.refused}"[:300])
     lines += _section("config", found.config)
     lines += _section("per run", found.per_run, 3)
     if found.command:

@@ -22,6 +22,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """The rows of the ledger that a run is in."""
+    from autoresearch.core.comparable import mixed
+    from autoresearch.core.ledger_row import LedgerRow
     from autoresearch.records import ledger_views
     from autoresearch.records.campaign_dir import CampaignDir, entries
     from autoresearch.records.ledger import Ledger
@@ -40,12 +42,14 @@ def show(
         shown = list(ledger_views.with_claims(shown, verdicts))
         header = (*header, ledger_views.CLAIM)
         brief.insert(brief.index("status") + 1, ledger_views.CLAIM)
+    warning = mixed(LedgerRow.from_cells(record) for record in shown)
     if as_json or style == "json":
         payload = {
             "ledger": str(path),
             "rows": list(ledger_views.as_objects(shown)),
             "count": len(records),
             "left_off": len(records) - len(shown),
+            "warning": warning or None,
             "next": [f"autoresearch ledger show {path} --format tsv --last 0"],
         }
         output.emit("ledger show", payload, as_json=True)
@@ -59,6 +63,8 @@ def show(
         rows = [[r.get(name, "")[:60] for name in brief] for r in shown]
         output.table([brief, *rows])
         output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {path}")
+    if warning and not as_json:
+        output.remark(f"warning: {warning}")
     return 0
 
 

@@ -42,6 +42,8 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
         ["records", str(where_now(spec, Path(spec.result_dir) / "experiment_log.md"))],
         ["log", str(rundir.log)],
         ["ledger", spec.ledger],
+        *(["tracker", url] for url in outcome.run_urls),
+        *(["warning", text] for text in outcome.warnings[:3]),
     ]
     output.table(rows)
     for line in payload["next"]:
@@ -54,6 +56,7 @@ def _next(outcome: Outcome) -> list[str]:
         return [f"autoresearch logs {spec.run} --tail 40", f"autoresearch blueprint check {spec.blueprint}"]
     if outcome.verdict.value == "crash":
         return [
+            f"autoresearch explain {spec.run}",
             f"autoresearch logs {spec.run} --tail 40",
             f"autoresearch run {spec.blueprint} --fix-of {spec.run} --note 'what was repaired'",
         ]

@@ -34,6 +34,7 @@ def run(
     grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
     trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
+    no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
     fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
     note: Annotated[str, typer.Option(help="What was repaired; goes into the experiment log.")] = "",
 ) -> int:
@@ -46,11 +47,14 @@ def run(
         "grace": grace,
         "trainer": trainer,
         "gpus": gpus,
+        "gpu_check": "no" if no_gpu_check else "",
     }
     settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
     experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
     if dry_run:
-        return _show_plan(experiment.plan(), as_json=as_json)
+        plan = experiment.plan()
+        plan.refuse()
+        return _show_plan(plan, as_json=as_json)
     started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
@@ -92,6 +96,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
         ["run_dir", spec.run_dir],
         ["ledger", spec.ledger],
     ]
+    rows += [["metrics", f"{source.format} {source.path}"] for source in spec.sources]
     rows += [["prepare", c] for c in spec.prepare] + [["cleanup", c] for c in spec.cleanup]
     rows += [["env", f"{k}={v}"] for k, v in spec.environment.items()]
     rows += [["note", line] for line in spec.notes.splitlines() if line.strip()]
@@ -112,6 +117,11 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
             "stall_s": spec.limits.stall_s,
             "grace_s": spec.limits.grace_s,
         },
+        "sources": [{"format": source.format.value, "path": source.path} for source in spec.sources],
+        "environment": spec.environment,
+        "prepare": list(spec.prepare),
+        "cleanup": list(spec.cleanup),
+        "seed": spec.seed,
         "result_dir": spec.result_dir,
         "run_dir": spec.run_dir,
         "ledger": spec.ledger,

@@ -14,7 +14,9 @@ from autoresearch.core.swarm import Swarm
 from autoresearch.core.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
 from autoresearch.errors import UsageError
 
-_TUPLES = ("prepare", "cleanup", "requires_env", "include", "source")
+_FLAGS = ("keep_children", "resume", "record_metrics")
+_LINES = ("step_line", "validation_line")
+_TUPLES = ("prepare", "cleanup", "requires_env", "include", "source", *_LINES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,16 @@ class BlueprintFields:
     direction: str = ""
     first_step: str = ""
     keep_children: bool = False
+    resume: bool = False
+    record_metrics: bool = True
     prepare: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
+    step_line: tuple[str, ...] = ()
+    validation_line: tuple[str, ...] = ()
     swarm: Swarm | None = None
     remarks: str = ""
 
@@ -61,8 +67,8 @@ def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
         for name in ("title", "purpose", "launch_command", "codebase_dir", "venv_exe", "yaml_path", "result_dir")
     }
     same |= {name: getattr(own, name) for name in ("max_time_s", "first_step_s", "slug")}
-    same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", "keep_children")}
-    same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include")}
+    same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", *_FLAGS)}
+    same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include", *_LINES)}
     same["swarm"] = notes.swarm
     same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
     return BlueprintFields(**(same | changes))
@@ -132,9 +138,9 @@ def _converted(name: str, value: object) -> object:
         if not isinstance(value, Mapping):
             raise UsageError("env must be a mapping of names to values")
         return {str(k): str(v) for k, v in value.items()}
-    if name == "keep_children":
+    if name in _FLAGS:
         if not isinstance(value, bool):
-            raise UsageError("keep_children must be true or false")
+            raise UsageError(f"{name} must be true or false")
         return value
     if isinstance(value, (list, tuple, Mapping)):
         raise UsageError(f"{name} must be a text")

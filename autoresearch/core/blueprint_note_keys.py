@@ -6,8 +6,14 @@ import re
 
 from autoresearch.core import swarm_notes
 
-TEXTS = ("trainer", "metric", "direction", "slug", "first_step", "keep_children", *swarm_notes.TEXTS)
-LISTS = ("prepare", "cleanup", "env", "requires_env", "include", "source", *swarm_notes.COMMANDS)
+TEXTS = (
+    *("trainer", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics"),
+    *swarm_notes.TEXTS,
+)
+LISTS = (
+    *("prepare", "cleanup", "env", "requires_env", "include", "source", "step_line", "validation_line"),
+    *swarm_notes.COMMANDS,
+)
 _ALIASES = {
     "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
     "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from autoresearch.core.blueprint_note_entries import note_values, scalar
 from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
-from autoresearch.core.blueprint_text import Section, error
+from autoresearch.core.blueprint_text import Section, error, warning
 from autoresearch.core.finding import Finding
 from autoresearch.core.swarm import Swarm
 from autoresearch.core.swarm_notes import COMMANDS, BadNote, read_swarm
@@ -37,9 +37,18 @@ class Notes:
     include: tuple[str, ...] = ()  # ignored or untracked inputs that a worktree needs
     first_step: str = ""  # "kl": only a printed KL counts as the first step, as published
     keep_children: bool = False
+    resume: bool = False  # what an earlier run left may be gone on with
+    record_metrics: bool = True  # a trainer's own writer of metrics may be switched on
     source: tuple[Source, ...] = ()  # files of metrics, believed before all others
     swarm: Swarm | None = None  # the server's half of a run in AgentJet's swarm mode
+    step_line: tuple[str, ...] = ()  # how a training step of an unknown trainer looks
+    validation_line: tuple[str, ...] = ()
     text: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The declared lines, each with its kind before it."""
+        return (*(f"step {text}" for text in self.step_line), *(f"validation {text}" for text in self.validation_line))
 
 
 def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Notes, list[Finding]]:
@@ -59,9 +68,13 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         requires_env=_names(lists["requires_env"], name, findings),
         include=tuple(text for _, text in lists["include"]),
         first_step=_first_step(texts["first_step"], values, name, findings),
-        keep_children=_flag(texts["keep_children"], values, name, findings),
+        keep_children=_flag("keep_children", texts, values, name, findings),
+        resume=_flag("resume", texts, values, name, findings),
+        record_metrics=_flag("record_metrics", texts, values, name, findings, usual=True),
         source=tuple(_source(text, n) for n, (_, text) in enumerate(lists["source"])),
         swarm=_swarm(texts, lists, values, name, findings),
+        step_line=tuple(text.strip() for _, text in lists["step_line"]),
+        validation_line=tuple(text.strip() for _, text in lists["validation_line"]),
         text=prose,
     ), findings
 
@@ -147,14 +160,25 @@ def _first_step(text: str, values: Mapping[str, list[tuple[int, str]]], name: st
     return ""
 
 
-def _flag(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> bool:
-    word = text.lower().strip("`\"'. ")
+def _flag(
+    key: str,
+    texts: Mapping[str, str],
+    values: Mapping[str, list[tuple[int, str]]],
+    name: str,
+    findings: list[Finding],
+    *,
+    usual: bool = False,
+) -> bool:
+    word = texts[key].lower().strip("`\"'. ")
     if word in ("true", "yes", "on", "1", "是"):
         return True
-    if word not in ("", "false", "no", "off", "0", "否"):
-        message = f"keep_children: {text[:60]!r} is neither true nor false"
-        findings.append(error(name, _at("keep_children", values), "bad_note", message))
-    return False
+    if word in ("false", "no", "off", "0", "否"):
+        return False
+    if word:
+        message = f"{key}: {texts[key][:60]!r} is neither true nor false"
+        told = error if key == "keep_children" else warning  # the other two are words of prose as well
+        findings.append(told(name, _at(key, values), "bad_note", message, f"it counts as {str(usual).lower()}"))
+    return usual
 
 
 def _swarm(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.objective import Direction, Objective, same_metric
 
 NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
 TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
@@ -88,6 +88,7 @@ class CampaignSpec:
     prune: str = ""  # "", median or halving
     warmup: int = 0  # steps; the first validation after them is the first that may end a run
     tmux_socket: str = ""
+    gpu_check: bool = True  # False: recipes that ask for more GPUs than there are run all the same
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> where its value came from
 
     def to_json(self) -> dict[str, Any]:
@@ -105,8 +106,10 @@ class CampaignSpec:
         return cls(**known)
 
     def with_rules(self, changes: Mapping[str, Any]) -> CampaignSpec:
-        """The same campaign under changed rules."""
+        """The same campaign under changed rules. ValueError where one is no number."""
         known = {k: v for k, v in changes.items() if k in Rules.__dataclass_fields__}
+        if wrong := [k for k, v in known.items() if not isinstance(v, int | float | None)]:
+            raise ValueError(f"{wrong[0]} is no number: {known[wrong[0]]!r}")
         return replace(self, rules=replace(self.rules, **known))
 
     def branch(self, slug: str) -> str:
@@ -126,7 +129,7 @@ def parse_target(text: str, objective: Objective) -> float:
     if not found:
         raise ValueError(f"{text!r} is no target: write it like '{objective.metric}>=0.8'")
     name = found["name"]
-    if name and name != objective.metric:
+    if name and not same_metric(name, objective.metric):  # which is a ValueError where the expression is broken
         raise ValueError(f"the target is about {name!r}, and the objective is {objective.metric!r}")
     upwards = found["sign"] in (">", ">=")
     if upwards != (objective.direction is Direction.MAXIMIZE):

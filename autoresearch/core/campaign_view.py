@@ -203,6 +203,7 @@ class CampaignView:
     settled_rounds: set[int] = field(default_factory=set)
     told_stop: str = ""  # drain or stop, once somebody asked
     again: int = 0  # how often the whole baseline was asked for again, because no run of it had the metric
+    damaged: list[int] = field(default_factory=list)  # lines of the journal that say nothing that can be understood
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -313,7 +314,10 @@ class Fold:
     ) -> CampaignView:
         """Take in more of each; the one view, which is changed."""
         for line in journal:
-            self._take(line)
+            try:
+                self._take(line)
+            except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand, or of a newer version
+                self.view.damaged.append(int(line.get("seq") or 0))
         new_rows, new_verdicts = [*self._loose, *rows], [*self._early, *verdicts]
         self._loose = [row for row in new_rows if not self._attach(row)]
         self._early = [verdict for verdict in new_verdicts if not self._judge(verdict)]

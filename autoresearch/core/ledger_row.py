@@ -6,6 +6,7 @@ switch; they end with the free text `description`. Ours follow, in this order fo
     run_id replicate ending returncode seed parent_branch metric_noise    which run, how it ended, how sure
     metric_step best_value steps first_step_s failure trainer             what was measured, when, by whom
     result_dir run_dir fix_of campaign driven_by started ended            where it is, what it belongs to
+    run_urls                                                              where trackers show it
     schema                                                                last and never empty: a row whose
                                                                           end is missing can be told apart
 """
@@ -75,6 +76,7 @@ class LedgerRow:
     driven_by: str = ""  # the coding agent that typed the command
     started: float | None = None  # wall clock, seconds since the epoch
     ended: float | None = None
+    run_urls: str = ""  # as the log says them, with spaces between; a ledger from before has no such column
     schema: int | None = SCHEMA
 
     def cells(self) -> dict[str, str]:

@@ -23,6 +23,17 @@ KL_KEYS = (
 )
 """Names of the KL, the distance to the reference first, the one to the sampling policy last."""
 
+REWARD_KEYS = (
+    *("critic/rewards/mean", "critic/score/mean"),  # verl, AgentJet, tinygrpo
+    "train/reward",  # NeMo-RL
+    "rollout/raw_reward",  # slime
+    "reward",  # TRL, OpenRLHF
+)
+"""Names of the mean reward of a training step's answers, one per framework."""
+
+GRADIENT_KEYS = ("actor/grad_norm", "train/grad_norm", "actor_grad_norm", "grad_norm")
+"""Names of the norm of the policy's gradient."""
+
 STEP_KEYS = (
     "step",
     "global_step",
@@ -51,6 +62,15 @@ _BESIDE_VALIDATION = (
     "std_reward",
 )
 _TRAINING_WORDS = ("loss", "grad_norm", "reward", "entropy", "kl")
+
+_OLD, _NEW = "TGC@", "task_pass_rate@"  # modelscope/AgentJet, at d20cce0e and by 2026-03
+
+
+def renamed(metrics: Mapping[str, float]) -> Mapping[str, float]:
+    """The same with AgentJet's old names under their new ones too, so that one objective reads both."""
+    if not any(key.startswith(_OLD) for key in metrics):
+        return metrics
+    return {**metrics, **{f"{_NEW}{k[len(_OLD) :]}": value for k, value in metrics.items() if k.startswith(_OLD)}}
 
 
 def is_validation(key: str) -> bool:

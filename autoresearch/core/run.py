@@ -59,12 +59,14 @@ class RunSpec:
     fix_of: str = ""
     seed: int | None = None
     driven_by: str = ""  # the coding agent that typed the command, if one did
+    lines: tuple[str, ...] = ()  # how its steps look, where the blueprint says: `step ...`, `validation ...`
     sources: tuple[Source, ...] = ()
     source_offsets: tuple[int, ...] = ()  # bytes that each source held before the run: not ours
     signals: tuple[SignalPattern, ...] = ()
     prepare: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    added: tuple[str, ...] = ()  # words of ours in the command, which have metrics written into a file of ours
     gpus: tuple[str, ...] = ()  # UUIDs
     keep_children: bool = False
     left_out: tuple[str, ...] = ()  # what the snapshot did not take, and why

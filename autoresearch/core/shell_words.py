@@ -32,6 +32,8 @@ class Simple:
     words: list[str] = field(default_factory=list)
     end: str = ""
     depth: int = 0  # 0: the text itself; more: inside `bash -c '...'`, `$(...)`, `ssh host '...'`
+    start: int = 0  # of its first word in the text that it stands in
+    stop: int = 0  # behind its last word there
 
     @property
     def argv(self) -> list[str]:
@@ -71,8 +73,9 @@ def simple_commands(text: str, *, line: int = 1, depth: int = 0) -> Iterator[Sim
             if awaiting_end:
                 ends.append(unquoted(token.lstrip("-")))
             elif not current.words:
-                current.line = line
+                current.line, current.start = line, match.start()
             current.words += [] if awaiting_end else [unquoted(token)]
+            current.stop = current.stop if awaiting_end else at
             awaiting_end = False
         elif kind == "operator" and "<" not in token and ">" not in token:
             current.end = token

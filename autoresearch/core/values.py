@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import math
 import warnings
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN
 """A number in a trainer's output; `[\\d.]+` would read 1.5e-05 as 1.5."""
 
 _SCALAR = later(rf"(?:(?:np|numpy|torch)\.\w{{1,12}}\(|tensor\()?({NUMBER})(?:, [^()]{{0,60}})?\)?")
+_NO_JSON = later(r"[\"\\]|true|false|null")  # other quotes, escapes, words that mean nothing in Python
 _MAX_CHARS = 1 << 20  # a longer line is no line of metrics
 
 
@@ -36,6 +38,13 @@ def python_dict(text: str) -> dict[str, object] | None:
     text = text.strip()
     if not (text.startswith("{") and text.endswith("}")) or len(text) > _MAX_CHARS:
         return None
+    if not _NO_JSON.search(text):
+        try:  # most are JSON but for the quotation marks, which is read at fifty times the speed
+            found = json.loads(text.replace("'", '"'))
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return found if isinstance(found, dict) else None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an odd escape in some string is not our business

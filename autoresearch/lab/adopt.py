@@ -81,7 +81,10 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
             return
         spec = read_spec(rundir)
         identity = read_json(rundir.runner)
-        killed = sweep(spec.run, grace_s=min(spec.limits.grace_s, SWEEP_S))
+        grace_s = min(spec.limits.grace_s, SWEEP_S)
+        killed = sweep(spec.run, grace_s=grace_s)
+        killed += _end_companions(spec, grace_s)
+        _end_ray_job(spec)
         if spec.swarm:
             _end_server(rundir, spec)
         rundir.environment.unlink(missing_ok=True)  # the Runner never came to read it: it may hold secrets
@@ -125,6 +128,31 @@ def _end_server(rundir: RunDir, spec: RunSpec) -> None:
 
     if place := place_of(rundir):
         down(place, lambda text: journal.append(Path(spec.result_dir), text))
+
+
+def _end_companions(spec: RunSpec, grace_s: float) -> int:
+    """Daemons that its trainer started and wrote down; how many processes were ended."""
+    from autoresearch.lab.sweep import sweep_companions
+    from autoresearch.trainers import ask, registry
+
+    known = spec.trainer in registry.NAMES  # else it is a newer version's
+    patterns = ask.companions(registry.by_name(spec.trainer)) if known else ()
+    written = [path for pattern in patterns for path in Path(spec.cwd).glob(pattern)]
+    return sweep_companions(written, spec.run, spec.created, grace_s=grace_s)
+
+
+def _end_ray_job(spec: RunSpec) -> None:
+    """The job that the Runner would have ended; the rest of the cleanup is the blueprint's, and is done by nobody."""
+    for command in spec.cleanup[:1]:
+        if "end_ray_job.py" in command:
+            import shlex
+
+            from autoresearch.lab.terms import END_RAY_JOB, RAY_S
+            from autoresearch.launchers import program
+
+            words = shlex.split(command)
+            if words[2:3] == [str(END_RAY_JOB)]:
+                program.output(*words, timeout_s=RAY_S)
 
 
 def _last_sign(rundir: RunDir, created: float) -> float:

@@ -17,14 +17,16 @@ from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.no_signal import NO_SIGNAL, no_signal
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.lab.diagnosis import BADLY, diagnose
 from autoresearch.lab.judge import Judgement, is_pruned, judge, judging
-from autoresearch.lab.measure import Measurement, failure_of, measure
+from autoresearch.lab.measure import Measurement, measure, traceback_of
 from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
-from autoresearch.records import campaign_dir, exit_record, finish_flag, journal, spec_file
+from autoresearch.records import campaign_dir, events, exit_record, finish_flag, journal, spec_file
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
@@ -32,10 +34,11 @@ from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, locked, read_json, write_atomically, write_json
 from autoresearch.records.secrets import mask_text
+from autoresearch.sinks.run_urls import urls_in
 from autoresearch.trainers import registry
 
 VERDICT = "; verdict: "
-BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
+MOST_WARNINGS = 8  # of a measurement, that are kept in the records
 
 
 def collect(rundir: RunDir, index: Index) -> Outcome:
@@ -56,18 +59,24 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
 
 
 def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView | None) -> Outcome:
-    trainer = registry.by_name(spec.trainer)
+    trainer = registry.by_name(spec.trainer, spec.lines)
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
-    measurement = measure(spec, trainer, rundir.log) if ran else Measurement(())
-    failure, trace = failure_of(rundir.log, trainer) if end.ending in BADLY else (None, "")
+    measurement = measure(spec, trainer, rundir.log, ended=end.returncode == 0) if ran else Measurement(())
+    failure = diagnose(spec, end, rundir.log, spec.signals or trainer.signals()).cause
+    trace = traceback_of(rundir.log) if failure or end.ending in BADLY else ""
     value = measurement.last[1] if measurement.last else None
-    judgement = judge(spec, end, value, _steps(end), view)
+    idle = no_signal(measurement.steps)
+    judgement = judge(spec, end, value, _steps(end), view, idle)
     outcome = _outcome(spec, end, measurement, failure, judgement, place / "results.md")
+    if idle and not outcome.failure:
+        outcome = replace(outcome, failure=NO_SIGNAL, failure_line=idle)
     failpoint("collect.measured")
     text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
     outcome = replace(outcome, results=_write_results(outcome.results, text, rundir))
     failpoint("collect.results_written")
+    with contextlib.suppress(EnvironmentUnusable):
+        _tell_events(rundir, outcome)
     if view is not None and not judgement.judged and spec.why != "confirm":  # before its row, which then counts less
         campaign_dir.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
     fresh = Ledger(Path(spec.ledger)).append_once(_row(outcome, judgement, rundir))
@@ -124,6 +133,8 @@ def _outcome(
         failure=failure.kind if failure else _cause(spec, end),
         failure_line=failure.line if failure else "",
         results=results,
+        warnings=tuple(mask_text(text)[:500] for text in measurement.warnings[:MOST_WARNINGS]),
+        run_urls=urls_in(Path(spec.run_dir) / "run.log"),
     )
 
 
@@ -141,6 +152,8 @@ def _cause(spec: RunSpec, end: ExitRecord) -> str:
         return end.cause
     if end.signal:
         return f"signal_{end.signal}"
+    if end.returncode is not None and 128 < end.returncode <= 192:  # a shell says so of its last command
+        return f"signal_{end.returncode - 128}"
     return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
 
 
@@ -188,6 +201,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
         driven_by=spec.driven_by,
         started=end.started or spec.created,
         ended=end.ended,
+        run_urls=" ".join(outcome.run_urls),
     )
 
 
@@ -196,6 +210,8 @@ def describe(outcome: Outcome, reason: str = "") -> str:
     purpose = " ".join(outcome.spec.purpose.split())[:200]
     if outcome.exit.ending in BADLY:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
+    if outcome.failure == NO_SIGNAL and not reason:
+        reason = f"{NO_SIGNAL}: {outcome.failure_line}"
     return f"{purpose} [{reason}]"[:400] if reason else purpose
 
 
@@ -234,13 +250,24 @@ def _sha256(path: Path) -> str | None:
         return None
 
 
+def _tell_events(rundir: RunDir, outcome: Outcome) -> None:
+    """One event for each warning of the measurement and for what trackers printed; each once, after any kill."""
+    wanted = [("warning", text) for text in outcome.warnings] + [("run_url", url) for url in outcome.run_urls]
+    if not wanted:
+        return
+    told = {(event.event, event.get("text")) for event in events.last(rundir.events, 4 * len(wanted) + 40)}
+    for word, text in wanted:
+        if (word, text) not in told:
+            events.append(rundir.events, word, text=text)
+
+
 def _tell_journal(place: Path, outcome: Outcome) -> None:
     end = outcome.exit
     metric = ""
     if outcome.spec.objective and outcome.measured:
         metric = f"; {outcome.spec.objective.metric} = {outcome.metric_value:.6g} at step {outcome.metric_step}"
     failure = f"; {outcome.failure}" if outcome.failure else ""
-    journal.append(
-        place,
-        f"{end.ending.wording} (return code {end.returncode}){failure}{metric}{VERDICT}{outcome.verdict}",
-    )
+    doubts = f"; warning: {'; '.join(outcome.warnings)}" if outcome.warnings else ""
+    shown = f"; shown at {' '.join(outcome.run_urls)}" if outcome.run_urls else ""
+    ended = f"{end.ending.wording} (return code {end.returncode}){failure}{metric}"
+    journal.append(place, f"{ended}{VERDICT}{outcome.verdict}{doubts}{shown}")

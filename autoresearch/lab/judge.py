@@ -9,8 +9,10 @@ from pathlib import Path
 
 from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea, measured
+from autoresearch.core.comparable import Measured, why_not
 from autoresearch.core.decision import Decision, Evidence, Rule, decide, gain
 from autoresearch.core.ending import Ending, Verdict, lone_verdict
+from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.noise import UNKNOWN, Noise, pooled, total
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
@@ -46,9 +48,14 @@ def judging(spec: RunSpec) -> Iterator[CampaignView | None]:
 
 
 def judge(
-    spec: RunSpec, end: ExitRecord, value: float | None, steps: int | None, view: CampaignView | None
+    spec: RunSpec,
+    end: ExitRecord,
+    value: float | None,
+    steps: int | None,
+    view: CampaignView | None,
+    idle: str = "",
 ) -> Judgement:
-    """The verdict on one run that is over."""
+    """The verdict on one run that is over. `idle`: why it had nothing to learn from, "" if it had."""
     idea = next((i for i in view.ideas if i.index == spec.index), None) if view else None
     if view is None or idea is None:
         return Judgement(lone_verdict(end.ending, measured=value is not None))
@@ -58,7 +65,11 @@ def judge(
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
     if is_pruned(end):  # before the smoke rule: it was cut because it was judged
         return Judgement(Verdict.DISCARD, end.reason)
+    if foreign := _foreign(spec, view):
+        return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
     counted = value if _counts(spec, end) else None
+    if idle and counted is not None and not idea.hypothesis.is_baseline:
+        return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {idle}; it judges nothing", judged=False)
     smoke = "smoke" in spec.claims or (steps is not None and steps < view.spec.min_steps)
     smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
     decision = decide(
@@ -73,6 +84,16 @@ def judge(
         rule_of(view.spec),
     )
     return Judgement(decision.status, decision.reason, decision.noise, decision.judged)
+
+
+def _foreign(spec: RunSpec, view: CampaignView) -> str:
+    """Why the number of this run must not stand beside those of the campaign; "" where it may."""
+    if spec.objective is None:
+        return ""
+    ours = Measured(spec.trainer, spec.objective.metric)
+    judged = (row for idea in view.ideas for row in idea.judged if row.run_id != spec.run)
+    theirs = {Measured.of(row) for row in judged if row.metric_value is not None}
+    return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
 
 
 def pending(view: CampaignView, idea: Idea) -> Decision | None:

@@ -19,6 +19,7 @@ from autoresearch.lab.keep_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, free_name
 from autoresearch.lab.swarm import arrange
+from autoresearch.lab.terms import there
 from autoresearch.lab.withdraw import erase
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux import install_line
@@ -28,6 +29,7 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
 from autoresearch.repository.exclude import exclude, pattern_for
+from autoresearch.sinks.read import size_of
 
 RUNNER = Path(__file__).parents[1] / "runner"  # a directory with a __main__.py is a program
 REPORT_IN_S = 15.0  # a Runner reports within milliseconds; a loaded machine gets this long
@@ -52,6 +54,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
 
     `ahead`: it is prepared while another run still trains, and leaves no record if nobody says that word.
     """
+    plan.refuse()
     check_place(plan.settings.text("tmux_socket"), parts)
     if not ahead:  # then the run before still has it
         arrange.refuse_taken_port(plan.spec)
@@ -63,7 +66,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
         failpoint("launch.claimed")
         _prepare_result_dir(plan, spec)
         _hide_records(plan, spec)
-        spec = replace(spec, source_offsets=tuple(_size(source.path) for source in spec.sources))
+        spec = replace(spec, source_offsets=tuple(size_of(source) for source in spec.sources))
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         info = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
         failpoint("launch.session_started")
@@ -221,20 +224,18 @@ def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
     for finding in plan.remarks:
         journal.append(result_dir, str(finding))
-
-
-def _size(path: str) -> int:
-    """What a file of metrics holds before the run: another run's, and not to be counted as ours."""
-    try:
-        return Path(path).stat().st_size
-    except OSError:
-        return 0
+    if plan.terms.copy:
+        place, text = plan.terms.copy
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place, text.encode())
+        journal.append(result_dir, f"the recipe is read from a copy that has metrics written down: {place}")
 
 
 def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
-    """The files of metrics inside the result directory that the trainer is about to write."""
+    """What lies in the result directory where the trainer is about to write metrics; of a pattern, all of it."""
     inside = Path(spec.result_dir)
-    return tuple(Path(s.path) for s in spec.sources if inside in Path(s.path).parents)
+    own = [source.path for source in spec.sources if inside in Path(source.path).parents]
+    return tuple(found for path in own for found in there(Path(path)))
 
 
 def _hide_records(plan: Plan, spec: RunSpec) -> None:

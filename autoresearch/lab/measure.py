@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.failure import Failure
@@ -11,7 +11,8 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
-from autoresearch.sinks.read import Best, read_best, read_source
+from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, changed_at, read_all, read_source, size_of
+from autoresearch.sinks.tracker_dirs import newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,41 @@ class Measurement:
         return tuple(r for r in self.readings if r.kind is SignalKind.VALIDATION)
 
 
-def measure(spec: RunSpec, trainer: Trainer, log: Path) -> Measurement:
-    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust."""
+def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> Measurement:
+    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust.
+
+    `ended`: the trainer ended well, and has printed its last line to its end.
+    """
+    return _judge(best_of(read_run(spec, trainer, log, ended=ended), spec.objective), spec.objective)
+
+
+def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[Read]:
+    """Every source of a run, the most trusted first; what an earlier run wrote is left out."""
+    sources = sources_of(spec, log)
+    return read_all(sources, _offsets(spec, sources), trainer=trainer, ended=ended)
+
+
+def sources_of(spec: RunSpec, log: Path) -> list[Source]:
+    """Where a run's metrics may be, the most trusted first, its log last.
+
+    What was last written before the run holds none of them; a tracker's directory is this run's own.
+    """
     console = Source(SourceFormat.CONSOLE, str(log), authority=100)
-    sources = [*sorted(spec.sources, key=lambda s: s.authority), console]
-    best = read_best(sources, _offsets(spec, sources), trainer=trainer, objective=spec.objective)
-    return _judge(best, spec.objective)
+    ours = [own for source in spec.sources if (own := _own(spec, source))]
+    return [*sorted(ours, key=lambda source: source.authority), console]
+
+
+def _own(spec: RunSpec, source: Source) -> Source | None:
+    if source.format in TRACKERS:
+        found = newest(source.format, Path(source.path), spec.created)
+        return replace(source, path=str(found)) if found else None
+    grown = size_of(source) != _held(spec).get(source.path, 0)
+    return source if grown or changed_at(source) > spec.created else None
+
+
+def _held(spec: RunSpec) -> dict[str, int]:
+    """Bytes that each source held before the run."""
+    return {s.path: n for s, n in zip(spec.sources, spec.source_offsets, strict=False)}
 
 
 def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, float], ...]:
@@ -57,8 +87,7 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
     objective = spec.objective
     if objective is None:
         return ()
-    console = Source(SourceFormat.CONSOLE, str(log), authority=100)
-    sources = [*sorted(spec.sources, key=lambda s: s.authority), console]
+    sources = sources_of(spec, log)
     offsets = _offsets(spec, sources)
     for source in sources:
         readings = read_source(source, Path(), offsets.get(source.path, 0), trainer)
@@ -69,18 +98,9 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
 
 
 def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
-    """Bytes at the start of a file that an earlier run wrote; a file that was rewritten has none."""
-    known = {s.path: n for s, n in zip(spec.sources, spec.source_offsets, strict=False)}
-    offsets: dict[str, int] = {}
-    for source in sources:
-        try:
-            found = Path(source.path).stat()
-        except OSError:
-            continue
-        held = known.get(source.path, 0)
-        untouched = found.st_size == held and found.st_mtime <= spec.created
-        offsets[source.path] = held if found.st_size > held or untouched else 0
-    return offsets
+    """Bytes at the start of a source that an earlier run wrote; a file that was rewritten has none."""
+    held = _held(spec)
+    return {s.path: n for s in sources if size_of(s) > (n := held.get(s.path, 0))}
 
 
 def _judge(best: Best, objective: Objective | None) -> Measurement:
@@ -91,17 +111,26 @@ def _judge(best: Best, objective: Objective | None) -> Measurement:
     return Measurement(
         readings=readings,
         series=tuple(series),
-        last=objective.last(series),
+        last=objective.value(readings),
         best=objective.best(series),
         source=best.where,
         warnings=best.warnings,
     )
 
 
-def failure_of(log: Path, trainer: Trainer) -> tuple[Failure | None, str]:
-    """The failure class of a log and its last traceback; reads the last megabyte."""
-    from autoresearch.core.failure import classify, traceback
+def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Failure | None:
+    """What a log alone says of a failure, with the line that proves it.
+
+    ended_badly: whether the run is known to have; else a trouble that steps followed is none.
+    """
+    from autoresearch.sinks.last_words import last_words
+
+    return last_words(log, trainer.signals()).cause(ended_badly=ended_badly)
+
+
+def traceback_of(log: Path) -> str:
+    """The last traceback in the last megabyte of a log; "" without one."""
+    from autoresearch.core.tracebacks import traceback
     from autoresearch.sinks.console import tail_lines
 
-    lines = tail_lines(log, max_bytes=1 << 20)
-    return classify(lines), traceback(lines)
+    return traceback(tail_lines(log, max_bytes=1 << 20))

@@ -11,6 +11,7 @@ from autoresearch.core.run import RunSpec
 from autoresearch.records import earlier, exit_record, journal, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.secrets import mask_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Outcome:
     failure: str  # failure class, "" if none
     failure_line: str
     results: Path
+    warnings: tuple[str, ...] = ()  # where sources disagree, and what could not be read
+    run_urls: tuple[str, ...] = ()  # where trackers show the run
 
     @property
     def measured(self) -> bool:
@@ -63,6 +66,8 @@ def collected(outcome: Outcome) -> dict[str, Any]:
         "failure": outcome.failure,
         "failure_line": outcome.failure_line,
         "results": str(outcome.results),
+        "warnings": list(outcome.warnings),
+        "run_urls": list(outcome.run_urls),
     }
 
 
@@ -79,6 +84,8 @@ def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outc
         failure=done.get("failure", ""),
         failure_line=done.get("failure_line", ""),
         results=where_now(spec, Path(done["results"])),
+        warnings=tuple(done.get("warnings", ())),
+        run_urls=tuple(done.get("run_urls", ())),
     )
 
 
@@ -97,6 +104,9 @@ def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
         if name
         else {},
         "failure": outcome.failure or None,
+        "failure_line": mask_text(outcome.failure_line) or None,
+        "warnings": list(outcome.warnings),
+        "run_urls": list(outcome.run_urls),
         "branch": spec.branch or None,
         "commit": spec.commit or None,
         "session": spec.session,

@@ -13,21 +13,22 @@ from autoresearch.core import naming
 from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.limits import Limits
-from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.run import RunSpec
-from autoresearch.core.trainer import Source, Trainer
-from autoresearch.errors import BlueprintError
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.enough_gpus import TOO_FEW, Wanted, checks
+from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.swarm import arrange
+from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.launchers import gpus
 from autoresearch.launchers.sandbox import driven_by
 from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.repository import branches
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
-from autoresearch.trainers import registry
+from autoresearch.trainers import ask, registry
 
 ROUTINE = frozenset({"no_explanation", "relative_path"})
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is read as something else
@@ -51,6 +52,7 @@ class Member:
     timeout_s: float | None = None
     fix_of: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)  # over the caller's
+    gpus: int | None = None  # of the pool for this run; None: the campaign was asked, not the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Plan:
 
     spec: RunSpec
     resolved: Resolved
+    terms: Terms
     checkout: Checkout | None
     no_git: str  # why there is no branch; "" if there is one
     environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
@@ -80,6 +83,12 @@ class Plan:
     def remarks(self) -> tuple[Finding, ...]:
         """The findings worth saying at every run; the routine ones are for `blueprint check`."""
         return tuple(f for f in self.findings if f.code not in ROUTINE)
+
+    def refuse(self) -> None:
+        """Raise for what is in the way on this machine now; an AutoresearchError with one sentence."""
+        self.terms.refuse_to_resume()
+        if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
+            raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)
 
     @property
     def campaign_dir(self) -> Path:
@@ -98,37 +107,52 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         or settings.text("trainer")
         or arrange.trainer_name(blueprint),
         blueprint.launch_command,
+        blueprint.notes.lines,
     )
-    lint = trainer.lint(resolved.recipe_data)
-    bad = [f for f in lint if f.severity is Severity.ERROR]
-    if bad:
-        raise BlueprintError(bad[0].message, hint=bad[0].hint)
-    member = wishes.member
+    member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
+    asked = terms(trainer, resolved, job=naming.session_name(slug, token))
     checkout = None if member else repository.find(resolved.codebase)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
-    environment = _environment({**parts.environ, **(member.environment if member else {})}, resolved, uuids)
-    spec = arrange.arrange(_spec(resolved, trainer, checkout, settings, parts, wishes), blueprint)
+    given = {**parts.environ, **(member.environment if member else {})}
+    given = {**ask.environment(trainer, asked.whole), **given}
+    environment = _environment(given, resolved, uuids) | dict(asked.environment)
+    lint = asked.findings(limits_of(resolved, settings).max_s, environment)
+    raise_on(lint)
+    spec = arrange.arrange(_spec(asked, checkout, settings, parts, wishes, token), blueprint)
     if member:
         spec = _as_member(spec, member)
     spec = replace(
         spec,
         gpus=uuids,
-        environment=_recorded(environment, resolved, uuids),
+        environment=_recorded(environment, asked, uuids),
         driven_by=driven_by(parts.environ),
     )
     return Plan(
         spec=spec,
         resolved=resolved,
+        terms=asked,
         checkout=checkout,
         no_git="" if checkout or member else repository.why_not(resolved.codebase),
         environment=environment,
         findings=(
             *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
             *arrange.findings(spec, blueprint),
+            *_too_few_gpus(asked, environment, spec, settings, member),
         ),
         settings=settings,
         member=member,
     )
+
+
+def _too_few_gpus(
+    asked: Terms, environment: Mapping[str, str], spec: RunSpec, settings: Settings, member: Member | None
+) -> tuple[Finding, ...]:
+    """What the recipe asks for against what is here; a member against what its campaign gives it, if that says."""
+    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environment)
+    given = len(spec.gpus) if member is None else member.gpus
+    if not count or given is None or not checks(settings.text("gpu_check")):
+        return ()
+    return Wanted(count, given).compared(environment)
 
 
 def _as_member(spec: RunSpec, member: Member) -> RunSpec:
@@ -150,20 +174,20 @@ def _as_member(spec: RunSpec, member: Member) -> RunSpec:
         fix_of=member.fix_of,
         why=member.why,
         limits=spec.limits.override(max_s=member.timeout_s) if tighter else spec.limits,
-        timed_by="timeout" if tighter else "",
+        timed_by="timeout" if tighter else spec.timed_by,
     )
 
 
 def _spec(
-    resolved: Resolved,
-    trainer: Trainer,
+    asked: Terms,
     checkout: Checkout | None,
     settings: Settings,
     parts: Parts,
     wishes: Wishes,
+    token: str,
 ) -> RunSpec:
+    resolved = asked.resolved
     blueprint = resolved.blueprint
-    token = new_token()
     now = parts.clock()
     fixed = wishes.fix_of
     slug = fixed.slug if fixed else blueprint.slug
@@ -174,7 +198,8 @@ def _spec(
     branch = ""
     if checkout:
         branch = fixed.branch if fixed else _free_branch(checkout, settings, campaign, slug)
-    sources = tuple(replace(s, path=str((resolved.codebase / s.path).absolute())) for s in _sources(trainer, resolved))
+    limits = limits_of(resolved, settings)
+    most = ask.tighter(asked.trainer, asked.whole, limits.max_s)
     return RunSpec(
         run=naming.run_id(slug, token),
         slug=slug,
@@ -186,26 +211,29 @@ def _spec(
         blueprint=str(resolved.path),
         blueprint_sha=resolved.sha,
         recipe=str(resolved.recipe or ""),
-        trainer=trainer.name,
-        command=blueprint.launch_command,
+        trainer=asked.trainer.name,
+        command=asked.command,
+        added=asked.recording.arguments if asked.recording else (),
         cwd=str(resolved.codebase),
         interpreter=str(resolved.interpreter),
-        limits=limits_of(resolved, settings),
+        limits=replace(limits, max_s=most),
+        timed_by="recipe" if most < limits.max_s else "",
         session=naming.session_name(slug, token),
         run_dir=str(campaign_dir / experiment),
         result_dir=str(resolved.result_dir),
         ledger=str(campaign_dir / "results.tsv"),
         created=now,
-        objective=_objective(trainer, resolved),
+        objective=asked.objective,
         branch=branch,
         parent_commit=(fixed.commit if fixed else checkout.head) if checkout else "",
         parent_branch=(fixed.branch if fixed else checkout.branch) if checkout else "",
         fix_of=fixed.run if fixed else "",
-        seed=trainer.seed(resolved.recipe_data),
-        sources=sources,
-        signals=trainer.signals(),
+        seed=asked.seed,
+        lines=blueprint.notes.lines,
+        sources=asked.sources,
+        signals=asked.trainer.signals(),
         prepare=tuple(blueprint.notes.prepare),
-        cleanup=tuple(blueprint.notes.cleanup),
+        cleanup=asked.cleanup,
         keep_children=blueprint.notes.keep_children,
         notes=mask_text(blueprint.notes.text),
     )
@@ -252,33 +280,6 @@ def _or(value: float | None, default: float) -> float:
     return default if value is None else value
 
 
-def _objective(trainer: Trainer, resolved: Resolved) -> Objective | None:
-    notes = resolved.blueprint.notes
-    usual = trainer.objective(resolved.recipe_data)
-    if not notes.metric:
-        return usual
-    if notes.direction:
-        try:
-            return Objective(notes.metric, Direction(_DIRECTIONS.get(notes.direction.lower(), notes.direction.lower())))
-        except ValueError:
-            raise BlueprintError(
-                f"{resolved.path}: direction {notes.direction!r} is neither maximize nor minimize"
-            ) from None
-    if usual and usual.metric == notes.metric:
-        return usual
-    return Objective(notes.metric, Direction.MINIMIZE if "loss" in notes.metric else Direction.MAXIMIZE)
-
-
-_DIRECTIONS = {
-    "max": "maximize",
-    "min": "minimize",
-    "up": "maximize",
-    "down": "minimize",
-    "higher": "maximize",
-    "lower": "minimize",
-}
-
-
 def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
     """UUIDs to lease; a number picks free ones, and the lease itself decides in the Runner."""
     if wanted in ("", "none"):
@@ -286,13 +287,6 @@ def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
     found = gpus.visible(gpus.find(), parts.environ)
     busy = {g.uuid for g in found if gpus.is_leased(g.uuid, parts.environ) or not g.idle}
     return gpus.select(wanted, found, taken=busy)
-
-
-def _sources(trainer: Trainer, resolved: Resolved) -> tuple[Source, ...]:
-    """Declared files first, then those that the trainer is known to write."""
-    declared = resolved.blueprint.notes.source
-    known = trainer.sources(resolved.recipe_data)
-    return (*declared, *(s for s in known if s.path not in {d.path for d in declared}))
 
 
 def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: str) -> str:
@@ -315,12 +309,13 @@ def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[st
     return env
 
 
-def _recorded(env: Mapping[str, str], resolved: Resolved, uuids: tuple[str, ...]) -> dict[str, str]:
-    """What the record holds: declared and required variables and the GPUs, secrets masked."""
-    notes = resolved.blueprint.notes
+def _recorded(env: Mapping[str, str], asked: Terms, uuids: tuple[str, ...]) -> dict[str, str]:
+    """What the record holds: declared and required variables, the trainer's, and the GPUs; secrets masked."""
+    notes = asked.resolved.blueprint.notes
     names = [
         *notes.env,
         *notes.requires_env,
+        *asked.environment,
         *(["CUDA_VISIBLE_DEVICES"] if uuids or "CUDA_VISIBLE_DEVICES" in env else []),
     ]
     return mask_environment({n: env[n] for n in names if n in env})

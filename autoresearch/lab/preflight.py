@@ -16,8 +16,9 @@ from autoresearch.core.blueprint import Blueprint, BlueprintInvalid, parse_bluep
 from autoresearch.core.blueprint_text import MAX_BYTES
 from autoresearch.core.finding import Finding, Severity, errors
 from autoresearch.core.lint import lint_blueprint, lint_recipe, lint_script, named_scripts
-from autoresearch.errors import BlueprintError, NotFoundError
-from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
+from autoresearch.lab.inherited import inherited
+from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.records.secrets import mask_environment
 
 _SCRIPT_BYTES = 1 << 18  # a longer launch script is data; only its beginning is read
@@ -41,6 +42,7 @@ class Resolved:
     interpreter_source: str  # "blueprint", "venv", ".venv" or "cli"
     recipe: Path | None
     recipe_data: Mapping[str, object]  # {} where there is no recipe, or it is no YAML
+    inherited: Mapping[str, object]  # the same, over the parents that it names
     result_dir: Path
     findings: tuple[Finding, ...]
 
@@ -65,6 +67,8 @@ def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
     recipe = _recipe(blueprint, base, codebase, path, environ)
     recipe_data, remarks = _read_recipe(blueprint, recipe)
     findings += remarks
+    whole, remarks = _with_parents(blueprint, recipe, recipe_data)
+    findings += remarks
     result_dir = _under(base, blueprint.result_dir, environ)
     findings += _scripts(blueprint, codebase) + _results(blueprint, result_dir)
     return Resolved(
@@ -77,6 +81,7 @@ def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
         interpreter_source=source,
         recipe=recipe,
         recipe_data=recipe_data,
+        inherited=whole,
         result_dir=result_dir,
         findings=tuple(findings),
     )
@@ -217,6 +222,17 @@ def _read_recipe(blueprint: Blueprint, recipe: Path | None) -> tuple[Mapping[str
     except BlueprintError as broken:
         return trouble("bad_recipe", f"the recipe is broken: {broken.message}", broken.hint)
     return mapping, lint_recipe(mapping, data.decode("utf-8", "replace"), where=recipe.name)
+
+
+def _with_parents(
+    blueprint: Blueprint, recipe: Path | None, data: Mapping[str, object]
+) -> tuple[Mapping[str, object], list[Finding]]:
+    """The recipe over its parents; over none where one cannot be read, which the trainer would not survive either."""
+    try:
+        return inherited(data, str(recipe or ""), lambda path: load_mapping(Path(path))), []
+    except AutoresearchError as failure:
+        message = f"a parent of the recipe, under `defaults`, cannot be read: {failure.message}"
+        return data, [_missing(blueprint, "exp_yaml_path", "missing_parent", message, "correct `defaults`")]
 
 
 def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:

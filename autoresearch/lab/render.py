@@ -109,9 +109,10 @@ def _note_lines(fields: BlueprintFields) -> list[tuple[str, str]]:
     """(key, text) of every declared note, in the order of the schema."""
     lines = [(key, str(getattr(fields, key))) for key in ("slug", "trainer", "metric", "direction", "first_step")]
     lines = [(key, text) for key, text in lines if text]
-    lines += [("keep_children", "true")] if fields.keep_children else []
+    lines += [(key, "true") for key in ("keep_children", "resume") if getattr(fields, key)]
+    lines += [] if fields.record_metrics else [("record_metrics", "false")]
     lines += [("env", f"{name}={_quoted(value)}") for name, value in fields.env.items()]
-    for key in ("requires_env", "include", "source", "prepare", "cleanup"):
+    for key in ("requires_env", "include", "source", "step_line", "validation_line", "prepare", "cleanup"):
         lines += [(key, text) for text in getattr(fields, key)]
     return lines + swarm_lines(fields.swarm)
 

@@ -17,12 +17,13 @@ from autoresearch.core.blueprint import Blueprint, parse_blueprint
 from autoresearch.core.blueprint_fields import BlueprintFields, fields_like
 from autoresearch.core.naming import branch_name, campaign_name, slugify
 from autoresearch.core.run import RunSpec
-from autoresearch.core.trainer import Trainer
-from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.core.trainer import ReadsCommands, Trainer
+from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab import recipes
 from autoresearch.lab.import_proof import import_environment
 from autoresearch.lab.launch import Launched, launch
 from autoresearch.lab.mapping import Places, map_launch
+from autoresearch.lab.overrides import Launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Member, Wishes, free_name, make_plan
 from autoresearch.lab.render import render_blueprint
@@ -40,7 +41,7 @@ from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.git import GitFailed
 from autoresearch.repository.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.repository.worktrees import Slot, slot
-from autoresearch.trainers import registry
+from autoresearch.trainers import ask, registry
 
 MOST = 100  # worktrees of one row
 
@@ -81,13 +82,13 @@ def redo(found: Found, parts: Parts) -> Redone:
     place = _free_slot(checkout, state_home(parts.environ) / "repro" / name, parts)
     result_dir = _beside(old.spec.result_dir)
     inside = os.path.relpath(old.spec.cwd, old.root)
-    mapped = map_launch(old.spec.command, {}, {}, _places(old, place.path, checkout, found.commit))
-    command = mapped.command
+    mapped = map_launch(recipes.asked_for(old.spec), {}, {}, _places(old, place.path, checkout, found.commit))
+    overrides, command = _redirected(old, mapped.command, result_dir)
     if old.recipe_path.startswith(f"{recipes.OURS}/"):  # it lies outside of the repository; the commit has a copy
         command = command.replace(old.spec.recipe, str(place.path / old.recipe_path))
     fields = _fields(old, inside, result_dir, command, place.path)
     files: dict[str, bytes | None] = {recipes.BLUEPRINT: render_blueprint(fields).encode()}
-    if overrides := _redirected(old, result_dir):
+    if overrides:
         text = edit(old.recipe, overrides, name=old.recipe_path, new_keys=True)
         files[old.recipe_path] = text.encode()
     message = f"{old.spec.slug}: run {found.run} once more\n\nNothing but where it writes differs from its commit.\n"
@@ -169,7 +170,7 @@ def _read(found: Found) -> tuple[Checkout, _Old]:
     recipe = recipes.recipe_path(found, checkout)
     text = read_file(checkout, found.commit, recipe).decode("utf-8", "replace") if recipe else ""
     root = _root_of(Path(spec.cwd), found, checkout)
-    trainer = registry.choose(spec.trainer, spec.command)
+    trainer = registry.choose(spec.trainer, spec.command, spec.lines)
     return checkout, _Old(spec, blueprint, recipe, text, root, trainer)
 
 
@@ -240,12 +241,22 @@ def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Pat
     )
 
 
-def _redirected(old: _Old, result_dir: str) -> dict[str, object]:
-    """The recipe keys that say where it writes, with places of their own."""
-    if not old.recipe_path:
-        return {}
-    outputs = old.trainer.outputs(recipes.parsed(old.recipe, old.recipe_path))
-    return {o.key: str(Path(result_dir) / o.name) if o.name else f"{old.spec.run}-repro" for o in outputs}
+def _redirected(old: _Old, command: str, result_dir: str) -> tuple[dict[str, object], str]:
+    """The recipe keys that say where it writes, with places of their own; and the command, with those that it sets."""
+    recipe = recipes.parsed(old.recipe, old.recipe_path) if old.recipe_path else None
+    whole = ask.settings(old.trainer, recipe or {}, command)
+    own = {
+        output.key: str(Path(result_dir) / output.name) if output.name else f"{old.spec.run}-repro"
+        for output in old.trainer.outputs(whole)
+    }
+    launch = Launch(old.trainer, recipe, command)
+    if recipe is None and not isinstance(old.trainer, ReadsCommands):
+        return {}, command
+    inside, behind = launch.split(own, new_keys=True)
+    try:
+        return inside, launch.with_settings(behind) if behind else command
+    except BlueprintError:  # no place behind a script: it writes where that script says
+        return inside, command
 
 
 def _imports(worktree: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:

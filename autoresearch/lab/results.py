@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.failure import Failure
+from autoresearch.core.objective import Objective
 from autoresearch.core.signal import Reading
 from autoresearch.lab.measure import Measurement
 from autoresearch.records.rundir import RunDir
@@ -41,10 +42,9 @@ def render_results(
     from autoresearch.lab.render import render
 
     steps, validations = measurement.steps, measurement.validations
-    step_columns = _columns(steps, STEP_COLUMNS)
-    first = (outcome.spec.objective.metric,) if outcome.spec.objective else ()
-    telling = sorted({n for r in validations for n in r.metrics if n.startswith(VALIDATION_PREFIXES)})
-    validation_columns = _columns(validations, (*first, *(n for n in telling if n not in first)))
+    step_columns = columns_of(steps, STEP_COLUMNS)
+    first = _asked(outcome.spec.objective, measurement.readings) if outcome.spec.objective else ()
+    validation_columns = columns_of(validations, telling(validations, first))
     stride = max(1, math.ceil(len(steps) / MAX_ROWS))
     return render(
         "results.md.j2",
@@ -59,10 +59,10 @@ def render_results(
         validation_columns=validation_columns,
         validation_rows=_rows(validations, validation_columns),
         step_columns=step_columns,
-        step_rows=_rows(_thinned(steps, stride), step_columns),
+        step_rows=_rows(thinned(steps, stride), step_columns),
         steps_seen=len(steps),
         stride=stride,
-        summary=[_summary(name, steps) for name in _columns(steps, STEP_COLUMNS, limit=40)],
+        summary=[_summary(name, steps) for name in columns_of(steps, STEP_COLUMNS, limit=40)],
         timing=_timing(outcome),
         warnings=measurement.warnings,
         places=_places(outcome, rundir),
@@ -71,7 +71,19 @@ def render_results(
     )
 
 
-def _columns(readings: Sequence[Reading], wanted: Sequence[str], *, limit: int = MAX_COLUMNS) -> list[str]:
+def _asked(objective: Objective, readings: Sequence[Reading]) -> tuple[str, ...]:
+    """The keys that the objective is about."""
+    return objective.keys_among({name for reading in readings for name in reading.metrics})
+
+
+def telling(validations: Sequence[Reading], first: Sequence[str]) -> tuple[str, ...]:
+    """The metrics of validations before the bookkeeping beside them."""
+    names = sorted({n for r in validations for n in r.metrics if n.startswith(VALIDATION_PREFIXES)})
+    return tuple(dict.fromkeys((*first, *names)))
+
+
+def columns_of(readings: Sequence[Reading], wanted: Sequence[str], *, limit: int = MAX_COLUMNS) -> list[str]:
+    """The metrics that a table has room for: the wanted ones that there are, then the first of the others."""
     names: dict[str, None] = {}
     for reading in readings:
         names.update(dict.fromkeys(reading.metrics))
@@ -84,7 +96,7 @@ def _rows(readings: Sequence[Reading], columns: Sequence[str]) -> list[list[Any]
     return [[r.step, *(r.metrics.get(name) for name in columns)] for r in readings]
 
 
-def _thinned(steps: Sequence[Reading], stride: int) -> list[Reading]:
+def thinned(steps: Sequence[Reading], stride: int) -> list[Reading]:
     """Every stride-th step, and always the last one."""
     kept = list(steps[::stride])
     if steps and kept[-1] is not steps[-1]:
@@ -161,6 +173,7 @@ def _places(outcome: Outcome, rundir: RunDir) -> list[tuple[str, str]]:
         ("run directory", str(rundir.path)),
         ("ledger", outcome.spec.ledger),
         ("results", str(outcome.results)),
+        *(("tracker", url) for url in outcome.run_urls),
     ]
 
 

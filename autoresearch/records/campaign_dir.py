@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
@@ -107,7 +108,8 @@ def read_spec(place: CampaignDir) -> CampaignSpec:
     spec = declared_spec(place)
     for line in entries(place.journal, needle=b'"rules"'):
         if line.get("do") == "rules":
-            spec = spec.with_rules(line)
+            with contextlib.suppress(ValueError):  # damaged: passed over, as in the fold
+                spec = spec.with_rules(line)
     return spec
 
 

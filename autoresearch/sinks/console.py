@@ -12,55 +12,53 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from autoresearch.core.lines import logical_lines
-from autoresearch.core.signal import Reading
+from autoresearch.core.signal import Reading, SignalPattern
+from autoresearch.runner.patterns import lines_with
+from autoresearch.runner.text import without_escapes
 from autoresearch.sinks.chunks import chunks
 from autoresearch.sinks.numbering import numbered
 
 ReadLine = Callable[[str], Reading | None]
+Wanted = dict[tuple[bytes, ...], list[re.Pattern[bytes]]]
 
 
-def read_console(path: Path, read_line: ReadLine, patterns: Iterable[str], offset: int = 0) -> Iterator[Reading]:
+def read_console(
+    path: Path, read_line: ReadLine, signals: Iterable[SignalPattern], offset: int = 0, *, ended: bool = False
+) -> Iterator[Reading]:
     """The readings of a log from a byte offset on, in the order in which they were printed.
 
     path, offset: the log, missing or not, and where to begin. read_line: parses one stripped line.
-    patterns: byte regexes as text, as the Runner has them; only lines that hold a match are parsed. A last
-    line without its newline is left out: of `0.4137` it may hold `0.4` only.
+    signals: what the Runner looks for; only lines that hold a match are parsed, as the Runner sees them. A last
+    line without its newline is left out, as of `0.4137` it may hold `0.4` only, unless the writer `ended` well.
     """
-    wanted = [re.compile(pattern.encode("latin-1"), re.MULTILINE) for pattern in patterns]
-    return numbered(_readings(path, read_line, wanted, offset))
+    wanted: Wanted = {}
+    for signal in signals:
+        needles = tuple(needle.encode("latin-1") for needle in signal.needles)
+        wanted.setdefault(needles, []).append(re.compile(signal.pattern.encode("latin-1"), re.MULTILINE))
+    return numbered(_readings(chunks(path, offset, ended=ended), read_line, wanted))
 
 
-def _readings(path: Path, read_line: ReadLine, wanted: list[re.Pattern[bytes]], offset: int) -> Iterator[Reading]:
-    for chunk in chunks(path, offset):
-        for low, high in _spans(chunk, wanted):
-            for line in logical_lines(chunk[low:high]):
+def _readings(pieces: Iterable[bytes], read_line: ReadLine, wanted: Wanted) -> Iterator[Reading]:
+    for chunk in pieces:
+        flat = chunk.replace(b"\r", b"\n")
+        for low, high in _spans(flat, flat.rfind(b"\n"), wanted):
+            for line in logical_lines(flat[low:high]):
                 reading = read_line(line)
                 if reading is not None:
                     yield reading
 
 
-def _spans(chunk: bytes, wanted: list[re.Pattern[bytes]]) -> list[tuple[int, int]]:
-    """Start and end of the whole lines that hold a match, in order, each once."""
-    found: dict[int, int] = {}
-    for pattern in wanted:
-        done = 0
-        for match in pattern.finditer(chunk):
-            if match.start() < done:
+def _spans(flat: bytes, end: int, wanted: Wanted) -> list[tuple[int, int]]:
+    """Start and end of the lines that hold a match and are over at `end`, in order, each once."""
+    found: set[tuple[int, int]] = set()
+    for needles, patterns in wanted.items():
+        for low, high in lines_with(flat, needles):
+            if high > end or (low, high) in found:
                 continue
-            low = max(done, chunk.rfind(b"\n", done, match.start()) + 1)
-            low = max(low, chunk.rfind(b"\r", low, match.start()) + 1)
-            end = _line_end(chunk, match.start())
-            if end < 0:  # torn
-                break
-            found[low] = done = end
-    return sorted(found.items())
-
-
-def _line_end(chunk: bytes, start: int) -> int:
-    """Where the line around `start` ends, by newline or carriage return; -1 if it does not."""
-    newline = chunk.find(b"\n", start)
-    carriage = chunk.find(b"\r", start, newline if newline >= 0 else len(chunk))
-    return carriage if carriage >= 0 else newline
+            line = without_escapes(flat[low:high].lstrip(b"\0"))
+            if any(pattern.search(line) for pattern in patterns):
+                found.add((low, high))
+    return sorted(found)
 
 
 def tail_lines(path: Path, *, max_bytes: int = 1 << 20) -> list[str]:

@@ -3,78 +3,114 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.expression_text import near_miss
 from autoresearch.core.metric_keys import readings as split
 from autoresearch.core.objective import Objective
 from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import ReadsLogs, Source, SourceFormat, Trainer
+from autoresearch.core.trainer import NamesTags, ReadsLogs, Source, SourceFormat, Trainer
 from autoresearch.sinks.console import read_console
 from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.jsonl import read_jsonl
 from autoresearch.sinks.numbering import merged
+from autoresearch.sinks.swanlab_run import read_swanlab
 from autoresearch.sinks.swarm_val import read_swarm_val
-from autoresearch.sinks.tensorboard import read_tensorboard
+from autoresearch.sinks.tensorboard import event_files, read_tensorboard
 from autoresearch.sinks.tensorboard import size as tensorboard_size
-from autoresearch.sinks.trainer_state import read_trainer_state
+from autoresearch.sinks.tracker_dirs import newest
+from autoresearch.sinks.trainer_state import read_trainer_state, state_file
+from autoresearch.sinks.wandb_run import read_wandb
 from autoresearch.sinks.whole_log import read_whole_log
 
 _EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
+TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
 _TOLD = 3  # disagreements that are spelled out per source
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """All that one source says."""
+
+    source: Source
+    readings: tuple[Reading, ...]
+
+    def points(self, key: str) -> dict[int, float]:
+        """The value at each step; the last one where training and validation both name the metric."""
+        return {r.step: r.metrics[key] for r in self.readings if key in r.metrics}
+
+    @property
+    def keys(self) -> set[str]:
+        """The names of its metrics."""
+        return {key for reading in self.readings for key in reading.metrics}
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
     """What all sources together say.
 
-    The objective's metric comes from `source` alone; other metrics and steps are added from the others.
+    The objective's metric comes from `source` alone; other metrics and steps are added from the others. Where
+    the objective is an expression over keys of several sources, `sources` are they.
     """
 
     readings: tuple[Reading, ...]
-    source: Source | None = None  # None: no source holds the metric
+    sources: tuple[Source, ...] = ()  # (): no source holds the metric, or a part of it
     warnings: tuple[str, ...] = ()
 
     @property
+    def source(self) -> Source | None:
+        """The source that was believed; None if there is none."""
+        return self.sources[0] if self.sources else None
+
+    @property
     def where(self) -> str:
-        """The path of the source that was believed, "" if there is none."""
-        return self.source.path if self.source else ""
+        """The path of the source that was believed, several joined by commas; "" if there is none."""
+        return ", ".join(source.path for source in self.sources)
 
 
-def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> list[Reading]:
+def read_source(
+    source: Source, base: Path, offset: int, trainer: Trainer, *, ended: bool = False
+) -> list[Reading]:
     """All readings of one source, one per kind and step, in the order in which they were written.
 
-    A relative path is taken from `base`. Bytes before `offset` belong to somebody else. Missing: [].
+    A relative path is taken from `base`. Bytes before `offset` belong to somebody else. Missing: []. `ended`: who
+    wrote it ended well, so that a last line of a log is whole though it lacks its newline.
     """
     path = base / source.path
     if source.format is SourceFormat.JSONL:
         return list(merged(read_jsonl(path, offset)))
     if source.format is SourceFormat.DICT_LINES:
-        return list(merged(read_dict_lines(path, offset)))
+        return list(merged(read_dict_lines(path, offset, source.validated_at)))
     if source.format is SourceFormat.SWARM_VAL:
         return list(merged(read_swarm_val(path, offset)))
     if source.format is SourceFormat.TENSORBOARD:
-        return list(merged(read_tensorboard(path, offset)))
+        key_of = trainer.key_of if isinstance(trainer, NamesTags) else str
+        return list(merged(read_tensorboard(path, offset, key_of)))
     if source.format is SourceFormat.TRAINER_STATE:
         return list(merged(read_trainer_state(path)))
+    if source.format in TRACKERS:
+        run = newest(source.format, path)
+        return list(merged(TRACKERS[source.format](run))) if run else []
     if isinstance(trainer, ReadsLogs):
-        found = read_whole_log(path, trainer.reader(), offset)
+        found = read_whole_log(path, trainer.reader(), offset, ended=ended)
         return list(merged(part for reading in found for part in _parts(reading)))
-    patterns = [signal.pattern for signal in trainer.signals() if signal.kind in _EVENTS]
-    found = read_console(path, trainer.read_line, patterns, offset)
+    signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
+    found = read_console(path, trainer.read_line, signals, offset, ended=ended)
     return list(merged(part for reading in found for part in _parts(reading)))
 
 
 def size_of(source: Source, base: Path = Path()) -> int:
     """Bytes that a source holds now: before a run, what of it is not the run's. 0 where nothing is there.
 
-    A trainer state is written anew each time, and a pattern of directories has no beginning: both are 0.
+    A trainer state is written anew each time, a tracker begins a directory for each run, and a pattern of
+    directories has no beginning: all are 0.
     """
     path = base / source.path
     if source.format is SourceFormat.TENSORBOARD:
         return tensorboard_size(path)
-    if source.format is SourceFormat.TRAINER_STATE:
+    if source.format is SourceFormat.TRAINER_STATE or source.format in TRACKERS:
         return 0
     try:
         return path.stat().st_size
@@ -82,9 +118,36 @@ def size_of(source: Source, base: Path = Path()) -> int:
         return 0
 
 
+def changed_at(source: Source, base: Path = Path()) -> float:
+    """When it was written to last, in seconds since the epoch; 0 where nothing is there."""
+    path = base / source.path
+    files = [path]
+    if source.format is SourceFormat.TENSORBOARD:
+        files = event_files(path)
+    elif source.format is SourceFormat.TRAINER_STATE:
+        files = [found] if (found := state_file(path)) else []
+    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+
+
 def _parts(reading: Reading) -> tuple[Reading, ...]:
     """A training line that holds a validation too becomes two readings; any other stays as it is."""
     return split(reading.step, reading.metrics) if reading.kind is SignalKind.STEP else (reading,)
+
+
+def read_all(
+    sources: Sequence[Source],
+    offsets: Mapping[str, int],
+    *,
+    trainer: Trainer,
+    base: Path = Path(),
+    ended: bool = False,
+) -> list[Read]:
+    """Every source, the most trusted first.
+
+    offsets: bytes at the start of a source (by its path) that are not this run's. `ended`: see `read_source`.
+    """
+    ranked = sorted(sources, key=lambda source: source.authority)
+    return [Read(s, tuple(read_source(s, base, offsets.get(s.path, 0), trainer, ended=ended))) for s in ranked]
 
 
 def read_best(
@@ -97,21 +160,36 @@ def read_best(
 ) -> Best:
     """Read every source; believe the one of the lowest authority number that has the objective's metric.
 
-    offsets: bytes at the start of a source (by its path) that are not this run's. Values of the same step
-    that differ by more than rounding, and steps that the believed source lacks, become warnings.
+    Values of the same step that differ by more than rounding, and steps that the believed source lacks, become
+    warnings.
     """
-    ranked = sorted(sources, key=lambda source: source.authority)
-    found = [(source, read_source(source, base, offsets.get(source.path, 0), trainer)) for source in ranked]
+    return best_of(read_all(sources, offsets, trainer=trainer, base=base), objective)
+
+
+def best_of(found: Sequence[Read], objective: Objective | None) -> Best:
+    """The same of what was read already, the most trusted first."""
     if objective is None:
-        return Best(_united([readings for _, readings in found]))
-    metric = objective.metric
-    best = next((pair for pair in found if objective.series(pair[1])), None)
-    if best is None:
-        return Best(_united([readings for _, readings in found]), None, _nowhere(metric, found))
-    others = [pair for pair in found if pair[0] is not best[0]]
-    warnings = [text for other in others for text in _disagreements(metric, best, other)]
-    foreign = [[_without(metric, reading) for reading in readings] for _, readings in others]
-    return Best(_united([best[1], *foreign]), best[0], tuple(warnings))
+        return Best(_united([read.readings for read in found]))
+    names = {key for read in found for key in read.keys}
+    keys = objective.keys_among(names)
+    holders = {key: read for key in keys for read in reversed(found) if read.points(key)}
+    if lacking := [key for key in keys if key not in holders]:
+        return Best(_united([read.readings for read in found]), (), _nowhere(objective.metric, lacking, names))
+    warnings = disagreements(found, keys)
+    told = sorted(found, key=lambda read: read not in holders.values())
+    ours = [[_of(read, reading, holders) for reading in read.readings] for read in told]
+    sources = tuple(dict.fromkeys(holders[key].source for key in keys))
+    return Best(_united(ours), sources, tuple(warnings))
+
+
+def disagreements(found: Sequence[Read], keys: Iterable[str]) -> list[str]:
+    """Where a source says something else about these metrics than the most trusted one that holds them."""
+    texts: list[str] = []
+    for key in keys:
+        holders = [(read, points) for read in found if (points := read.points(key))]
+        for other in holders[1:]:
+            texts += _disagreements(key, holders[0], other)
+    return texts
 
 
 def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
@@ -126,39 +204,42 @@ def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
     return tuple(Reading(kind, step, found[kind, step]) for kind, step in order if found[kind, step])
 
 
-def _without(metric: str, reading: Reading) -> Reading:
-    if metric not in reading.metrics:
+def _of(read: Read, reading: Reading, holders: Mapping[str, Read]) -> Reading:
+    """A reading without the metrics for which another source is believed."""
+    foreign = [key for key in holders if key in reading.metrics and holders[key] is not read]
+    if not foreign:
         return reading
-    return Reading(reading.kind, reading.step, {k: v for k, v in reading.metrics.items() if k != metric})
+    return Reading(reading.kind, reading.step, {k: v for k, v in reading.metrics.items() if k not in foreign})
 
 
-def _nowhere(metric: str, found: Sequence[tuple[Source, list[Reading]]]) -> tuple[str, ...]:
-    names = {key for _, readings in found for reading in readings for key in reading.metrics}
-    near = sorted(name for name in names if metric.split("@")[0].rsplit("/", 1)[-1] in name)[:_TOLD]
-    hint = f"; it has {', '.join(near)}" if near else "" if names else "; no metric was read at all"
-    return (f"no source holds {metric}{hint}",)
+def _nowhere(metric: str, lacking: Sequence[str], names: Collection[str]) -> tuple[str, ...]:
+    texts = []
+    for key in lacking:
+        near = sorted(name for name in names if key.split("@")[0].rsplit("/", 1)[-1] in name)[:_TOLD]
+        hint = f"; it has {', '.join(near)}" if near else "" if names else "; no metric was read at all"
+        meant = near_miss(key)
+        hint += f"; or did you mean {meant}?" if meant else ""
+        what = key if key == metric else f"{key}, which {metric} needs"
+        texts.append(f"no source holds {what}{hint}")
+    return tuple(texts)
 
 
-def _disagreements(metric: str, best: tuple[Source, list[Reading]], other: tuple[Source, list[Reading]]) -> list[str]:
-    believed, seen = _points(metric, best[1]), _points(metric, other[1])
-    loose = SourceFormat.CONSOLE in (best[0].format, other[0].format)
+def _disagreements(
+    metric: str, best: tuple[Read, Mapping[int, float]], other: tuple[Read, Mapping[int, float]]
+) -> list[str]:
+    (trusted, believed), (doubted, seen) = best, other
+    ours, theirs = trusted.source, doubted.source
+    loose = SourceFormat.CONSOLE in (ours.format, theirs.format)
     apart = [step for step in seen if step in believed and not _same(believed[step], seen[step], loose=loose)]
     texts = [
-        f"{metric} at step {s}: {best[0].path} says {believed[s]:g}, {other[0].path} says {seen[s]:g}"
-        for s in apart[:_TOLD]
+        f"{metric} at step {s}: {ours.path} says {believed[s]:g}, {theirs.path} says {seen[s]:g}" for s in apart[:_TOLD]
     ]
     if len(apart) > _TOLD:
-        texts.append(f"{metric}: {other[0].path} differs at {len(apart) - _TOLD} more steps")
-    lacking = [step for step in seen if step > max(believed)]
-    if lacking:
-        ends = f"{best[0].path} ends at {max(believed)}"
-        texts.append(f"{metric}: {other[0].path} has step {max(lacking)}, {ends}")
+        texts.append(f"{metric}: {theirs.path} differs at {len(apart) - _TOLD} more steps")
+    last = max(believed)
+    if lacking := [step for step in seen if step > last]:
+        texts.append(f"{metric}: {theirs.path} has step {max(lacking)}, {ours.path} ends at {last}")
     return texts
-
-
-def _points(metric: str, readings: Sequence[Reading]) -> dict[int, float]:
-    """The value at each step; the last one where training and validation both name the metric."""
-    return {r.step: r.metrics[metric] for r in readings if metric in r.metrics}
 
 
 def _same(a: float, b: float, *, loose: bool) -> bool:

@@ -10,14 +10,14 @@ file of a live or killed run may end in the middle of a record.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 from autoresearch.core.metric_keys import readings as split
 from autoresearch.core.signal import Reading
+from autoresearch.sinks.protobuf import BYTES, FIXED32, FIXED64, VARINT, fields_of
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _STEP, _SUMMARY = 2, 5  # of Event
 _VALUE = 1  # of Summary
 _TAG, _SIMPLE, _TENSOR = 1, 2, 8  # of Summary.Value
@@ -25,8 +25,6 @@ _MASK = 0xA282EAD8
 _OTHER_CLOCK = "ray/"  # NeMo-RL's GPU samples: their steps are counts of samples
 _LONGEST = 1 << 28  # a longer record is none: the place in the file was lost
 _PIECE = 1 << 20
-
-Fields = list[tuple[int, int, int, int]]  # number, wire type, and where the content begins and ends
 
 
 def event_files(where: Path) -> list[Path]:
@@ -55,10 +53,11 @@ def size(where: Path) -> int:
     return sum(path.stat().st_size for path in event_files(where)) if where.exists() else 0
 
 
-def read_tensorboard(where: Path, offset: int = 0) -> Iterator[Reading]:
+def read_tensorboard(where: Path, offset: int = 0, key_of: Callable[[str], str] = str) -> Iterator[Reading]:
     """The scalars by step, in the order in which steps first came; of equal tags the last value counts.
 
     offset: bytes of the files there, oldest first, that belong to somebody else. A torn record ends its file.
+    key_of: what the metric of a tag is called in other sources.
     """
     steps: dict[int, dict[str, float]] = {}
     for path in event_files(where):
@@ -69,7 +68,7 @@ def read_tensorboard(where: Path, offset: int = 0) -> Iterator[Reading]:
         offset = max(0, offset - length)
     for step, metrics in steps.items():
         if not all(tag.startswith(_OTHER_CLOCK) for tag in metrics):
-            yield from split(step, metrics)
+            yield from split(step, {key_of(tag): value for tag, value in metrics.items()})
 
 
 def _scalars(path: Path, offset: int) -> Iterator[tuple[int, str, float]]:
@@ -114,26 +113,26 @@ def _table() -> tuple[int, ...]:
 
 def _of_event(data: bytes) -> Iterator[tuple[int, str, float]]:
     step, summary = 0, None
-    for number, kind, low, high in _fields(data, 0, len(data)):
-        if number == _STEP and kind == _VARINT:
+    for number, kind, low, high in fields_of(data, 0, len(data)):
+        if number == _STEP and kind == VARINT:
             step = low if low < 1 << 63 else low - (1 << 64)
-        elif number == _SUMMARY and kind == _BYTES:
+        elif number == _SUMMARY and kind == BYTES:
             summary = (low, high)
     if summary is None or step < 0:
         return
-    for number, kind, low, high in _fields(data, *summary):
-        if number == _VALUE and kind == _BYTES and (found := _of_value(data, low, high)) is not None:
+    for number, kind, low, high in fields_of(data, *summary):
+        if number == _VALUE and kind == BYTES and (found := _of_value(data, low, high)) is not None:
             yield step, *found
 
 
 def _of_value(data: bytes, low: int, high: int) -> tuple[str, float] | None:
     tag, value = "", None
-    for number, kind, start, end in _fields(data, low, high):
-        if number == _TAG and kind == _BYTES:
+    for number, kind, start, end in fields_of(data, low, high):
+        if number == _TAG and kind == BYTES:
             tag = data[start:end].decode("utf-8", "replace")
-        elif number == _SIMPLE and kind == _FIXED32:
+        elif number == _SIMPLE and kind == FIXED32:
             value = struct.unpack_from("<f", data, start)[0]
-        elif number == _TENSOR and kind == _BYTES:
+        elif number == _TENSOR and kind == BYTES:
             value = _of_tensor(data, start, end)
     return (tag, value) if tag and value is not None else None
 
@@ -145,53 +144,15 @@ _LISTS = {5: "<f", 6: "<d"}  # fields float_val and double_val, packed or not
 def _of_tensor(data: bytes, low: int, high: int) -> float | None:
     """The single number of a tensor (tensorflow/core/framework/tensor.proto); None for any other."""
     form, content = "", None
-    for number, kind, start, end in _fields(data, low, high):
-        if number == 1 and kind == _VARINT:
+    for number, kind, start, end in fields_of(data, low, high):
+        if number == 1 and kind == VARINT:
             form = _TYPES.get(start, "")
-        elif number == 4 and kind == _BYTES:
+        elif number == 4 and kind == BYTES:
             content = (start, end)
-        elif number in _LISTS and kind in (_BYTES, _FIXED32, _FIXED64):
+        elif number in _LISTS and kind in (BYTES, FIXED32, FIXED64):
             form, content = _LISTS[number], (start, end)
-        elif number in (7, 10) and kind == _VARINT:  # int_val, int64_val
+        elif number in (7, 10) and kind == VARINT:  # int_val, int64_val
             return float(start)
     if not form or content is None or content[1] - content[0] != struct.calcsize(form):
         return None
     return float(struct.unpack_from(form, data, content[0])[0])
-
-
-def _fields(data: bytes, at: int, end: int) -> Fields:
-    """The fields of one message; a varint's value stands in place of its beginning. IndexError if it is torn."""
-    found: Fields = []
-    while at < end:
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == _VARINT:
-            value, at = _varint(data, at)
-            found.append((key >> 3, kind, value, at))
-            continue
-        if kind == _BYTES:
-            length, at = _varint(data, at)
-        elif kind in (_FIXED32, _FIXED64):
-            length = 4 if kind == _FIXED32 else 8
-        else:
-            raise ValueError("a wire type that is no longer used")
-        if at + length > end:
-            raise IndexError("a field that ends behind its message")
-        found.append((key >> 3, kind, at, at + length))
-        at += length
-    return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    if byte < 0x80:
-        return byte, at + 1
-    value, shift = byte & 0x7F, 7
-    while shift < 70:
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at + 1
-        shift += 7
-    raise ValueError("a number that does not end")

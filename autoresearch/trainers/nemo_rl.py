@@ -1,4 +1,4 @@
-"""NeMo-RL: GRPO, PPO, distillation, SFT, DPO and reward models (NVIDIA-NeMo/RL at 7ea279ab).
+"""NeMo-RL: GRPO, PPO, distillation, SFT, DPO and reward models. As of NVIDIA-NeMo/RL 7ea279ab.
 
 Formats: nemo_rl/algorithms/*.py (console, see `nemo_rl_log`), nemo_rl/utils/logger.py (log directories and tags),
 nemo_rl/utils/timer.py (TimeoutChecker), examples/configs/*.yaml (recipes; a recipe may name its parent under
@@ -6,12 +6,14 @@ nemo_rl/utils/timer.py (TimeoutChecker), examples/configs/*.yaml (recipes; a rec
 
 Overrides: in the recipe, or `a.b=c` (`++a.b=c` for a new key) behind the command. The reference KL is no line of the
 console; the files have it as train/kl_penalty. It ends with status 0 and a line of its own at `max_num_steps`, at
-`checkpoint_must_save_by` and at an early-stop threshold; `Async GRPO training complete!` stands in a `finally` and
-is printed after a crash as well, so it proves nothing: the exit code does.
+`checkpoint_must_save_by` (counted from the start of training, set-up left out, and ended a step before it) and at an
+early-stop threshold; `Async GRPO training complete!` and `Async PPO training complete!` stand in a `finally` and are
+printed after a crash as well, so they prove nothing: the exit code does.
 
 Leaves behind: `<log_dir>/exp_NNN`, a new one each run; `<checkpoint_dir>/step_N`, from which the next run with the
-same directory resumes without asking. `ray.init` joins a cluster that is already there. To stop it gracefully give
-it `checkpoint_must_save_by`; a signal saves nothing. Under ray.sub the file ENDED in its log directory stops the job.
+same directory resumes without asking, even one that saves none itself. `ray.init` joins a cluster that is already
+there. To stop it gracefully give it `checkpoint_must_save_by`; a signal saves nothing. Under ray.sub the file ENDED
+in its log directory stops the job.
 """
 
 from __future__ import annotations
@@ -56,9 +58,17 @@ STEP = SignalPattern(
 )
 """A training step's block; which step it was stands on another line, so that the Runner counts."""
 
+TEACHERS_STEP = SignalPattern(
+    SignalKind.STEP,
+    r"\xa2 Loss: (?=[^\r\n]{1,24} \(per-MB-mean: )",  # the last byte of U+2022
+    needles=(" (per-MB-mean: ",),
+)
+"""A step of the distillation across tokenizers, whose bullets have no heading."""
+
 CONTROLLER_STEP = SignalPattern(
     SignalKind.STEP,
-    r"train step (?P<step>[1-9]\d{0,8})/\d{1,9} {2}trainer_v=",
+    r"train step (?:(?<=^train step )|(?<=[\r\n]train step )|(?<=[)m] train step )|(?<=\dmtrain step ))"
+    r"(?P<step>[1-9]\d{0,8})/\d{1,9} {2}trainer_v=\d{1,9} {2}lag=",
     needles=("  trainer_v=",),
 )
 """A step of the single controller, which prints no block."""
@@ -82,9 +92,12 @@ _BOOT = SignalPattern(
 
 _FAULTS = SignalPattern(
     SignalKind.ERROR,
-    r"(?P<text>Error in async loop: [^\r\n]{0,160}|WARNING: rollout stall -- [^\r\n]{0,160}"
-    r"|RolloutStall: [^\r\n]{0,160})",
-    needles=("Error in async loop: ", "WARNING: rollout stall -- ", "RolloutStall: "),
+    r"(?P<text>Error in async (?:PPO )?loop: [^\r\n]{0,160}|WARNING: rollout stall -- [^\r\n]{0,160}"
+    r"|WARNING: environment health -- [^\r\n]{0,160}|RolloutStall: [^\r\n]{0,160})",
+    needles=(
+        *("Error in async ", "WARNING: rollout stall -- "),
+        *("WARNING: environment health -- ", "RolloutStall: "),
+    ),
 )
 """The asynchronous loop's own words; after a warned stall the process hangs on."""
 
@@ -104,6 +117,7 @@ class NemoRl:
         """Blocks, validations, fatal lines; loading and the initial validation hold for two minutes."""
         return (
             STEP,
+            TEACHERS_STEP,
             CONTROLLER_STEP,
             VALIDATION,
             _FAULTS,
@@ -125,6 +139,8 @@ class NemoRl:
         if named:
             falls = look_up(recipe, "checkpointing.higher_is_better") is False
             return Objective(metric_of(named), Direction.MINIMIZE if falls else Direction.MAXIMIZE)
+        if isinstance(recipe.get("async_rl"), Mapping):  # the single controller has no validation yet
+            return Objective("train/reward")
         kind = algorithm(recipe)
         return _USUAL.get(kind, Objective("validation/accuracy")) if kind else None
 
@@ -169,14 +185,13 @@ class NemoRl:
         return nemo_rl_lint.lint(recipe, algorithm(recipe))
 
     def time_limit(self, recipe: Recipe) -> float | None:
-        """`checkpointing.checkpoint_must_save_by`: it saves and ends at the first step after so long."""
+        """`checkpointing.checkpoint_must_save_by`, by a clock that begins after set-up; it ends a step before that."""
         return nemo_rl_lint.seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """A step_N in the checkpoint directory."""
+        """A step_N in the checkpoint directory, even where this run saves none."""
         directory = text_of(recipe, "checkpointing.checkpoint_dir")
-        on = look_up(recipe, "checkpointing.enabled") is not False
-        return (f"{directory}/step_*",) if directory and on and "$" not in directory else ()
+        return (f"{directory}/step_*",) if directory and "$" not in directory else ()
 
     def gpus(self, recipe: Recipe) -> int | None:
         """GPUs per node times nodes of `cluster`."""

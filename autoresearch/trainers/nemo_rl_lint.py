@@ -49,6 +49,9 @@ def _metrics(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
             f"checkpointing.metric_name {name!r} begins with neither val: nor train:, which NeMo-RL asserts",
             "write val:accuracy, val:val_loss, val:validation-default_loss or train:reward",
         )
+    if look_up(recipe, "async_rl") is not None:
+        yield from _controller(recipe, algorithm, name)
+        return
     period = whole_number(recipe, f"{algorithm}.val_period") if algorithm else None
     late = any(true_at(recipe, f"{algorithm}.{key}") for key in ("val_at_start", "val_at_end"))
     if name.startswith("val:") and period is not None and period <= 0 and not late:
@@ -58,6 +61,19 @@ def _metrics(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
             f"{algorithm}.val_period is {period}: {name} is never measured",
             "set a val_period that divides max_num_steps, or val_at_end: true",
         )
+
+
+def _controller(recipe: Recipe, algorithm: str, name: str) -> Iterator[Finding]:
+    """The single controller refuses to start where a validation is asked for (single_controller_utils/config.py)."""
+    if name.startswith("val:") and look_up(recipe, "checkpointing.enabled") is not False:
+        message = f"checkpointing.metric_name is {name}, but the single controller has no validation and refuses it"
+        hint = "write train:reward"
+        yield Finding(Severity.ERROR, "controller_validates", message, hint)
+    asked = [key for key in ("val_at_start", "val_at_end") if true_at(recipe, f"{algorithm}.{key}")]
+    if asked or (whole_number(recipe, f"{algorithm}.val_period") or 0) > 0:
+        message = "the single controller has no validation and refuses to start with one"
+        hint = f"set {algorithm}.val_period: 0 and val_at_start, val_at_end: false"
+        yield Finding(Severity.ERROR, "controller_validates", message, hint)
 
 
 def _limit(recipe: Recipe) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """NeMo-RL's console: blocks of bullets under a heading, the step on a line of its own before them.
 
-Written by nemo_rl/algorithms/{grpo,grpo_sync,ppo,distillation,sft,dpo,rm}.py (NVIDIA-NeMo/RL at 7ea279ab). The
+Written by nemo_rl/algorithms/{grpo,grpo_sync,ppo,distillation,sft,dpo,rm}.py (NVIDIA-NeMo/RL at 7ea279ab), and by
+xtoken_off_policy_distillation.py, whose bullets have no heading: the one with a mean per micro-batch begins them. The
 step in `== Step i/M ==` begins again with every epoch, while `Starting validation at step N` and the files count
 on; the asynchronous loops count on everywhere. Names are given as the files have them, so that console and
 TensorBoard say the same. single_controller.py prints no block but `step_metrics={...}` and `train step N/M`.
@@ -17,7 +18,9 @@ from autoresearch.core.values import number, numbers, python_dict
 
 _HEADING = later(r"\U0001F4CA (?P<kind>Training|Validation) Results(?: for `(?P<set>[^`]{1,200})` set)?:\s*")
 _MARK = later(r"={10,} (?P<what>Epoch|Step) (?P<n>\d{1,9})/(?P<of>\d{1,9}) ={10,}\s*")
-_BULLET = later(r"\s{1,8}\u2022 (?P<name>[^:]{1,80}): (?P<value>\S+)")
+_BULLET = later(r"\s{1,8}\u2022 (?P<name>[^:]{1,80}): {1,3}(?P<value>\S+)")
+_BARE = later(r"\s{1,8}\u2022 Loss: \S{1,24} \(per-MB-mean: ")
+_ASIDE = later(r" \([^()]{1,40}\)")  # Avg Trajectory Age (gen-version)
 _VALIDATES = later(r"\u25b6 Starting validation at step (?P<n>\d{1,9})\b")
 _CONTROLLER = later(r"train step (?P<n>\d{1,9})/\d{1,9} {2}trainer_v=")
 
@@ -35,6 +38,12 @@ _NAMES = {
     "Average response length": "avg_length",
     "Samples processed": "num_samples",
     "Validation loss": "val_loss",
+    "KL": "kl_loss",  # to the teachers
+    "CE": "ce_loss",
+    "KL(common)": "kl_common",
+    "L1(uncommon)": "l1_uncommon",
+    "Acc": "accuracy",
+    "ProjAcc": "proj_accuracy",
 }
 
 
@@ -64,6 +73,8 @@ class NemoRlLog:
     def line(self, text: str) -> Reading | None:
         """The block that this line ends, if it ends one."""
         bullet = _BULLET.match(text)
+        if bullet and self._open is None and _BARE.match(text):
+            self._open, self._kind, self._prefix = {}, SignalKind.STEP, "train/"
         if bullet:
             self._take(bullet["name"], bullet["value"])
             return None
@@ -100,6 +111,9 @@ class NemoRlLog:
             return
         if self._prefix.startswith("validation-"):
             name = name.removeprefix("Validation ")
+        name = _ASIDE.sub("", name)
+        if name in ("Acc", "ProjAcc"):  # in percent here, in the files not
+            value /= 100
         self._open[self._prefix + _NAMES.get(name, name.lower().replace(" ", "_"))] = value
 
     def _announced(self, what: str, n: int, of: int) -> None:

@@ -1,14 +1,16 @@
-"""OpenRLHF: PPO and its kin on Ray, vLLM and DeepSpeed (OpenRLHF/OpenRLHF at 3c3be623).
+"""OpenRLHF: PPO and its kin on Ray, vLLM and DeepSpeed; SFT, DPO, reward models. As of OpenRLHF/OpenRLHF 3c3be623.
 
 Formats: openrlhf/trainer/ppo_trainer.py and ppo_trainer_async.py (`Global step N: {...}`, from 1 on; `Evaluation
 completed in T, global_step N, eval_metrics: {...}`, asynchronously `Eval at step N: {...}`),
 openrlhf/utils/logging_utils.py (the prefix; TensorBoard below `<tensorboard_dir>/<run_name>`),
 openrlhf/cli/train_ppo_ray.py (flags with dots). It prints a sampled answer each step, which may quote anything:
 only lines with the logger's own prefix count. `kl` is the distance to the reference, `ppo_kl` to the sampling policy.
+While --critic.freezing_steps last a step's dict has neither. `rollout/reward_mean` is taken before batches are cut,
+`reward` after it. SFT, DPO and reward models print bars alone, see `openrlhf_kinds`.
 
 Overrides: flags behind the command; there is no recipe. Leaves behind: the Ray job, which goes on without its client,
-and checkpoints below --ckpt.path, resumed only with --ckpt.load_enable. To stop it gracefully: `ray job stop ID`. A
-signal saves nothing. The NCCL timeout may be two hours: a hung run stays silent for so long.
+and checkpoints below --ckpt.path, resumed only with --ckpt.load_enable. To stop it gracefully: `ray job stop ID`. It
+has no limit of time, and a signal saves nothing. The NCCL timeout may be two hours: so long a hung run stays silent.
 """
 
 from __future__ import annotations
@@ -22,40 +24,46 @@ from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.values import NUMBER, numbers, python_dict
-from autoresearch.trainers import fatal, ray_job, shared_patterns
+from autoresearch.trainers import fatal, openrlhf_kinds, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
-from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.trainers.shared_patterns import optional_later
+from autoresearch.trainers.openrlhf_kinds import BAR_STEP, BAR_VALIDATION, PPO
+from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
+from autoresearch.trainers.shared_patterns import CLOSED, optional_later
 
-_COMMAND = later(r"\bopenrlhf[./]cli[./]train_ppo_ray\b")  # SFT, DPO and RM print a bar and no line
-
-_CHECKPOINTS = "./ckpt/checkpoints_ppo_ray"
+_GROUPED = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")  # estimators that compare a prompt's samples
 
 _LINE = later(
     r"(?:[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:\d\d )?ppo_trainer\w*\.py:\d{1,6}\] \W{0,4}"
     r"(?:Global step (?P<step>\d{1,9})|Evaluation completed in .{1,40}, global_step (?P<after>\d{1,9}), eval_metrics"
     r"|Eval at step (?P<at>\d{1,9})): (?P<dict>\{.*\})"
 )
-_HEAD = r"ppo_trainer\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
+# The logger's own line stands behind nothing but a prefix or a colour, and its dict ends it. It begins with a
+# literal, which re skips to.
+_STAMP = r"INFO \d\d-\d\d \d\d:\d\d:\d\d ppo_trainer"
+_BEFORE = "|".join(rf"(?<={before}{_STAMP})" for before in ("^", r"[\r\n]", "[)m] ", r"\dm", r"\]:", r"\]: "))
+_HEAD = rf"ppo_trainer(?:{_BEFORE})\w{{0,20}}\.py:\d{{1,6}}\] [^\w\r\n]{{0,8}}"
 
 _KL = optional_later("kl", " '")
 
 STEP = SignalPattern(
     SignalKind.STEP,
-    _HEAD + rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{{_KL}': (?P<kl>{NUMBER}))?",
+    _HEAD + rf"Global step (?P<step>[1-9]\d{{0,8}}): \{{{CLOSED}{_KL}': (?P<kl>{NUMBER}))?",
     needles=("Global step ",),
 )
 
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
-    _HEAD + r"(?:Evaluation completed in [^\r\n]{1,40}, global_step \d{1,9}, eval_metrics|Eval at step \d{1,9}): \{",
+    _HEAD
+    + r"(?:Evaluation completed in [^\r\n]{1,40}, global_step \d{1,9}, eval_metrics|Eval at step \d{1,9}): \{"
+    + CLOSED,
     needles=("Evaluation completed in ", "Eval at step "),
 )
 
 _NAN = SignalPattern(
     SignalKind.NAN,
-    r"'(?:policy_loss|critic_loss|kl|ppo_kl|actor_grad_norm|critic_grad_norm)': nan(?=[,}])",
-    needles=("': nan",),
+    r"'(?:policy_loss|critic_loss|kl|ppo_kl|actor_grad_norm|critic_grad_norm)': nan(?=[,}])"
+    r"|, (?:gpt_|act_)?loss=nan(?=[,\]])",
+    needles=("': nan", "loss=nan"),
 )
 
 _JOB_FAILED = SignalPattern(
@@ -86,41 +94,52 @@ class OpenRlhf:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """`python -m openrlhf.cli.train_ppo_ray ...`, mostly behind `ray job submit`."""
-        return _COMMAND.search(command) is not None
+        """`python -m openrlhf.cli.train_ppo_ray ...`, mostly behind `ray job submit`; `deepspeed --module ...`."""
+        return openrlhf_kinds.COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
         """Steps, evaluations, NaN, fatal lines; any bar that moves holds for two minutes."""
         return (
-            *(STEP, VALIDATION, _NAN, _JOB_FAILED),
+            *(STEP, VALIDATION, BAR_STEP, BAR_VALIDATION, _NAN, _JOB_FAILED),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
             shared_patterns.LOADING,
         )
 
     def read_line(self, line: str) -> Reading | None:
-        """A line of the trainer's own logger."""
-        return read_event(line)
+        """A line of the trainer's own logger, or a bar with numbers behind it."""
+        return read_event(line) or openrlhf_kinds.read_bar(line)
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """The mean reward of the training batches: an evaluation's name holds that of its data set."""
+        """The mean reward of the rollouts: an evaluation's name holds that of its data set. A loss without rollouts."""
+        kind = openrlhf_kinds.kind(recipe)
+        if kind != PPO:
+            loss = "gpt_loss" if kind == "sft" else "loss"
+            return Objective(f"eval_{loss}" if _evaluates(recipe) else loss, Direction.MINIMIZE)
         named = text_of(recipe, "ckpt.best_metric_key")
-        return Objective(named if named not in ("", "none") else "reward", Direction.MAXIMIZE)
+        return Objective(named if named not in ("", "none") else "rollout/reward_mean", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """None: TensorBoard's tags (train/reward, eval/...) are others than the console's; see `recording`."""
-        return ()
+        """TensorBoard's files of PPO, if it is given a directory; the others count there by another step than here."""
+        where = text_of(recipe, "logger.tensorboard_dir")
+        if not where or openrlhf_kinds.kind(recipe) != PPO:
+            return ()
+        return (Source(SourceFormat.TENSORBOARD, f"{where}/{text_of(recipe, 'logger.wandb.run_name') or '*'}"),)
+
+    def key_of(self, tag: str) -> str:
+        """The console's name: tags have train/ or eval/ before it."""
+        return tag.removeprefix("train/").removeprefix("eval/")
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard, whose tags have train/ and eval/ before the console's names."""
-        if look_up(recipe, "logger.tensorboard_dir") is not None:
+        """TensorBoard below a directory of the run's own, for PPO."""
+        if look_up(recipe, "logger.tensorboard_dir") is not None or openrlhf_kinds.kind(recipe) != PPO:
             return None
         keys = {"logger.tensorboard_dir": f"{directory}/tensorboard"}
         where = Source(SourceFormat.TENSORBOARD, f"{directory}/tensorboard/*")
         return Recording(where, overrides=keys, arguments=self.arguments(keys))
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The command's flags."""
-        return with_flags(recipe, command)
+        """The command's flags; what it trains stands beside them."""
+        return {**with_flags(recipe, command), **openrlhf_kinds.of_command(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """`--a.b_c value`."""
@@ -135,15 +154,14 @@ class OpenRlhf:
         return tuple(_lint(recipe))
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """The actor's checkpoint, where --ckpt.load_enable is given."""
-        where = text_of(recipe, "ckpt.path") or _CHECKPOINTS
-        return (f"{where}/_actor",) if true_at(recipe, "ckpt.load_enable") else ()
+        """The actor's checkpoint, or the only model's, where --ckpt.load_enable is given."""
+        if not true_at(recipe, "ckpt.load_enable"):
+            return ()
+        return (f"{_checkpoints(recipe)}/{'_actor' if openrlhf_kinds.kind(recipe) == PPO else 'latest'}",)
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """The actor's, where --train.colocate_all puts everything on them."""
-        if not true_at(recipe, "train.colocate_all"):
-            return None
-        return product(recipe, ("actor.num_gpus_per_node", 8), ("actor.num_nodes", 1))
+        """See `openrlhf_kinds`."""
+        return openrlhf_kinds.gpus(recipe)
 
     def seed(self, recipe: Recipe) -> int | None:
         """`--train.seed`, which is 42 where nothing is said."""
@@ -163,15 +181,26 @@ class OpenRlhf:
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
         """Learning rate and KL coefficient, around what the flags say."""
-        return around(recipe, "actor.adam.lr", "algo.kl.init_coef")
+        return around(recipe, "actor.adam.lr", "algo.kl.init_coef", "adam.lr")
+
+
+def _evaluates(recipe: Recipe) -> bool:
+    return bool(text_of(recipe, "eval.dataset")) and (whole_number(recipe, "eval.steps") or -1) > 0
+
+
+def _checkpoints(recipe: Recipe) -> str:
+    return text_of(recipe, "ckpt.path") or f"./ckpt/checkpoints_{openrlhf_kinds.kind(recipe)}"
 
 
 def _lint(recipe: Recipe) -> Iterator[Finding]:
     if true_at(recipe, "ckpt.load_enable"):
-        where = text_of(recipe, "ckpt.path") or _CHECKPOINTS
-        message = f"--ckpt.load_enable resumes whatever an earlier run left in {where}"
+        message = f"--ckpt.load_enable resumes whatever an earlier run left in {_checkpoints(recipe)}"
         hint = "take it out, or name a --ckpt.path of this run alone"
         yield Finding(Severity.WARNING, "silent_resume", message, hint)
-    if text_of(recipe, "eval.dataset") and (whole_number(recipe, "eval.steps") or -1) <= 0:
+    if text_of(recipe, "eval.dataset") and not _evaluates(recipe):
         message = "--eval.dataset is given, but --eval.steps is not: it is never evaluated"
         yield Finding(Severity.WARNING, "no_evaluation", message, "add --eval.steps 20")
+    estimator = text_of(recipe, "algo.advantage.estimator")
+    if estimator in _GROUPED and (whole_number(recipe, "rollout.n_samples_per_prompt") or 2) < 2:
+        message = f"--algo.advantage.estimator {estimator} compares the samples of a prompt, but there is only one"
+        yield Finding(Severity.ERROR, "one_sample", message, "set --rollout.n_samples_per_prompt to 2 or more")

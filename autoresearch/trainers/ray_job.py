@@ -12,16 +12,16 @@ from itertools import pairwise
 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.regex import later
-from autoresearch.core.shell_words import simple_commands
+from autoresearch.core.shell_words import Simple, simple_commands
 
 _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
 _ID = ("--submission-id", "--job-id")  # the second is the older name
-ADDRESS = "http://127.0.0.1:8265"
+_NAMED_BY = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 
 
 @dataclass(frozen=True, slots=True)
 class RayJob:
-    """One `ray job submit`; `submission_id` is "" where Ray makes one up."""
+    """One `ray job submit`; `address` is "" where the environment names it, `submission_id` where Ray makes one up."""
 
     address: str
     submission_id: str
@@ -30,7 +30,8 @@ class RayJob:
     @property
     def stop(self) -> tuple[str, ...]:
         """The command that stops it; () for a job without a name."""
-        return ("ray", "job", "stop", "--address", self.address, self.submission_id) if self.submission_id else ()
+        where = ("--address", self.address) if self.address else ()
+        return ("ray", "job", "stop", *where, self.submission_id) if self.submission_id else ()
 
 
 def find(command: str) -> RayJob | None:
@@ -40,8 +41,14 @@ def find(command: str) -> RayJob | None:
         if argv[1:3] == ["job", "submit"] and simple.name == "ray":
             own = argv[3 : argv.index("--") if "--" in argv else len(argv)]
             named = next((found for key in _ID if (found := _option(own, key))), "")
-            return RayJob(_option(own, "--address") or ADDRESS, named, "--no-wait" not in own)
+            return RayJob(_option(own, "--address") or _assigned(simple), named, "--no-wait" not in own)
     return None
+
+
+def _assigned(simple: Simple) -> str:
+    """`RAY_ADDRESS=http://head:8265 ray job submit ...`."""
+    given = dict(word.split("=", 1) for word in simple.words if word.startswith(_NAMED_BY) and "=" in word)
+    return next((given[name] for name in _NAMED_BY if name in given), "")
 
 
 def named(command: str, submission_id: str) -> str:
@@ -73,7 +80,7 @@ def lint(command: str) -> tuple[Finding, ...]:
                 Severity.WARNING,
                 "ray_job_unnamed",
                 "ray job submit has no --submission-id: a job that outlives its client cannot be told from others",
-                "add --submission-id ajet_NAME, and `cleanup: ray job stop ajet_NAME` to the notes",
+                "add --submission-id ajet_NAME",
             )
         )
     return tuple(found)

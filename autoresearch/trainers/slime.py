@@ -1,10 +1,11 @@
-"""slime: Megatron for training, SGLang for rollouts, Ray between them (THUDM/slime at 624b824a).
+"""slime: Megatron for training, SGLang for rollouts, Ray between them. As of THUDM/slime 624b824a.
 
 Formats: slime/backends/megatron_utils/model.py (`step N`), slime/observability/train_metric_utils.py (`rollout N`,
 `perf N`), slime/observability/rollout_metrics.py (`eval N`, another `perf N`),
 slime/observability/tensorboard_utils.py, slime/utils/arguments.py. Everything goes to stderr, with a dict behind
 `[time] file.py:line - `. Steps and rollouts count from 0; N of a step is rollout * steps per rollout + i, N of all
-else is the rollout.
+else is the rollout. `eval 0` comes before step 0. With a critic alone (--num-critic-only-steps) the first rollouts
+have a `critic-step` and no step.
 
 `train/kl_loss` is only there with --use-kl-loss, and exactly 0 at first. A NaN gradient skips the step and goes on.
 Where nothing is evaluated, rollout/raw_reward is the metric. Overrides: flags behind the command; there is no recipe
@@ -13,7 +14,8 @@ Where nothing is evaluated, rollout/raw_reward is the metric. Overrides: flags b
 A hung run may go on to print `GET /health 200 OK`: only the dicts and moving bars are progress. Leaves behind: the
 Ray cluster that its scripts start, SGLang's servers, checkpoints below --save, from which the next run resumes if
 --load names the same directory. To stop it gracefully: `ray job stop ID`, then `ray stop` where the run started the
-cluster itself; its scripts' `pkill -9 python` is no way, as it ends everybody's. A signal saves nothing.
+cluster itself; its scripts' `pkill -9 python` is no way, as it ends everybody's. It has no limit of time, and a
+signal saves nothing: `--num-rollout` ends it well.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from autoresearch.core.values import NUMBER, numbers, python_dict
 from autoresearch.trainers import fatal, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
-from autoresearch.trainers.shared_patterns import optional_later
+from autoresearch.trainers.shared_patterns import CLOSED, optional_later
 
 _COMMAND = later(
     r"(?<![\w.-])slime/(?:train|scripts|examples|tests)\b|(?<![\w.-])slime/?(?:[ \t;&|\n]|\Z)"
@@ -49,19 +51,19 @@ _KL = optional_later("kl_loss", " 'train/")
 
 STEP = SignalPattern(
     SignalKind.STEP,
-    _HEAD + r"step (?P<step>\d{1,9}): \{'train/"
+    _HEAD + rf"step (?P<step>\d{{1,9}}): \{{{CLOSED}'train/"
     rf"{_KL}': (?:np\.\w{{1,12}}\()?(?P<kl>{NUMBER}))?",
     needles=(" - step ",),
 )
 """A step of the actor; the critic's own has the same number."""
 
-VALIDATION = SignalPattern(SignalKind.VALIDATION, _HEAD + r"eval \d{1,9}: \{", needles=(" - eval ",))
+VALIDATION = SignalPattern(SignalKind.VALIDATION, _HEAD + r"eval \d{1,9}: \{" + CLOSED, needles=(" - eval ",))
 
 _ROLLOUT = SignalPattern(
     SignalKind.PROGRESS,
-    _HEAD + r"(?:rollout|perf) \d{1,9}: \{",
+    _HEAD + r"(?:rollout|perf|critic-step) \d{1,9}: \{",
     shared_patterns.HOLD_S,
-    (" - rollout ", " - perf "),
+    (" - rollout ", " - perf ", " - critic-step "),
 )
 
 _NAN = SignalPattern(
@@ -131,6 +133,8 @@ class Slime:
     def objective(self, recipe: Recipe) -> Objective | None:
         """The first set of --eval-prompt-data, if it is evaluated; else the reward of the rollouts."""
         name = text_of(recipe, "eval_prompt_data")
+        if "/" in name:  # a path alone
+            name = "aime"
         evaluated = name and whole_number(recipe, "eval_interval")
         return Objective(f"eval/{name}" if evaluated else "rollout/raw_reward", Direction.MAXIMIZE)
 
@@ -179,12 +183,14 @@ class Slime:
         return (f"{save}/latest_checkpointed_iteration.txt",) if save and save == text_of(recipe, "load") else ()
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """The actor's, and those of the rollouts unless they are the same (--colocate)."""
+        """The actor's (the critic shares them), and those of the rollouts, which with --colocate are the same first."""
         if look_up(recipe, "actor_num_gpus_per_node") is None:
             return None
         actor = product(recipe, ("actor_num_gpus_per_node", 8), ("actor_num_nodes", 1))
-        rollout = 0 if true_at(recipe, "colocate") else whole_number(recipe, "rollout_num_gpus") or 0
-        return None if actor is None else actor + rollout
+        rollout = whole_number(recipe, "rollout_num_gpus") or 0
+        if actor is None or true_at(recipe, "debug_train_only"):
+            return actor
+        return max(actor, rollout) if true_at(recipe, "colocate") else actor + rollout
 
     def seed(self, recipe: Recipe) -> int | None:
         """Of the order of prompts and the sampling; 42 where nothing is said (--seed is Megatron's own)."""
@@ -213,6 +219,9 @@ def _lint(recipe: Recipe) -> Iterator[Finding]:
     if (real_at(recipe, "kl_loss_coef") or 0.0) > 0 and not true_at(recipe, "use_kl_loss"):
         message = "--kl-loss-coef has no effect without --use-kl-loss: the KL is neither computed nor printed"
         yield Finding(Severity.WARNING, "kl_without_effect", message, "add --use-kl-loss, or take the coefficient out")
+    if (real_at(recipe, "kl_loss_coef") or 0.0) != 0 and (real_at(recipe, "kl_coef") or 0.0) != 0:
+        message = "--kl-coef and --kl-loss-coef are both set, which slime refuses"
+        yield Finding(Severity.ERROR, "two_kl_coefficients", message, "keep one of them")
     if true_at(recipe, "use_tensorboard") and not text_of(recipe, "tb_project_name"):
         message = "--use-tensorboard is refused without --tb-project-name, unless TENSORBOARD_DIR is set"
         hint = "add --tb-project-name and --tb-experiment-name"

@@ -30,6 +30,9 @@ _CHARS = 16384
 _COLOUR = r"\x1b\[[0-9;]"
 _COLOURS = ("", *(rf"{reset}{_COLOUR}{{{n}}}m" for n in range(13) for reset in ("", r"\x1b\[0m")))
 _HERE = "(?:" + "|".join(rf"(?<=^{colour}step:)|(?<=[ \t\r\n\])]{colour}step:)" for colour in _COLOURS) + ")"
+_HERE = _HERE[:-1] + r"|(?<=\]:step:))"  # torchrun --tee: [default0]:step:1
+_SHOWN = ("prompt", "response", "ground_truth")  # verl/workers/reward_manager prints samples behind such marks
+_HERE += "".join(rf"(?<!\[{mark}\] step:)" for mark in _SHOWN)
 _WRAPPER = r"(?:np\.\w{1,12}\()?"
 _END = rf"(?!(?:{_COLOUR}{{0,12}}m){{0,4}}[a-z0-9_.:])"  # what is glued to a number begins otherwise
 _VALUE = rf"{_WRAPPER}{NUMBER}{_END}"
@@ -104,7 +107,9 @@ Other keys may be NaN in a healthy run. It is anchored on the shape of the pair,
 """
 
 _HEADS = 8  # of a line that holds thousands, only the last are read
-_HEAD = later(r"(?<![\w./\"'`-])step:(?P<step>\d{1,10})(?= - )", re.ASCII)
+_HEAD = later(
+    "".join(rf"(?<!\[{mark}\] )" for mark in _SHOWN) + r"(?<![\w./\"'`-])step:(?P<step>\d{1,10})(?= - )", re.ASCII
+)
 _UNQUOTED = later(_unquoted(_CHARS // 8), re.ASCII)
 _GLUED = later(rf"(?P<key>[^\s:]{{1,300}}):{_WRAPPER}(?P<value>{NUMBER}){_END}", re.ASCII)
 

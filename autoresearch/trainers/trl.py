@@ -1,4 +1,4 @@
-"""TRL, and any script around Hugging Face's Trainer (huggingface/trl at f2cd5771, transformers 4 and 5).
+"""TRL, and any script around Hugging Face's Trainer. As of huggingface/trl f2cd5771, transformers 4 and 5.
 
 Formats: transformers/trainer_callback.py (dicts and bar, see `trl_log`; trainer_state.json, see
 `sinks.trainer_state`), trl/trainer/{base_config,grpo_config}.py (recipe), trl/scripts/utils.py (`--config`: a flat
@@ -7,7 +7,8 @@ the bar alone shows that training goes on. The KL is there only where `beta` is 
 
 Overrides: in the recipe, or `--key value` behind the command. Leaves behind: nothing that runs, but a vLLM server that
 was started beside it (`trl vllm-serve`) goes on. Checkpoints go to `output_dir`; only `resume_from_checkpoint`
-resumes one. It has no limit of its own and saves nothing on a signal: `max_steps` ends it well.
+resumes one, and only in a script that hands it on: the `trl` commands do not. It has no limit of its own and saves
+nothing on a signal: `max_steps` ends it well.
 """
 
 from __future__ import annotations
@@ -28,28 +29,40 @@ from autoresearch.trainers.shared_patterns import optional_later
 from autoresearch.trainers.trl_log import TrlLog, read_dict
 
 _KINDS = "grpo|rloo|sft|dpo|kto|reward"
+_EXAMPLES = (  # of trl/experimental, beside the kinds above
+    "async_grpo|gspo|mpo|online_dpo|nash_md|xpo|orpo|cpo|bco|gkd|gold|distillation|sdft|sdpo|ssd|tpo|prm|ppo"
+)
 _COMMAND = later(
     rf"(?<![\w./-])(?:\S{{0,200}}/)?trl[ \t]+(?:{_KINDS})\b|\btrl[./]scripts[./](?:{_KINDS})\b"
-    rf"|\bexamples/scripts/(?:{_KINDS})\w*\.py\b"
+    rf"|\bexamples/scripts/(?:(?:ppo/)?(?:{_KINDS}|{_EXAMPLES})\w*|(?:openenv|openreward|harbor)/\w{{1,60}})\.py\b"
 )
-_KIND = later(rf"\b(?:trl[ \t]+|scripts[./])({_KINDS})")
+_KIND = later(rf"\b(?:trl[ \t]+|scripts[./])(?:async_)?({_KINDS}|gspo)")
 _REWARDED = ("num_generations", "reward_funcs", "max_completion_length")  # keys that only GRPO and RLOO have
 _SHARED = "trainer_output"  # where runs without an output_dir write
 
 _QUOTED = rf"'?{NUMBER}'?"
+_CLOSED = r"(?=[^\r\n]{0,8000}'epoch': [^{}\r\n]{1,200}\}[ \t]*(?:[\r\n]|\Z))"
+"""The dict holds an epoch and ends its line; one that a table of completions quotes does not."""
 
 _KL = optional_later("kl", " '")
 
 STEP = SignalPattern(
     SignalKind.STEP,
-    rf"\{{'loss': {_QUOTED}, (?=[^\r\n]{{0,8000}}'epoch': ){_KL}': '?(?P<kl>{NUMBER}))?",
+    rf"\{{'loss': {_QUOTED}, {_CLOSED}{_KL}': '?(?P<kl>{NUMBER}))?",
     needles=("{'loss': ",),
 )
 """A training step's dict; it names no step."""
 
+PPO_STEP = SignalPattern(
+    SignalKind.STEP,
+    rf"\{{'eps': {_QUOTED}, 'objective/kl': '?(?P<kl>{NUMBER})'?, {_CLOSED}",
+    needles=("{'eps': ",),
+)
+"""trl/experimental/ppo has no Trainer's loop, and another dict."""
+
 VALIDATION = SignalPattern(
     SignalKind.VALIDATION,
-    r"\{'eval_[\w/.@-]{1,120}': (?=[^\r\n]{0,8000}'epoch': )",
+    r"\{'eval_[\w/.@-]{1,120}': " + _CLOSED,
     needles=("{'eval_",),
 )
 
@@ -78,7 +91,7 @@ class Trl:
     def signals(self) -> tuple[SignalPattern, ...]:
         """Dicts, NaN and fatal lines; a bar that moves is progress, in loading as in training."""
         return (
-            *(STEP, VALIDATION, _NAN, _NO_SERVER),
+            *(STEP, PPO_STEP, VALIDATION, _NAN, _NO_SERVER),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.NCCL_TIMEOUT),
             shared_patterns.LOADING,
         )
@@ -95,15 +108,26 @@ class Trl:
         """What an evaluation says, if there is one, else training: rewards rise, losses fall."""
         prefix = "eval_" if _evaluates(recipe) else ""
         kind = text_of(recipe, "trl_command")
-        if kind in ("grpo", "rloo") or (not kind and any(key in recipe for key in _REWARDED)):
+        if kind in ("grpo", "rloo", "gspo") or (not kind and any(key in recipe for key in _REWARDED)):
             return Objective(f"{prefix}reward", Direction.MAXIMIZE)
         return Objective(f"{prefix}loss", Direction.MINIMIZE) if kind or prefix else None
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The trainer state in the last checkpoint: all digits, and the steps that the console does not print."""
+        """The trainer state in the last checkpoint: all digits, and the steps that the console does not print.
+
+        TensorBoard, where it is asked for, has them at once, in single precision.
+        """
         saves = look_up(recipe, "save_strategy") not in ("no", False)
         directory = text_of(recipe, "output_dir")
-        return (Source(SourceFormat.TRAINER_STATE, directory),) if directory and saves else ()
+        state = [Source(SourceFormat.TRAINER_STATE, directory)] if directory and saves else []
+        events = text_of(recipe, "logging_dir") or (f"{directory}/runs/*" if directory else "")
+        board = [Source(SourceFormat.TENSORBOARD, events, 10)] if events and _tracks(recipe, "tensorboard") else []
+        return (*state, *board)
+
+    def key_of(self, tag: str) -> str:
+        """The console's name (transformers/integrations/integration_utils.py, rewrite_logs)."""
+        group, _, name = tag.partition("/")
+        return {"train": name, "eval": f"eval_{name}", "test": f"test_{name}"}.get(group, tag)
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """Flags win over the recipe; what `trl` was asked to do stands under `trl_command`."""
@@ -121,6 +145,12 @@ class Trl:
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """What nobody would see, and what would be resumed or overwritten."""
         return tuple(_lint(recipe))
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """One for each process that accelerate starts (`num_processes`, in flags or recipe); none on CPU."""
+        if true_at(recipe, "use_cpu") or true_at(recipe, "cpu"):
+            return 0
+        return whole_number(recipe, "num_processes")
 
     def seed(self, recipe: Recipe) -> int | None:
         """`seed`, which is 42 where nothing is said."""
@@ -143,6 +173,12 @@ class Trl:
 
 def _evaluates(recipe: Recipe) -> bool:
     return any(text_of(recipe, key) in ("steps", "epoch") for key in ("eval_strategy", "evaluation_strategy"))
+
+
+def _tracks(recipe: Recipe, tracker: str) -> bool:
+    asked = look_up(recipe, "report_to")
+    names = asked if isinstance(asked, list | tuple) else str(asked or "").split()
+    return tracker in names or "all" in names
 
 
 def _lint(recipe: Recipe) -> Iterator[Finding]:

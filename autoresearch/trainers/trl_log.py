@@ -10,7 +10,7 @@ from __future__ import annotations
 from autoresearch.core import metric_keys
 from autoresearch.core.metric_keys import NO_STEP
 from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading
+from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.values import numbers, python_dict
 
 _BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # no name before it: Trainer's own
@@ -52,7 +52,9 @@ class TrlLog:
             return done
         n, of = int(bar["n"]), int(bar["of"])
         self._of = self._of or of
-        if self._held is None or of != self._of or n == 0:  # an evaluation has a bar of its own
+        if self._held is None or of != self._of:  # an evaluation has a bar of its own
+            return None
+        if n == 0 and self._held.kind is SignalKind.STEP:  # only an evaluation can come before the first step
             return None
         done, self._held = self._held, None
         return Reading(done.kind, n, done.metrics)

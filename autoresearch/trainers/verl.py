@@ -1,12 +1,17 @@
 """verl: PPO and GRPO, with Ray in front and vLLM or SGLang behind.
 
-Formats: verl/utils/tracking.py (loggers), verl/utils/logger/aggregate_logger.py (console lines),
-verl/trainer/ppo/ray_trainer.py (the words that it prints on the way; volcengine/verl at b178a3cd). Values come as
-`%.3f`, as plain floats and as np.float64(...), see `step_line`; `step:0` only validates.
+As of verl-project/verl 1dda039b (and volcengine/verl b178a3cd, its older home). Formats: verl/utils/tracking.py
+(loggers), verl/utils/logger/aggregate_logger.py (console lines), and the words on the way of three loops:
+verl/trainer/ppo/v1/trainer_base.py (`trainer.use_v1`, the default), ppo/ray_trainer.py (the old one),
+verl/experimental/fully_async_policy (its step is the version of the weights, its lines have a prefix in brackets).
+verl/trainer/sft_trainer.py prints the same lines with train/loss and val/loss. Values come as `%.3f`, as plain
+floats and as np.float64(...), see `step_line`; `step:0` only validates. The KL to the reference is there with
+`use_kl_loss` or `use_kl_in_reward`; actor/ppo_kl, to the policy that sampled, always is.
 
 Overrides: in a hydra YAML, or `a.b=c` behind the command. Leaves behind: `checkpoints/<project>/<experiment>`, from
-which the next run of that name resumes, as `resume_mode` is auto; a Ray that it started itself ends with it. A signal
-saves nothing: `total_training_steps` ends it well. The file logger begins its file anew at every start.
+which the next run of that name resumes, as `resume_mode` is auto; a Ray that it started itself ends with it. It has
+no limit of time and saves nothing on a signal: `total_training_steps` ends it well. The file logger begins its file
+anew at every start.
 """
 
 from __future__ import annotations
@@ -21,28 +26,48 @@ from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import Output, Recipe, Recording, Source, SourceFormat
-from autoresearch.trainers import fatal, ray_job, step_line
+from autoresearch.trainers import fatal, ray_job, step_line, verl_kinds
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
-from autoresearch.trainers.recipe_keys import look_up, product, text_of, true_at, whole_number
+from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
 
 _PATH = "VERL_FILE_LOGGER_PATH"
 _RUNTIME_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
+_LOGGERS = ("console", "wandb")  # where a recipe names none
 
 HOLD_S = 120.0  # loading a shard, capturing a graph, a batch of validation: each says something this often
 
-_COMMAND = later(r"\bverl\.(?:trainer|experimental|recipe)\b|\bmain_ppo\b|\bverl/(?:trainer|recipe)/")
+SILENT_S = 600.0  # the loop of today says nothing while it validates before the first step
+
+_COMMAND = later(
+    r"\bverl(?:\.(?:trainer|experimental|recipe)\b|/(?:trainer|experimental|recipe)/)(?![./]?main_(?:eval|generation))"
+    r"|\bmain_ppo\b|\brecipe[./]\w{1,60}[./]main_"
+)
 
 _PROGRESS = SignalPattern(
     SignalKind.PROGRESS,
     r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["  # any tqdm bar that has moved
     r"|% Completed \| *[1-9]"  # vLLM loads the shards of a checkpoint
-    r"|@ step \d{1,9}: {1,4}\d{1,3}%"  # a swarm client's evaluation: EVAL NAME @ step 0:  33%
-    r"|validate rollout"  # AgentJet: Starting, Completed, and the bar's name
     r"|test_gen_batch meta info:"  # verl: one batch of a validation begins
-    r"|Training from scratch",
+    r"|Training from scratch"
+    r"|(?:engine|manager|dataloader) initialized(?=[\r\n,]|\Z)"  # the boot of the loop of today, on stderr
+    r"|\[ASYNC MAIN\] |\[FullyAsyncTrainer\] sample collected [1-9]",
     HOLD_S,
-    ("%|", "% Completed |", "@ step ", "validate rollout", "test_gen_batch meta info:", "Training from scratch"),
+    (
+        *("%|", "% Completed |", "test_gen_batch meta info:", "Training from scratch"),
+        *(" initialized", "[ASYNC MAIN] ", "sample collected "),
+    ),
 )
+
+_READY = SignalPattern(
+    SignalKind.PROGRESS, "all initialize finished, ready to fit", SILENT_S, ("all initialize finished",)
+)
+
+_FAULTS = SignalPattern(
+    SignalKind.ERROR,
+    r"(?P<text>\[ASYNC MAIN\] (?:Component|Training) failed[^\r\n]{0,160})",
+    needles=("[ASYNC MAIN] ",),
+)
+"""The fully asynchronous loop's own words, printed before it cancels the other half."""
 
 
 _OUTPUTS = {
@@ -50,6 +75,9 @@ _OUTPUTS = {
     "trainer.rollout_data_dir": "rollouts",
     "trainer.validation_data_dir": "validation",
 }
+
+
+_TUNED = ("actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.kl_loss_coef", "optim.lr")  # the last: SFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,37 +101,53 @@ class Verl:
             fatal.OUT_OF_MEMORY,
             fatal.RAY_EXCEPTION,
             fatal.NCCL_TIMEOUT,
+            _FAULTS,
             _PROGRESS,
+            _READY,
         )
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """The mean training reward: a validation's name depends on data that the recipe does not tell."""
-        return Objective("critic/rewards/mean", Direction.MAXIMIZE)
+        """The mean training reward: a validation's name depends on data that the recipe does not tell.
+
+        With the KL penalty in it the reward falls as the policy moves; then the score without it counts.
+        """
+        if verl_kinds.is_sft(recipe):
+            return Objective("val/loss" if text_of(recipe, "data.val_files") else "train/loss", Direction.MINIMIZE)
+        penalised = true_at(recipe, "algorithm.use_kl_in_reward")
+        return Objective("critic/score/mean" if penalised else "critic/rewards/mean", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The file logger's JSONL: `<project>/<experiment>.jsonl`, unless VERL_FILE_LOGGER_PATH moves it."""
-        project = text_of(recipe, "trainer.project_name")
-        experiment = text_of(recipe, "trainer.experiment_name")
-        if "file" not in _loggers(recipe) or not project or not experiment:
-            return ()
-        return (Source(SourceFormat.JSONL, f"{project}/{experiment}.jsonl"),)
+        """The file logger's JSONL, then TensorBoard's files, where the recipe switches them on.
+
+        The environment may move them: VERL_FILE_LOGGER_PATH, VERL_FILE_LOGGER_ROOT, TENSORBOARD_DIR.
+        """
+        project, experiment = verl_kinds.names(recipe)
+        loggers = _loggers(recipe)
+        found = []
+        if "file" in loggers:
+            found.append(Source(SourceFormat.JSONL, f"{project}/{experiment}.jsonl"))
+        if "tensorboard" in loggers:
+            found.append(Source(SourceFormat.TENSORBOARD, f"tensorboard_log/{project}/{experiment}", 1))
+        return tuple(found)
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """The file logger, beside those that the recipe has, into a directory of the run's own.
+        """The file logger, beside those that the recipe has (or verl has by default), into the run's own directory.
 
         Its path goes through the environment, which a Ray that verl starts hands on to its workers, and through
         the runtime environment of one that is already there.
         """
-        loggers = _loggers(recipe) or ("console",)
+        loggers = _loggers(recipe) or _LOGGERS
         if "file" in loggers:
             return None
         path = f"{directory}/metrics.jsonl"
-        keys: dict[str, object] = {"trainer.logger": [*loggers, "file"], f"{_RUNTIME_ENV}.{_PATH}": path}
+        keys: dict[str, object] = {"trainer.logger": [*loggers, "file"]}
+        if not verl_kinds.is_sft(recipe):
+            keys[f"{_RUNTIME_ENV}.{_PATH}"] = path
         return Recording(Source(SourceFormat.JSONL, path), {_PATH: path}, keys, self.arguments(keys))
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """hydra overrides behind the command win over the recipe, and are all there is without one."""
-        return with_hydra(recipe, command)
+        """hydra overrides behind the command win over the recipe; which loop it starts stands beside them."""
+        return {**with_hydra(recipe, command), **verl_kinds.of_command(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """hydra's `++a.b=c`."""
@@ -117,14 +161,12 @@ class Verl:
         """The mark of a checkpoint under this experiment's name, unless resume_mode says otherwise."""
         if text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
             return ()
-        project = text_of(recipe, "trainer.project_name") or "verl_examples"
-        experiment = text_of(recipe, "trainer.experiment_name") or "gsm8k"
-        folder = text_of(recipe, "trainer.default_local_dir") or f"checkpoints/{project}/{experiment}"
+        folder = text_of(recipe, "trainer.default_local_dir") or "/".join(("checkpoints", *verl_kinds.names(recipe)))
         return () if "$" in folder else (f"{folder}/latest_checkpointed_iteration.txt",)
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """GPUs per node times nodes; 8 and 1 where nothing is said."""
-        return product(recipe, ("trainer.n_gpus_per_node", 8), ("trainer.nnodes", 1)) if _configured(recipe) else None
+        """Those of the trainer, and of every pool beside it, see `verl_kinds`."""
+        return verl_kinds.gpus(recipe) if _configured(recipe) or verl_kinds.is_sft(recipe) else None
 
     def read_line(self, line: str) -> Reading | None:
         """A step line; one that holds training and validation is a STEP with all its metrics."""
@@ -135,28 +177,26 @@ class Verl:
         return (*_lint_logger(recipe), *_lint_resume(recipe), *_lint_validation(recipe))
 
     def seed(self, recipe: Recipe) -> int | None:
-        """`data.seed`, which orders the prompts; sampling in the rollout engines stays random."""
-        return whole_number(recipe, "data.seed")
+        """`data.seed`, which orders the prompts (sampling has actor_rollout_ref.rollout.seed, which is 42)."""
+        return None if verl_kinds.is_sft(recipe) else whole_number(recipe, "data.seed")
 
     @property
     def seed_key(self) -> str:
         """See `seed`."""
         return "data.seed"
 
+    def seed_key_in(self, recipe: Recipe) -> str:
+        """None for SFT: nothing reads its trainer.seed, and its sampler always begins with 0."""
+        return "" if verl_kinds.is_sft(recipe) else self.seed_key
+
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """Checkpoints and dumps; the experiment's name, which names them all where nothing else is said."""
         wanted = [Output(key, name) for key, name in _OUTPUTS.items() if text_of(recipe, key)]
-        named = text_of(recipe, "trainer.experiment_name")
-        return (*wanted, *([Output("trainer.experiment_name")] if named else []))
+        return (*wanted, *([Output("trainer.experiment_name")] if _configured(recipe) else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """The two knobs that verl's own examples tune first, if the recipe holds them as numbers."""
-        found: dict[str, object] = {}
-        for key in ("actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.kl_loss_coef"):
-            value = look_up(recipe, key)
-            if isinstance(value, float) and value > 0:
-                found[key] = {"low": value / 3, "high": value * 3, "log": True}
-        return found
+        """The two knobs that verl's own examples tune first, around what the recipe holds."""
+        return around(recipe, *_TUNED)
 
 
 def read_step_line(line: str) -> Reading | None:

@@ -93,6 +93,24 @@ def test_lines_that_stand_twice_or_that_nobody_knows_change_nothing() -> None:
     ]
 
 
+def test_lines_with_the_wrong_content_are_passed_over_and_told() -> None:
+    wrong = [
+        {"do": "idea", "index": 4, "hypothesis": None},
+        {"do": "idea", "hypothesis": {"slug": "x", "sentence": "x"}},
+        {"do": "prepared", "index": []},
+        {"do": "state", "state": "dancing"},
+        {"do": "request", "upto": "soon"},
+        {"do": "confirming", "round": 1},
+        {"do": "rules", "count": {}},
+    ]
+    told = [line | {"seq": n} for n, line in enumerate([*wrong, *JOURNAL, {"do": "prepared", "index": 2}], 1)]
+    found = view(told)
+    assert found.damaged == [*range(1, len(wrong) + 1), len(told)]
+    assert [(i.slug, i.values, len(i.runs)) for i in found.ideas] == [
+        (i.slug, i.values, len(i.runs)) for i in view().ideas
+    ]
+
+
 def test_excused_runs_smoke_and_crashes_do_not_speak_for_an_idea() -> None:
     rows = [row(2, "g-1", 0.7, failure="runner_died"), row(2, "g-2", 0.9, "crash")]
     found = view(JOURNAL, rows).by_slug("good")

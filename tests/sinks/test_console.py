@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.sinks import chunks
 from autoresearch.sinks.console import read_console, tail_lines
 
-PATTERNS = (r"step:(?P<step>\d+) ", r"val:\d+ ")
+PATTERNS = (
+    SignalPattern(SignalKind.STEP, r"step:(?P<step>\d+) ", needles=("step:",)),
+    SignalPattern(SignalKind.VALIDATION, r"val:\d+ "),
+)
 
 
 def read_line(line: str) -> Reading | None:
@@ -111,3 +114,10 @@ def test_tail_lines(tmp_path: Path) -> None:
     assert tail_lines(path) == ["first", "x" * 100, "last"]
     assert tail_lines(path, max_bytes=50) == ["last"]
     assert tail_lines(tmp_path / "none.log") == []
+
+
+def test_a_last_line_without_its_newline_counts_once_its_writer_ended(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("step:1 0.1\n[rank0]: step:2 0.4")
+    for ended, steps in ((False, [1]), (True, [1, 2])):
+        assert [reading.step for reading in read_console(log, read_line, PATTERNS, ended=ended)] == steps

@@ -125,12 +125,10 @@ def test_every_default_keeps_its_own_rule() -> None:
     assert all(rule.accepts(getattr(defaults, key)) for key, rule in RULES.items())
 
 
-@pytest.mark.parametrize(
-    "path", sorted((REPOSITORY / "blueprints/recipes").glob("*.yaml")), ids=lambda p: p.name
-)
-def test_the_shipped_recipes_are_valid(path: Path) -> None:
-    recipe = read_recipe(path)
-    assert recipe.experiment_name == path.stem
+@pytest.mark.parametrize("name", ["quickstart", "campaign", "countdown-full"])
+def test_the_shipped_recipes_are_valid(name: str) -> None:
+    recipe = read_recipe(REPOSITORY / f"blueprints/recipes/{name}.yaml")
+    assert recipe.experiment_name == name
     assert recipe.fault == "none"
 
 

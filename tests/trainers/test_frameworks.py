@@ -24,22 +24,46 @@ OWN = {  # sample: its trainer, the signals in it, and the first step that the R
     "verl_np1.log": ("verl", {"step": 1, "validation": 1}, (b"1", b"0.000741")),
     "verl_ok_np2_ray.log": ("verl", {"step": 3, "validation": 1}, (b"1", b"0.00074127")),
     "verl_raise_np2_ray.log": ("verl", {"step": 1, "validation": 1}, (b"1", b"0.00074127")),
-    "agentjet.log": ("verl", {"step": 1, "validation": 2}, (b"1", b"0.0009313225746154785")),
+    "verl_ray_260.log": ("verl", {"step": 3, "validation": 1}, (b"1", b"0.001")),
+    "verl_raise_ray_260.log": ("verl", {"step": 3, "validation": 1}, (b"1", b"0.001")),
+    "openrlhf_ray_260.log": ("openrlhf", {"step": 3, "validation": 1}, (b"1", b"0.001")),
+    "slime_ray_260.log": ("slime", {"step": 3, "validation": 1}, (b"0", b"0.000")),
+    "agentjet.log": ("agentjet", {"step": 1, "validation": 2}, (b"1", b"0.0009313225746154785")),
     "nemo_grpo.log": ("nemo_rl", {"step": 2, "validation": 2}, (b"", b"")),
     "trl_v4.log": ("trl", {"step": 1, "validation": 1}, (b"", b"0.0")),
     "trl_v5_tqdm.log": ("trl", {"step": 6, "validation": 2}, (b"", b"0")),
+    "trl_v5_grpo.log": ("trl", {"step": 6, "validation": 3}, (b"", b"0")),
+    "trl_v5_beta0.log": ("trl", {"step": 6, "validation": 3}, (b"", b"")),
+    "trl_v5_no_bar.log": ("trl", {"step": 6, "validation": 3}, (b"", b"0")),
     "openrlhf.log": ("openrlhf", {"step": 1, "validation": 1}, (b"1", b"0.000213")),
     "slime.log": ("slime", {"step": 1, "validation": 1}, (b"0", b"0.0")),
 }
 
+FAMILIES = [{"verl", "agentjet"}]  # who prints the same lines
+
 COMMANDS = {
-    "verl": ["python3 -m verl.trainer.main_ppo trainer.nnodes=1", "python verl/trainer/main_ppo.py"],
+    "agentjet": [
+        "python -m ajet.launcher --conf tests/bench/benchmark_math/benchmark_math.yaml --with-ray",
+        "cd /data/ajet && NO_COLOR=1 ajet --conf exp.yaml --backbone verl",
+        "/venv/bin/python -u ajet/launcher.py --conf=exp.yaml",
+        "bash -c 'exec /venv/bin/ajet --conf exp.yaml'",
+    ],
+    "verl": [
+        "python3 -m verl.trainer.main_ppo trainer.nnodes=1",
+        "python verl/trainer/main_ppo.py",
+        "python3 -m verl.experimental.one_step_off_policy.main_ppo",
+        "torchrun --standalone --nproc_per_node=8 -m verl.trainer.sft_trainer data.train_files=x",
+        "python3 -m recipe.dapo.main_dapo",
+    ],
     "nemo_rl": [
         "uv run examples/run_grpo.py --config examples/configs/grpo_math_1B.yaml grpo.max_num_steps=20",
         "uv run python examples/run_dpo.py",
         "python /opt/nemo_rl/examples/run_sft.py",
         "uv run ./examples/nemo_gym/run_grpo_nemo_gym.py",
         "nrl-k8s run job.yaml",
+        "uv run ./examples/run_grpo_single_controller.py",
+        "uv run examples/run_xtoken_off_policy_distillation.py",
+        "uv run examples/run_vlm_grpo.py",
     ],
     "trl": [
         "trl grpo --config grpo.yaml --learning_rate 1e-6",
@@ -47,10 +71,15 @@ COMMANDS = {
         "accelerate launch -m trl.scripts.dpo --config c.yaml",
         "accelerate launch --num_processes 4 examples/scripts/grpo_vlm.py",
         "python /src/trl/scripts/rloo.py",
+        "accelerate launch examples/scripts/async_grpo.py",
+        "accelerate launch examples/scripts/ppo/ppo.py",
+        "python examples/scripts/openenv/wordle.py",
     ],
     "openrlhf": [
         "ray job submit --address=http://127.0.0.1:8265 -- python3 -m openrlhf.cli.train_ppo_ray --train.seed 1",
         "python /src/openrlhf/cli/train_ppo_ray.py",
+        "deepspeed --num_gpus 8 --module openrlhf.cli.train_sft --adam.lr 5e-6",
+        "deepspeed --module openrlhf.cli.train_rm",
     ],
     "slime": [
         "cd /root/slime && bash scripts/run-qwen3-4B.sh",
@@ -61,7 +90,15 @@ COMMANDS = {
 }
 FOREIGN = [
     *("python run_grpo.py --conf c.yaml", "python train.py", "bash run.sh"),
-    *("echo nemo", "trl vllm-serve", "python -m openrlhf.cli.train_sft", "python slimer/x.py"),
+    *("ajet-swarm start --swarm-port=10086", "ajet --swarm-server --conf s.yaml"),
+    *("cd /data/ajet ; python agent_roll.py", "echo ajet", "python train.py --conf ajet.yaml"),
+    *("echo nemo", "trl vllm-serve", "python -m openrlhf.cli.serve_rm", "python slimer/x.py"),
+    *(
+        "python3 -m verl.trainer.main_generation_server",
+        "python -m verl.trainer.main_eval",
+        "python -m verl.model_merger",
+    ),
+    *("uv run python examples/run_eval.py", "python examples/scripts/make_data.py"),
 ]
 
 
@@ -106,7 +143,8 @@ def test_it_does_not_matter_where_the_log_is_cut(name: str) -> None:
 @pytest.mark.parametrize("trainer", sorted({own[0] for own in OWN.values()}))
 def test_nobody_claims_the_lines_of_another(name: str, trainer: str) -> None:
     known = registry.by_name(trainer)
-    mine = OWN.get(name, ("",))[0] == trainer
+    own = OWN.get(name, ("",))[0]
+    mine = own == trainer or any({own, trainer} <= family for family in FAMILIES)
     assert bool(scan(known, (SAMPLES / name).read_bytes())) == mine
     assert bool(read_source(Source(SourceFormat.CONSOLE, name), SAMPLES, 0, known)) == mine
 
@@ -123,6 +161,7 @@ def test_nobody_claims_a_command_that_says_nothing(command: str) -> None:
 
 
 EXAMPLES = {  # blueprint: its trainer, and its recipe if it has one
+    "agentjet.md": ("agentjet", "agentjet.yaml"),
     "verl.md": ("verl", ""),
     "nemo_rl.md": ("nemo_rl", "nemo-rl-grpo.yaml"),
     "openrlhf.md": ("openrlhf", ""),

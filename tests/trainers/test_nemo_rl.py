@@ -144,9 +144,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
 )
 def test_signals(line: str, kind: str | None) -> None:
     raw = line.encode() + b"\n"
-    kinds = {
-        s.kind.value for s in NEMO.signals() if re.search(s.pattern.encode("latin-1"), raw, re.MULTILINE)
-    }
+    kinds = {s.kind.value for s in NEMO.signals() if re.search(s.pattern.encode("latin-1"), raw, re.MULTILINE)}
     assert kinds == ({kind} if kind else set())
 
 
@@ -184,6 +182,9 @@ def test_other_algorithms() -> None:
     assert NEMO.objective({"dpo": {}}) == Objective("validation-default/loss", Direction.MINIMIZE)
     assert NEMO.objective({"grpo": {}}) == Objective("validation/accuracy", Direction.MAXIMIZE)
     assert NEMO.objective({}) is None
+    assert NEMO.objective({"grpo": {}, "async_rl": {}}) == Objective("train/reward")
+    teachers: Recipe = {"distillation": {}, "checkpointing": {"metric_name": "train:loss", "higher_is_better": False}}
+    assert NEMO.objective(teachers) == Objective("train/loss", Direction.MINIMIZE)
     assert NEMO.time_limit({}) is None
 
 
@@ -251,6 +252,9 @@ def test_the_form_of_the_limit(value: object, wanted: float | None) -> None:
         ({"grpo": {"val_period": 0}, "checkpointing.metric_name": "val:accuracy"}, {"no_validation": "warning"}),
         ({"grpo": {"val_period": 0, "val_at_end": True}, "checkpointing.metric_name": "val:accuracy"}, {}),
         ({"grpo": {"stop_at_validation_metric": "accuracy"}}, {"no_stop_threshold": "error"}),
+        ({"async_rl": {}, "checkpointing": {"metric_name": "val:accuracy"}}, {"controller_validates": "error"}),
+        ({"async_rl": {}, "grpo": {"val_period": 10}}, {"controller_validates": "error"}),
+        ({"async_rl": {}, "grpo": {"val_period": 0}, "checkpointing": {"metric_name": "train:reward"}}, {}),
         ({"grpo": {"stop_at_validation_metric": "accuracy", "stop_at_validation_threshold": 0.9}}, {}),
     ],
 )

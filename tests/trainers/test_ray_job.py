@@ -23,7 +23,10 @@ def test_a_job_is_found_and_named() -> None:
 
 def test_a_command_over_two_lines() -> None:
     assert "submit --submission-id a \\\n" in ray_job.named("ray \\\n job submit \\\n -- python t.py", "a")
-    assert ray_job.find("ray job submit --submission-id=a -- python t.py") == ray_job.RayJob(ray_job.ADDRESS, "a", True)
+    job = ray_job.find("ray job submit --submission-id=a -- python t.py")
+    assert job == ray_job.RayJob("", "a", True) and job.stop == ("ray", "job", "stop", "a")
+    named = ray_job.find("RAY_ADDRESS=http://h:2 ray job submit -- python t.py")
+    assert named == ray_job.RayJob("http://h:2", "", True)
 
 
 @pytest.mark.parametrize("command", ["python t.py", "ray start --head", "echo ray job submit", "ray job list"])

@@ -83,7 +83,7 @@ def kinds(line: str) -> dict[str, bytes]:
         (AT + "step 0: {'train/loss': 0.1, 'train/kl_loss': 0.002, 'train/grad_norm': 0.1}", {"step": b"0.002"}),
         (AT + "step 0: {'train/loss': 0.1, 'train/ppo_kl': 0.002}", {"step": b""}),  # without --use-kl-loss
         (AT + "step 4: {'train/loss': 0.1, 'train/grad_norm': nan, 'train/step': 4}", {"step": b"", "nan": b""}),
-        (AT + "critic-step 0: {'train/critic-value_loss': 0.5}", {}),
+        (AT + "critic-step 0: {'train/critic-value_loss': 0.5}", {"progress": b""}),
         (AT + "rollout 0: {'rollout/raw_reward': 0.1}", {"progress": b""}),
         ("Rollout generation:  12%|█▏        | 15/128 [00:40<05:01, 2.6s/it]", {"progress": b""}),
         (AT + "eval 0: {'eval/aime': 0.1}", {"validation": b""}),
@@ -119,6 +119,8 @@ def test_flags() -> None:
 def test_without_evaluation_the_rollouts_are_the_metric() -> None:
     assert SLIME.objective({}) == Objective("rollout/raw_reward")
     assert SLIME.objective({"eval_prompt_data": "aime"}) == Objective("rollout/raw_reward")
+    alone = SLIME.settings({}, "python3 train.py --eval-prompt-data /data/a.jsonl --eval-interval 5")
+    assert SLIME.objective(alone) == Objective("eval/aime")  # what slime calls a path without a name
 
 
 def test_tensorboard() -> None:
@@ -145,6 +147,7 @@ def test_tensorboard() -> None:
         ({"use_tensorboard": True}, ["tensorboard_nowhere"]),
         ({"eval_interval": 20}, ["eval_without_data"]),
         ({"save": "/a", "load": "/b"}, []),
+        ({"kl_coef": 0.01, "kl_loss_coef": 0.01, "use_kl_loss": True}, ["two_kl_coefficients"]),
     ],
 )
 def test_lint(recipe: Recipe, codes: list[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from autoresearch.core.lines import logical_lines, plain
 from autoresearch.core.signal import SignalKind
+from autoresearch.runner.text import without_escapes
 from autoresearch.trainers import step_line
 from autoresearch.trainers.verl import read_step_line
 
@@ -148,7 +149,7 @@ def test_what_the_runner_sees_is_read(seed: int) -> None:
         before = "".join(rng.choices(BEFORE, k=rng.randint(0, 4)))
         text = f"{before}step:{rng.choice((0, 3, 20))} - {pairs}{rng.choice(AFTER)}"
         for raw in re.split(rb"[\r\n]", text.encode()):
-            if any(pattern.search(raw) for pattern in PATTERNS):
+            if any(pattern.search(without_escapes(raw)) for pattern in PATTERNS):
                 seen += 1
                 assert [read_step_line(line) for line in logical_lines(raw)] != [None], raw
     assert seen > 500
@@ -162,6 +163,8 @@ def test_what_the_runner_sees_is_read(seed: int) -> None:
         "Sample: ['it doesn\\'t say step:3 - actor/kl_loss:0.1 - but what?', 'no']",
         '{"text": "INFO step:3 - actor/kl_loss:0.1 - val-core/a/acc@1:0.5"}',
         "`echo step:3 - actor/kl_loss:0.1` prints one",
+        "[response] step:3 - actor/kl_loss:0.1 - val-core/a/acc@1:0.5",  # as verl shows a sample
+        "[prompt] step:3 - actor/kl_loss:0.1",
     ],
 )
 def test_what_is_quoted_is_no_step(line: str) -> None:

@@ -38,6 +38,17 @@ def test_version_5_with_its_bar() -> None:
     assert len(found[0][2]) == 25
 
 
+@pytest.mark.parametrize("name", ["trl_v5_grpo.log", "trl_v5_beta0.log", "trl_v5_no_bar.log"])
+def test_what_the_blueprint_that_ships_really_prints(name: str) -> None:
+    """TRL 1.16 on transformers 5.23: an evaluation before the first step, bars of loading weights, warnings."""
+    found = read(SAMPLES / name)
+    kinds = [("v", 0), ("s", 1), ("s", 2), ("s", 3), ("v", 3), ("s", 4), ("s", 5), ("s", 6), ("v", 6)]
+    assert [(kind[0], n) for kind, n, _ in found] == kinds
+    assert found[0][2]["eval_reward"] == 0.3211
+    kls = [] if name == "trl_v5_beta0.log" else [0.0, 0.006366, 0.01609, 0.02877, 0.02426, 0.02656]
+    assert [metrics["kl"] for _, _, metrics in found if "kl" in metrics] == kls
+
+
 def test_version_4_without_a_bar() -> None:
     (kind, n, step), (evaluation, m, metrics) = read(SAMPLES / "trl_v4.log")
     assert (kind, n, evaluation, m) == ("step", 1, "validation", 1)
@@ -126,6 +137,12 @@ def test_a_recipe_and_its_flags() -> None:
     assert TRL.objective(RECIPE) == Objective("reward")
     assert TRL.sources(RECIPE) == (Source(SourceFormat.TRAINER_STATE, "/o"),)
     assert TRL.sources({**RECIPE, "save_strategy": "no"}) == ()
+    board = Source(SourceFormat.TENSORBOARD, "/o/runs/*", 10)
+    for asked in ("tensorboard", "all", ["wandb", "tensorboard"]):
+        assert TRL.sources({**RECIPE, "report_to": asked})[1:] == (board,)
+    assert TRL.sources({**RECIPE, "report_to": "all", "logging_dir": "/l"})[1].path == "/l"
+    assert TRL.sources({**RECIPE, "report_to": ["wandb"]})[1:] == ()
+    assert [TRL.key_of(tag) for tag in ("train/kl", "eval/rewards/r/mean", "lr")] == ["kl", "eval_rewards/r/mean", "lr"]
     assert (TRL.seed(RECIPE), TRL.seed({}), TRL.seed_key) == (3, 42, "seed")
     assert TRL.outputs(RECIPE) == (Output("output_dir", "output"),)
     assert set(TRL.space(RECIPE)) == {"learning_rate"}
@@ -135,6 +152,25 @@ def test_a_recipe_and_its_flags() -> None:
     assert TRL.objective({**RECIPE, "eval_strategy": "steps"}) == Objective("eval_reward")
     assert TRL.objective({}) is None
     assert TRL.arguments({"learning_rate": 3e-06, "bf16": True}) == ("--learning_rate", "3e-06", "--bf16")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "command", "gpus"),
+    [
+        ({}, "trl grpo --num_processes 4", 4),
+        ({"num_processes": 2}, "trl sft --config c.yaml", 2),
+        ({"use_cpu": True}, "trl sft --config c.yaml", 0),
+        ({}, "trl grpo --config c.yaml", None),
+    ],
+)
+def test_gpus(recipe: Recipe, command: str, gpus: int | None) -> None:
+    assert TRL.gpus(TRL.settings(recipe, command)) == gpus
+
+
+def test_examples_of_experimental_trainers() -> None:
+    found = TRL.settings({"output_dir": "/o"}, "accelerate launch examples/scripts/async_grpo.py")
+    assert TRL.objective(found) == Objective("reward")
+    assert TRL.objective(TRL.settings({}, "python examples/scripts/gspo.py")) == Objective("reward")
 
 
 @pytest.mark.parametrize(

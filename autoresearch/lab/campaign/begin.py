@@ -19,6 +19,7 @@ from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.charter import Charter, named_base, with_base
 from autoresearch.lab.campaign.refuse import refuse
 from autoresearch.lab.launch import check_place
+from autoresearch.lab.overrides import Launch
 from autoresearch.lab.parts import Launcher, Parts
 from autoresearch.lab.plan import key_of, new_token
 from autoresearch.records import campaign_dir
@@ -36,7 +37,9 @@ REPORT_IN_S = 20.0
 
 def preflight(plan: Charter) -> tuple[Finding, ...]:
     """What speaks for or against starting it here; nothing is touched. ConflictError where the prefix is taken."""
-    refuse(plan.spec, plan.trainer, plan.resolved.recipe_data)
+    resolved = plan.resolved
+    launch = Launch(plan.trainer, resolved.inherited if resolved.recipe else None, resolved.blueprint.launch_command)
+    doubts = refuse(plan.spec, launch)
     place = CampaignDir(Path(plan.spec.directory))
     if place.controlled:
         raise ConflictError(
@@ -52,7 +55,7 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
             code="prefix_taken",
         )
     commit = named_base(plan) if plan.declared["base"] else plan.checkout.head
-    found = [*plan.findings, *check_includes(plan.checkout, plan.spec.include, commit)]
+    found = [*plan.findings, *doubts, *check_includes(plan.checkout, plan.spec.include, commit)]
     if bad := errors(found):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     return (*found, *lacking(plan.checkout, commit, plan.spec.include))

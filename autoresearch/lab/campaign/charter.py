@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core import naming
 from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules, parse_target
+from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError
 from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.objective import Direction, Objective, usual_direction
 from autoresearch.core.stop_rules import span
 from autoresearch.core.trainer import Trainer
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
+from autoresearch.lab.enough_gpus import Wanted
+from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.launchers import gpus
 from autoresearch.records.index import state_home
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.snapshot import snapshot
 from autoresearch.repository.survey import survey
-from autoresearch.trainers import registry
+from autoresearch.trainers import ray_job, registry
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 
@@ -39,16 +43,17 @@ class Charter:
     resolved: Resolved
     checkout: Checkout
     trainer: Trainer
+    terms: Terms
     findings: tuple[Finding, ...]
     dirty: tuple[str, ...]  # what the base would hold beyond HEAD
 
 
-def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "") -> Charter:
+def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_check: bool = True) -> Charter:
     """Decide everything. Raises UsageError, BlueprintError or EnvironmentUnusable with one sentence."""
     resolved = resolve(declared.blueprint, environ=parts.environ)
     raise_on_errors(resolved)
     notes = resolved.blueprint.notes
-    trainer = registry.choose(notes.trainer, resolved.blueprint.launch_command)
+    trainer = registry.choose(notes.trainer, resolved.blueprint.launch_command, notes.lines)
     checkout = repository.find(resolved.codebase)
     if checkout is None:
         raise EnvironmentUnusable(
@@ -60,21 +65,44 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "") -> Chart
         raise EnvironmentUnusable(
             f"the repository {checkout.root} has no commit yet", fix="git commit -m start", code="no_commit"
         )
-    objective, said = _objective(declared, resolved, trainer)
+    asked = terms(trainer, resolved, job="ajet_campaign")
+    lint = (
+        *asked.findings(min(declared["timeout"] or math.inf, resolved.blueprint.max_time_s), parts.environ),
+        *_one_name_for_all(resolved.blueprint.launch_command),
+    )
+    raise_on(lint)
+    objective, said = _objective(declared, asked)
     sources = {**declared.sources, **said}
     rules = _rules(declared, objective, parts.clock())
     if not rules.given:
         rules = replace(rules, count=UNRULED_IDEAS)
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
-    spec = _spec(declared, resolved, checkout, trainer, objective, rules, parts)
+    spec = _spec(declared, asked, checkout, objective, rules, parts)
     spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
-    findings = (*resolved.findings, *trainer.lint(resolved.recipe_data), *_promise(spec))
-    return Charter(spec, declared, resolved, checkout, trainer, findings, _dirty(checkout, spec, declared))
+    spec = replace(spec, gpu_check=declared["gpu_check"] and gpu_check)
+    findings = (*resolved.findings, *lint, *_promise(spec), *_too_few_gpus(asked, spec, parts))
+    return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
 
 
-def _objective(declared: Declared, resolved: Resolved, trainer: Trainer) -> tuple[Objective, dict[str, str]]:
-    notes = resolved.blueprint.notes
-    usual = trainer.objective(resolved.recipe_data)
+def _too_few_gpus(asked: Terms, spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
+    """What the recipe asks for, against what each run is given of the pool, else against the machine."""
+    environ = {**parts.environ, **asked.resolved.blueprint.notes.env}
+    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environ) if spec.gpu_check else 0
+    return Wanted(count, spec.gpus_per_run).compared(environ) if count else ()
+
+
+def _one_name_for_all(command: str) -> tuple[Finding, ...]:
+    job = ray_job.find(command)
+    if job is None or not job.submission_id:
+        return ()
+    message = f"every run would submit the Ray job {job.submission_id}, and Ray takes a name only once"
+    hint = "take --submission-id out: each run gets one of its own"
+    return (Finding(Severity.ERROR, "ray_job_named_for_all", message, hint),)
+
+
+def _objective(declared: Declared, asked: Terms) -> tuple[Objective, dict[str, str]]:
+    notes, trainer = asked.resolved.blueprint.notes, asked.trainer
+    usual = trainer.objective(asked.whole)
     said: dict[str, str] = {}
     metric = declared["metric"].strip() or notes.metric or (usual.metric if usual else "")
     if not metric:
@@ -83,6 +111,10 @@ def _objective(declared: Declared, resolved: Resolved, trainer: Trainer) -> tupl
             hint="--metric NAME, or `- metric: NAME` in the notes of the blueprint",
             code="no_metric",
         )
+    try:
+        direction = usual_direction(metric, usual)
+    except ExpressionError as error:
+        raise UsageError(f"the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
     if not declared["metric"].strip():
         said["metric"] = "blueprint" if notes.metric else f"trainer {trainer.name}"
     if declared["direction"]:
@@ -90,10 +122,15 @@ def _objective(declared: Declared, resolved: Resolved, trainer: Trainer) -> tupl
     if notes.direction and metric == notes.metric:
         said["direction"] = "blueprint"
         return Objective(metric, Direction(notes.direction)), said
-    said["direction"] = f"trainer {trainer.name}" if usual and usual.metric == metric else "the metric's name"
-    if usual and usual.metric == metric:
-        return usual, said
-    return Objective(metric, Direction.MINIMIZE if "loss" in metric else Direction.MAXIMIZE), said
+    if direction is None:
+        raise UsageError(
+            f"whether {metric} is to be maximized or minimized is not said",
+            hint="--direction maximize or minimize: of a sum nobody can tell",
+            code="no_direction",
+        )
+    known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
+    said["direction"] = f"trainer {trainer.name}" if known else "the metric's name"
+    return Objective(metric, direction), said
 
 
 def _rules(declared: Declared, objective: Objective, now: float) -> Rules:
@@ -116,13 +153,13 @@ def _rules(declared: Declared, objective: Objective, now: float) -> Rules:
 
 def _spec(
     declared: Declared,
-    resolved: Resolved,
+    asked: Terms,
     checkout: Checkout,
-    trainer: Trainer,
     objective: Objective,
     rules: Rules,
     parts: Parts,
 ) -> CampaignSpec:
+    resolved = asked.resolved
     slug = naming.slugify(declared.file.stem if declared.file else resolved.blueprint.slug)
     now = parts.clock()
     day = time.strftime("%Y%m%d", time.localtime(now))
@@ -153,7 +190,7 @@ def _spec(
         interpreter=str(resolved.interpreter),
         result_dir=str(resolved.result_dir),
         objective=objective,
-        proposer=_proposer(declared, trainer, resolved.recipe_data),
+        proposer=_proposer(declared, asked),
         rules=rules,
         created=now,
         timeout_s=declared["timeout"],
@@ -190,7 +227,8 @@ def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
     return gpus.select(wanted, found, taken=gpus.taken(found, parts.environ))
 
 
-def _proposer(declared: Declared, trainer: Trainer, recipe: Mapping[str, object]) -> ProposerSpec:
+def _proposer(declared: Declared, asked: Terms) -> ProposerSpec:
+    trainer = asked.trainer
     space: Any = declared["space"]
     name = declared["proposer"] or ("queue" if declared["queue"] else "tpe")
     if name == "queue":
@@ -204,7 +242,7 @@ def _proposer(declared: Declared, trainer: Trainer, recipe: Mapping[str, object]
             raise UsageError(f"the queue {declared['queue']} is not there", code="no_queue")
         return ProposerSpec(name, queue=declared["queue"], seed=declared["seed"])
     if space is None:
-        space = trainer.space(recipe)
+        space = trainer.space(asked.whole)
     if not space:
         raise UsageError(
             f"nobody says what to try: there is no `space`, and the trainer {trainer.name} has none of its own",

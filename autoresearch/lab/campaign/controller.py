@@ -21,13 +21,14 @@ from autoresearch.core.stop_rules import Stand, stand
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda, claims, ideas, progress, recovery, requests
 from autoresearch.lab.campaign.book import book_of
-from autoresearch.lab.campaign.ideas import Refused, Workshop, conceive
+from autoresearch.lab.campaign.ideas import conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
 from autoresearch.lab.campaign.quick import be_quick
 from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.campaign.trouble import is_full, is_trouble
+from autoresearch.lab.campaign.workshop import Refused, Workshop
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import new_token
 from autoresearch.lab.sessions import close_session
@@ -380,7 +381,8 @@ class Controller:
             return False
         planned, why = claims.plan_round(view)
         if planned is None:
-            self.say(f"no confirmation: {why}")
+            if not view.rounds:
+                self.say(f"no confirmation: {why}")
             return False
         best = view.best
         assert best is not None

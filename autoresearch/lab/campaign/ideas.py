@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.blueprint import Blueprint, parse_blueprint
 from autoresearch.core.blueprint_fields import BlueprintFields, fields_like
 from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea
@@ -17,81 +15,17 @@ from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.naming import slugify
 from autoresearch.core.overrides import canonical, flatten
 from autoresearch.core.recipe_edits import diff_recipes
-from autoresearch.core.trainer import Trainer
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.lab.campaign.trouble import is_full
+from autoresearch.lab.campaign.workshop import ARGUMENTS, BLUEPRINT, OURS, RECIPE, Refused, Workshop
+from autoresearch.lab.inherited import inherited, parents
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.yaml_files import edit, parse_mapping
+from autoresearch.lab.yaml_files import dump, load_mapping, parse_mapping
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository import branches
-from autoresearch.repository.checkout import Checkout
-from autoresearch.repository.comparison import changed_paths, code_fingerprint, read_file
+from autoresearch.repository.comparison import changed_paths, code_fingerprint
 from autoresearch.repository.hypothesis_commit import Change, commit_hypothesis
-from autoresearch.trainers import registry
-
-OURS = ".autoresearch"
-BLUEPRINT = f"{OURS}/blueprint.md"
-RECIPE = f"{OURS}/recipe.yaml"  # where the recipe lies outside of the repository
-
-
-class Refused(ConflictError):  # noqa: N818 - it names what happened to the idea
-    """This hypothesis cannot be tried; it is recorded and the campaign goes on."""
-
-    code = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class Workshop:
-    """What is needed to make commits for the ideas of one campaign."""
-
-    spec: CampaignSpec
-    checkout: Checkout
-    blueprint: Blueprint  # the campaign's own
-    trainer: Trainer
-
-    @classmethod
-    def of(cls, spec: CampaignSpec, checkout: Checkout) -> Workshop:
-        """Read the campaign's blueprint again from what was kept of it."""
-        blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
-        return cls(spec, checkout, blueprint, registry.choose(blueprint.notes.trainer, blueprint.launch_command))
-
-    @property
-    def recipe_path(self) -> str:
-        """Where the recipe is in the tree of every idea; "" where there is none."""
-        if not self.spec.recipe:
-            return ""
-        return RECIPE if self.spec.recipe.startswith("/") else self.spec.recipe
-
-    def recipe_text(self, commit: str) -> str:
-        """The recipe as a commit holds it."""
-        data = read_file(self.checkout, commit, self.recipe_path) if self.recipe_path else b""
-        return (data or b"").decode("utf-8", "replace")
-
-    def recipe(self, commit: str) -> Mapping[str, object]:
-        """The recipe as a commit holds it, parsed."""
-        return parse_mapping(self.recipe_text(commit).encode(), self.recipe_path) if self.recipe_path else {}
-
-    def for_idea(self, hypothesis: Hypothesis) -> Workshop:
-        """The same for an idea that brings a blueprint of its own, which may name another recipe."""
-        if not hypothesis.blueprint:
-            return self
-        own = self.blueprint_of(hypothesis)
-        return replace(self, blueprint=own, spec=replace(self.spec, recipe=self._recipe_named(own.yaml_path)))
-
-    def _recipe_named(self, path: str) -> str:
-        """A recipe as the spec has it: relative to the repository where it lies in it."""
-        if not path:
-            return ""
-        root = Path(self.spec.repository)
-        places = [Path(os.path.normpath(base / path)) for base in (root / self.spec.codebase, root)]
-        found = next((place for place in places if place.exists()), places[0])
-        return str(found.relative_to(root)) if root in found.parents else str(found)
-
-    def blueprint_of(self, hypothesis: Hypothesis) -> Blueprint:
-        """The blueprint that an idea runs: its own, if it brings one."""
-        if not hypothesis.blueprint:
-            return self.blueprint
-        return parse_blueprint(hypothesis.blueprint.encode(), f"{hypothesis.slug}.md")
+from autoresearch.trainers import ask
 
 
 def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: int) -> Idea:
@@ -111,7 +45,7 @@ def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: 
             message=message,
             uncounted=(OURS,),
         )
-        if made.changes_nothing and not hypothesis.is_baseline and not hypothesis.blueprint:
+        if made.changes_nothing and _same_settings(shop, hypothesis, base, made.commit):
             raise Refused("it changes nothing in its parent")
         mark = _fingerprint(shop, made.commit, hypothesis)
         twin = next((idea for idea in view.ideas if idea.fingerprint == mark), None)
@@ -169,22 +103,39 @@ def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
     return found
 
 
+def _same_settings(shop: Workshop, hypothesis: Hypothesis, base: str, commit: str) -> bool:
+    """Whether an idea that leaves the code alone leaves the recipe and the command alone, too."""
+    if hypothesis.is_baseline or hypothesis.blueprint:
+        return False
+    return shop.whole(base) == shop.whole(commit)
+
+
 def _files(shop: Workshop, hypothesis: Hypothesis, base: str) -> dict[str, bytes | None]:
-    """Whole files of the commit: those of the idea, its recipe, its blueprint."""
+    """Whole files of the commit: those of the idea, its recipe, its settings on the command, its blueprint."""
     files: dict[str, bytes | None] = {path: text.encode() for path, text in hypothesis.files.items()}
-    if hypothesis.overrides:
-        if not shop.recipe_path:
-            raise Refused("it changes recipe keys, and the blueprint has no recipe")
-        given = files.get(shop.recipe_path)
-        text = given.decode("utf-8", "replace") if given else shop.recipe_text(base)
-        known = set(shop.trainer.space(shop.recipe(base)))  # keys with a default may be left out of a recipe
-        wanted = {f"+{key}" if key in known else key: value for key, value in hypothesis.overrides.items()}
-        files[shop.recipe_path] = edit(text, wanted, name=shop.recipe_path).encode()
     if hypothesis.is_baseline and shop.recipe_path == RECIPE:
-        files[RECIPE] = Path(shop.spec.recipe).read_bytes()
+        files[RECIPE] = _recipe_from_outside(shop).encode()
+    before = shop.arguments(base)
+    arguments: Mapping[str, object] = {} if hypothesis.blueprint else before
+    if hypothesis.overrides:
+        given = hypothesis.files.get(shop.recipe_path) if shop.recipe_path else None
+        text, arguments = shop.changed(base, hypothesis.overrides, arguments, text=given)
+        if text is not None:
+            files[shop.recipe_path] = text.encode()
+    if arguments != before:
+        files[ARGUMENTS] = dump(arguments).encode() if arguments else None
     told = _difference(shop, hypothesis, base, files)
-    files[BLUEPRINT] = render_blueprint(fields_of(shop, hypothesis, told)).encode()
+    files[BLUEPRINT] = render_blueprint(fields_of(shop, hypothesis, told, command=shop.command(arguments))).encode()
     return files
+
+
+def _recipe_from_outside(shop: Workshop) -> str:
+    """A recipe that lies outside of the repository, with what it has from its parents: they stay where they are."""
+    path = Path(shop.spec.recipe)
+    own = load_mapping(path)
+    if not parents(own):
+        return path.read_text(encoding="utf-8")
+    return dump(inherited(own, str(path), lambda other: load_mapping(Path(other))))
 
 
 def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mapping[str, bytes | None]) -> str:
@@ -196,6 +147,11 @@ def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mappin
     if recipe is not None:
         changes = diff_recipes(shop.recipe(base), parse_mapping(recipe, shop.recipe_path))
         parts.append("recipe: " + ", ".join(str(change) for change in changes))
+    if ARGUMENTS in files:
+        data = files[ARGUMENTS]
+        now = parse_mapping(data or b"", ARGUMENTS)
+        changes = diff_recipes(shop.whole(base), ask.settings(shop.trainer, shop.whole(base), shop.command(now)))
+        parts.append("command: " + ", ".join(str(change) for change in changes))
     if own := [path for path in hypothesis.files if path != shop.recipe_path]:
         parts.append(f"files: {', '.join(own)}")
     if hypothesis.patches:
@@ -203,7 +159,9 @@ def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mappin
     return f"Differs from its parent ({hypothesis.parent}) in {'; '.join(parts) or 'its blueprint'}."
 
 
-def fields_of(shop: Workshop, hypothesis: Hypothesis, told: str, result_dir: str = "") -> BlueprintFields:
+def fields_of(
+    shop: Workshop, hypothesis: Hypothesis, told: str, result_dir: str = "", command: str = ""
+) -> BlueprintFields:
     """The seven sections of an idea, good in any worktree: paths inside the repository are relative."""
     own = shop.blueprint_of(hypothesis)
     expected = f"\nExpected: {hypothesis.expected}" if hypothesis.expected else ""
@@ -211,6 +169,7 @@ def fields_of(shop: Workshop, hypothesis: Hypothesis, told: str, result_dir: str
         own,
         title=hypothesis.slug,
         purpose=f"{hypothesis.sentence}\n{told}{expected}",
+        launch_command=command or own.launch_command,
         codebase_dir=f"./{shop.spec.codebase}",
         venv_exe=shop.spec.interpreter,
         yaml_path=_recipe_seen_from(shop) or "",
@@ -230,10 +189,10 @@ def _recipe_seen_from(shop: Workshop) -> str:
 
 
 def _fingerprint(shop: Workshop, commit: str, hypothesis: Hypothesis) -> str:
-    """Equal for equal ideas: the code, and the recipe without what differs from run to run."""
+    """Equal for equal ideas: the code, and recipe and command without what differs from run to run."""
     code = code_fingerprint(shop.checkout, commit, ignoring=(OURS, *([shop.recipe_path] if shop.recipe_path else [])))
-    recipe = shop.recipe(commit)
-    apart = {output.key for output in shop.trainer.outputs(recipe)} | {shop.trainer.seed_key}
+    recipe = shop.whole(commit)
+    apart = {output.key for output in shop.trainer.outputs(recipe)} | {ask.seed_key(shop.trainer, recipe)}
     leaves = sorted(f"{key}={canonical(value)}" for key, value in flatten(recipe).items() if key not in apart)
     own = shop.blueprint_of(hypothesis).launch_command if hypothesis.blueprint else ""
     return hashlib.sha256("\n".join([code, own, *leaves]).encode()).hexdigest()[:16]
@@ -270,7 +229,7 @@ def _is_idea(shop: Workshop, idea: Idea, tip: str, files: Mapping[str, bytes | N
     """Whether a commit differs from the idea in nothing but the files that are written anew for each run."""
     if tip == idea.commit:
         return True
-    ours = {*files, BLUEPRINT, *([shop.recipe_path] if shop.recipe_path else [])}
+    ours = {*files, BLUEPRINT, ARGUMENTS, *([shop.recipe_path] if shop.recipe_path else [])}
     return set(changed_paths(shop.checkout, idea.commit, tip)) <= ours
 
 
@@ -280,9 +239,11 @@ def repair(shop: Workshop, idea: Idea, change: Hypothesis, note: str) -> str:
     try:
         tip = branches.branch_commit(shop.checkout, idea.branch) or idea.commit
         files: dict[str, bytes | None] = {path: text.encode() for path, text in change.files.items()}
+        text, arguments = shop.changed(idea.commit, change.overrides, shop.arguments(idea.commit))
         if shop.recipe_path:  # without what the last run wrote into it
-            text = edit(shop.recipe_text(idea.commit), change.overrides, name=shop.recipe_path)
-            files.setdefault(shop.recipe_path, text.encode())
+            files.setdefault(shop.recipe_path, (text or shop.recipe_text(idea.commit)).encode())
+        if arguments:
+            files[ARGUMENTS] = dump(arguments).encode()
         message = f"{idea.slug}: follow-up fix\n\n{note}\n"
         made = commit_hypothesis(shop.checkout, tip, Change(change.patches, files), message=message, uncounted=(OURS,))
         if not (change.overrides or change.files or change.patches):

@@ -13,7 +13,7 @@ from autoresearch.core.finding import Finding, errors
 from autoresearch.core.recipe_edits import diff_recipes
 from autoresearch.core.swarm import Swarm
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.campaign.ideas import Workshop
+from autoresearch.lab.campaign.workshop import RECIPE, Workshop
 from autoresearch.lab.import_proof import import_environment, prove_imports
 from autoresearch.lab.mapping import Mapped, Places, map_launch
 from autoresearch.lab.plan import Plan
@@ -53,8 +53,11 @@ def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapp
         text = edit(recipe_path.read_text(), {change.key: change.new for change in changes}, name=shop.recipe_path)
         recipe_path.write_text(text)
     environment = {**plan.environment, **found.environment}
-    spec_there = replace(plan.spec, command=found.command, swarm=swarm)
-    return replace(plan, spec=spec_there, environment=environment), found.mapped
+    command, mapped = found.command, found.mapped
+    if shop.recipe_path == RECIPE and spec.recipe in command:  # the idea's copy, and not the file outside
+        command = command.replace(spec.recipe, str(recipe_path))
+        mapped = (*mapped, Mapped("command", spec.recipe, str(recipe_path)))
+    return replace(plan, spec=replace(plan.spec, command=command, swarm=swarm), environment=environment), mapped
 
 
 def _mapped_swarm(swarm: Swarm | None, places: Places) -> tuple[Swarm | None, tuple[Finding, ...]]:

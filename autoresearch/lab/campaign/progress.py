@@ -11,8 +11,8 @@ from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.stop_rules import Stand, span
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaign.ideas import Workshop
 from autoresearch.lab.campaign.memory import update_memory
+from autoresearch.lab.campaign.workshop import Workshop
 from autoresearch.records import finish_flag
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.ledger import Ledger

@@ -12,8 +12,9 @@ from autoresearch.core.campaign_view import CampaignView, IdeaRun
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.adopt import adopt
 from autoresearch.lab.campaign import agenda, progress
-from autoresearch.lab.campaign.ideas import Refused, Workshop, as_line, claim
+from autoresearch.lab.campaign.ideas import as_line, claim
 from autoresearch.lab.campaign.requests import stop_run
+from autoresearch.lab.campaign.workshop import Refused, Workshop
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.sessions import server_session_info, session_info
 from autoresearch.lab.sweep import SWEEP_S, sweep

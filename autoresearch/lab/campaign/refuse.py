@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.recipe_edits import apply_overrides
-from autoresearch.core.trainer import Trainer
-from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.errors import UsageError
+from autoresearch.lab.overrides import Launch
 from autoresearch.repository.branches import branch_fault
+from autoresearch.trainers import ask
 
 
-def refuse(spec: CampaignSpec, trainer: Trainer, recipe: Mapping[str, object]) -> None:
-    """Raise UsageError or BlueprintError for the first thing that no campaign can do."""
+def refuse(spec: CampaignSpec, launch: Launch) -> tuple[Finding, ...]:
+    """Raise UsageError or BlueprintError for the first thing that no campaign can do; else what is doubtful."""
     if fault := branch_fault(spec.branch("baseline")):
         raise UsageError(f"--prefix {spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
     if spec.rules.budget_gpu_hours is not None and not spec.gpus_per_run:
@@ -21,19 +20,17 @@ def refuse(spec: CampaignSpec, trainer: Trainer, recipe: Mapping[str, object]) -
             hint="--gpus all, or another stop rule: --count, --deadline, --target",
             code="no_gpu_to_count",
         )
-    if spec.proposer.space:
-        _refuse_space(spec, trainer, recipe)
+    return _doubtful_space(launch, tuple(spec.proposer.space))
 
 
-def _refuse_space(spec: CampaignSpec, trainer: Trainer, recipe: Mapping[str, object]) -> None:
-    """Every key must be one of the recipe, or one that the trainer knows a default of."""
-    if not spec.recipe:
-        raise BlueprintError(
-            "a space of recipe keys needs a recipe, and the blueprint has none",
-            hint="name it in [exp_yaml_path], or use a queue of blueprints",
-            code="no_recipe",
-        )
-    optional = set(trainer.space(recipe))
-    for key in spec.proposer.space:
-        if key not in optional:
-            apply_overrides(recipe, {key: None})
+def _doubtful_space(launch: Launch, keys: tuple[str, ...]) -> tuple[Finding, ...]:
+    """Every key must be one of the recipe, of the command, or one that the trainer has a default for."""
+    _, behind = launch.split(dict.fromkeys(keys))
+    if not behind:
+        return ()
+    launch.with_settings(dict.fromkeys(behind, 1))  # raises where the command has no place for them
+    unknown = [key for key in behind if key not in ask.settings(launch.trainer, {}, launch.command)]
+    if launch.recipe is None or not unknown:
+        return ()
+    message = f"the recipe has no {', '.join(unknown)}: set behind the command, where nobody looks whether it is known"
+    return (Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own"),)

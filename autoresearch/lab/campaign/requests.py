@@ -65,7 +65,8 @@ def _skip(controller: Controller, view: CampaignView, slug: str, reason: str) ->
 
 def _fix(controller: Controller, view: CampaignView, request: Mapping[str, Any]) -> None:
     """A follow-up fix: a commit on the idea's branch, then the same idea again; no new idea."""
-    from autoresearch.lab.campaign.ideas import Refused, repair
+    from autoresearch.lab.campaign.ideas import repair
+    from autoresearch.lab.campaign.workshop import Refused
     from autoresearch.proposers.queue_entry import Broken, from_entry
 
     idea = view.by_slug(str(request.get("slug")))

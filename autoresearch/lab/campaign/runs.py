@@ -6,21 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import Idea, IdeaRun
 from autoresearch.core.finding import errors
 from autoresearch.core.naming import slugify
-from autoresearch.errors import BlueprintError, ConflictError, EnvironmentUnusable
+from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab import settings as project
-from autoresearch.lab.campaign.ideas import BLUEPRINT, Workshop, fields_of, follow_up
+from autoresearch.lab.campaign.ideas import fields_of, follow_up
 from autoresearch.lab.campaign.places import at_home_in, environment_in, proof
+from autoresearch.lab.campaign.workshop import BLUEPRINT, Workshop
 from autoresearch.lab.launch import Prepared, prepare
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plan import Member, Wishes, make_plan
+from autoresearch.lab.plan import Member, Wishes, free_name, make_plan
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.yaml_files import edit
 from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.worktrees import Slot
+from autoresearch.trainers import ask
 
 FRESH_SEEDS = 1000  # confirmations use seeds that chose nothing
 
@@ -65,7 +67,7 @@ def get_ready(
     commit, branch = _commit(shop, wanted, seed, result_dir)
     failpoint("campaign.committed")
     slot.switch(commit, spec.include)
-    settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec.tmux_socket))
+    settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec))
     member = Member(
         campaign=spec.name,
         directory=Path(spec.directory),
@@ -81,6 +83,7 @@ def get_ready(
         timeout_s=spec.timeout_s,
         fix_of=idea.rows[-1].run_id if wanted.why == "fix" and idea.rows else "",
         environment=environment_in(spec, slot, parts.environ),
+        gpus=spec.gpus_per_run or None,
     )
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
     plan, mapped = at_home_in(shop, slot, plan)
@@ -108,8 +111,12 @@ def get_ready(
 
 
 def seed_of(shop: Workshop, wanted: Wanted) -> int | None:
-    """The first run of an idea has the recipe's own seed; each further one the next, confirmations fresh ones."""
-    own = shop.trainer.seed(shop.recipe(wanted.idea.commit))
+    """The first run of an idea has its own seed; each further one the next, confirmations fresh ones.
+
+    None where nothing fixes a seed, or where there is no key to give another one by.
+    """
+    recipe = shop.whole(wanted.idea.commit)
+    own = shop.trainer.seed(recipe) if ask.seed_key(shop.trainer, recipe) else None
     if own is None:
         return None
     return own + wanted.replicate - 1 + (FRESH_SEEDS if wanted.why == "confirm" else 0)
@@ -118,23 +125,31 @@ def seed_of(shop: Workshop, wanted: Wanted) -> int | None:
 def _commit(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: str) -> tuple[str, str]:
     """The idea with this run's seed and its own places to write to, as a follow-up commit; and its branch."""
     idea = wanted.idea
-    recipe = shop.recipe(idea.commit)
-    overrides: dict[str, object] = {}
-    for output in shop.trainer.outputs(recipe):
-        place = str(Path(result_dir) / output.name)
-        overrides[output.key] = place if output.name else f"{shop.spec.name}-{wanted.experiment}"
-    if seed is not None and shop.trainer.seed(recipe) != seed:
-        overrides[shop.trainer.seed_key] = seed
-    files: dict[str, bytes | None] = {}
-    if overrides:
-        text = edit(shop.recipe_text(idea.commit), overrides, name=shop.recipe_path, new_keys=True)
-        files[shop.recipe_path] = text.encode()
+    text, arguments = shop.changed(
+        idea.commit, _own_settings(shop, wanted, seed, result_dir), shop.arguments(idea.commit), new_keys=True
+    )
+    files: dict[str, bytes | None] = {} if text is None else {shop.recipe_path: text.encode()}
     told = f"Idea {idea.index}, run {wanted.replicate} ({wanted.why}), seed {'its own' if seed is None else seed}."
-    files[BLUEPRINT] = render_blueprint(fields_of(shop, idea.hypothesis, told, result_dir)).encode()
-    if missing := [path for path in files if not path]:
-        raise BlueprintError(f"{missing} cannot be written: the blueprint names no recipe")
+    fields = fields_of(shop, idea.hypothesis, told, result_dir, shop.command(arguments))
+    files[BLUEPRINT] = render_blueprint(fields).encode()
     return follow_up(shop, idea, files, f"{idea.slug}: run {wanted.replicate}, {wanted.why}\n")
 
 
-def _flags(tmux_socket: str) -> dict[str, str]:
-    return {"tmux_socket": tmux_socket} if tmux_socket else {}
+def _own_settings(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: str) -> dict[str, object]:
+    """What differs from run to run. A run that is made again never writes where the last one left something."""
+    recipe = shop.whole(wanted.idea.commit)
+    before = sum(row.replicate == wanted.replicate for row in wanted.idea.rows)
+    again = f"-{before + 1}" if before else ""
+    found: dict[str, object] = {}
+    for output in shop.trainer.outputs(recipe):
+        place = Path(result_dir) / output.name
+        if output.name and place.is_dir():
+            place = place.with_name(free_name(place.parent, place.name))
+        found[output.key] = str(place) if output.name else f"{shop.spec.name}-{wanted.experiment}{again}"
+    if seed is not None and shop.trainer.seed(recipe) != seed:
+        found[ask.seed_key(shop.trainer, recipe)] = seed
+    return found
+
+
+def _flags(spec: CampaignSpec) -> dict[str, str]:
+    return {"tmux_socket": spec.tmux_socket, "gpu_check": "" if spec.gpu_check else "no"}

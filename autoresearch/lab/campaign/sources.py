@@ -10,7 +10,7 @@ from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.proposal import Attempt, Proposer
 from autoresearch.core.space_file import read_space
-from autoresearch.lab.campaign.ideas import Workshop
+from autoresearch.lab.campaign.workshop import Workshop
 from autoresearch.lab.yaml_files import parse_any
 from autoresearch.proposers.queue import Queue
 from autoresearch.proposers.registry import Given, proposer
@@ -40,7 +40,7 @@ class Sources:
         mine = self.spec.proposer
         baseline: Mapping[str, Any] = {}
         if mine.space:
-            baseline = self.shop.recipe(self.spec.base_commit) if self.shop.recipe_path == self.spec.recipe else {}
+            baseline = self.shop.whole(self.spec.base_commit) if self.shop.recipe_path == self.spec.recipe else {}
         return Given(
             directory=self.place.path,
             objective=self.spec.objective,

@@ -1,0 +1,150 @@
+"""`autoresearch metrics RUN`: the series of steps and validations of a run or of any log, and where they come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autoresearch.core.signal import Reading
+    from autoresearch.lab.readout import Readout
+
+STEP_ROWS = 10
+VALIDATION_ROWS = 5
+COLUMNS = 5
+TOLD = 4  # warnings
+WIDE = 30
+
+
+def metrics(
+    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
+    log: Annotated[str, typer.Option(metavar="FILE", help="Any log instead of a run.")] = "",
+    trainer: Annotated[str, typer.Option(help="Whose log it is; else its lines say.")] = "",
+    source: Annotated[
+        str,
+        typer.Option(help="console, jsonl, dict_lines, tensorboard, trainer_state, wandb, swanlab or a path."),
+    ] = "",
+    metric: Annotated[str, typer.Option(help="A key or an expression, instead of the run's objective.")] = "",
+    key: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Only these metrics (a glob).")] = None,
+    last: Annotated[int, typer.Option(help="Only the newest N steps and validations.")] = 0,
+    out: Annotated[str, typer.Option(metavar="FILE", help="Write a table: .csv, .tsv, .jsonl, .parquet.")] = "",
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Metrics by step, validations, and the source that was believed."""
+    from autoresearch.lab import metric_frame
+
+    if out:
+        metric_frame.check_name(Path(out))
+    name, found = _read(run, log, trainer, source, metric)
+    found = found.filtered(key or ())
+    if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
+        raise UsageError(f"--out {out} is what the metrics are read from", hint="name another file", code="bad_out")
+    written = metric_frame.write(found.shown, Path(out)) if out else None
+    payload = {**_payload(found, last), "next": _next(name, log, out)}
+    if out:
+        payload["out"], payload["rows"] = str(Path(out).absolute()), written
+    output.emit("metrics", payload, as_json=as_json, lines=[] if as_json else _lines(name, found, payload))
+    return 0
+
+
+def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[str, Readout]:
+    from autoresearch.lab import readout
+
+    if run and log:
+        raise UsageError("a run or --log FILE, not both", fix="autoresearch metrics --log FILE --trainer NAME")
+    if log:
+        return log, readout.of_log(Path(log), trainer=trainer, source=source, metric=metric)
+    if trainer:
+        raise UsageError(
+            "--trainer is for --log FILE; a run has its trainer", fix="autoresearch metrics --log FILE --trainer NAME"
+        )
+    from autoresearch.commands.wiring import parts
+    from autoresearch.lab import sessions
+
+    rundir = sessions.find(run or "last", parts())
+    spec = sessions.spec_of(rundir)
+    return spec.run, readout.of_run(rundir, spec, source=source, metric=metric)
+
+
+def _payload(found: Readout, last: int) -> dict[str, Any]:
+    from autoresearch.core.signal import SignalKind
+    from autoresearch.records.secrets import mask_text
+
+    steps, validations = found.of(SignalKind.STEP), found.of(SignalKind.VALIDATION)
+    objective, believed = found.objective, found.source
+    value = objective.value(found.best.readings) if objective else None
+    best = objective.best(objective.series(found.best.readings)) if objective else None
+    shown = [readings[-last:] if last > 0 else readings for readings in (steps, validations)]
+    return {
+        "trainer": found.trainer,
+        "source": believed.path if believed else None,
+        "source_kind": believed.format.value if believed else None,
+        "sources": [
+            {"kind": read.source.format.value, "path": read.source.path, "readings": len(read.readings)}
+            for read in found.reads
+        ],
+        "metric_name": objective.metric if objective else None,
+        "metric_value": value[1] if value else None,
+        "step": value[0] if value else None,
+        "best": best[1] if best else None,
+        "steps": [{"step": r.step, "metrics": dict(r.metrics)} for r in shown[0]],
+        "validations": [{"step": r.step, "metrics": dict(r.metrics)} for r in shown[1]],
+        "left_off": len(steps) + len(validations) - sum(map(len, shown)),
+        "failure": {"class": found.failure[0], "line": mask_text(found.failure[1])} if found.failure else None,
+        "warnings": [mask_text(text) for text in found.warnings],
+    }
+
+
+def _next(name: str, log: str, out: str) -> list[str]:
+    import shlex
+
+    what = f"--log {shlex.quote(log)}" if log else name
+    return [] if out else [f"autoresearch metrics {what} --out metrics.csv"]
+
+
+def _lines(name: str, found: Readout, payload: dict[str, Any]) -> list[str]:
+    from autoresearch.core.signal import SignalKind
+    from autoresearch.lab.results import STEP_COLUMNS, telling
+
+    steps, validations = found.of(SignalKind.STEP), found.of(SignalKind.VALIDATION)
+    lines = [f"{name} ({found.trainer}): {len(steps)} steps, {len(validations)} validations"]
+    lines += [f"from {payload['source_kind']} {payload['source']}" if found.source else "no source holds a metric"]
+    others = [
+        f"{s['kind']} ({s['readings']})" for s in payload["sources"] if s["path"] != payload["source"] and s["readings"]
+    ]
+    lines += [f"checked against {', '.join(others)}"[:200]] if others else []
+    if found.objective:
+        best = f" (best {output.number(payload['best'])})" if payload["best"] is not None else ""
+        at = f" at step {payload['step']}{best}" if payload["metric_value"] is not None else ""
+        lines.append(f"{found.objective.metric} = {output.number(payload['metric_value'])}{at}"[:200])
+    asked = found.objective.keys if found.objective else ()
+    lines += _table("step", steps, (*asked, *STEP_COLUMNS), STEP_ROWS)
+    lines += _table("validation", validations, telling(validations, asked), VALIDATION_ROWS)
+    if found.failure:
+        lines.append(f"failure: {found.failure[0]}: {payload['failure']['line']}"[:300])
+    lines += [f"warning: {text}"[:300] for text in payload["warnings"][:TOLD]]
+    if payload.get("out"):
+        lines.append(f"wrote {payload['rows']} rows to {payload['out']}")
+    return lines
+
+
+def _table(title: str, readings: Sequence[Reading], wanted: Sequence[str], rows: int) -> list[str]:
+    """A few columns and at most `rows` rows, the first and the last among them."""
+    from autoresearch.lab.results import columns_of, thinned
+
+    if not readings:
+        return []
+    columns = columns_of(readings, tuple(dict.fromkeys(wanted)), limit=COLUMNS)
+    stride = max(1, -(-(len(readings) - 1) // (rows - 1))) if len(readings) > 1 else 1
+    cells = [[title, *(name if len(name) <= WIDE else "…" + name[1 - WIDE :] for name in columns)]]
+    for reading in thinned(readings, stride):
+        cells.append([str(reading.step), *(output.number(reading.metrics.get(name)) for name in columns)])
+    width = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
+    return ["  ".join(cell.rjust(width[n]) for n, cell in enumerate(row)) for row in cells]

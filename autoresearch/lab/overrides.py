@@ -1,0 +1,100 @@
+"""Where the overrides of an idea go: into the recipe, or behind the trainer's own command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoresearch.core.command_words import with_words
+from autoresearch.core.overrides import canonical
+from autoresearch.core.recipe_edits import apply_overrides
+from autoresearch.core.trainer import ReadsCommands, Recipe, Trainer
+from autoresearch.errors import BlueprintError
+from autoresearch.lab.yaml_files import edit, parse_mapping
+from autoresearch.trainers import ask
+from autoresearch.trainers.recipe_keys import look_up
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch whose settings are to be changed. `recipe`: over its parents; None where there is none."""
+
+    trainer: Trainer
+    recipe: Recipe | None
+    command: str
+
+    def split(
+        self, overrides: Mapping[str, object], *, new_keys: bool = False
+    ) -> tuple[dict[str, object], dict[str, object]]:
+        """(for the recipe, for the command), keys as they were given.
+
+        What the command sets wins over the recipe, so that it can only be changed there. A key that the recipe
+        lacks goes behind the command of a trainer that takes settings there; of any other it is an error, unless
+        `+`, `new_keys` or the trainer says that it may be added.
+        """
+        said = ask.settings(self.trainer, {}, self.command)
+        optional = self.trainer.space(ask.settings(self.trainer, self.recipe or {}, self.command))
+        inside: dict[str, object] = {}
+        behind: dict[str, object] = {}
+        for key, value in overrides.items():
+            name = key.removeprefix("+")
+            added = new_keys or key.startswith("+") or name in optional
+            known = self.recipe is not None and holds(self.recipe, name)
+            fits = known or (self.recipe is not None and added)
+            if isinstance(self.trainer, ReadsCommands) and (name in said or not fits):
+                behind[name] = value
+            else:
+                inside[f"+{name}" if added and not known else key] = value
+        if inside and self.recipe is None:
+            raise BlueprintError(
+                f"the recipe key {next(iter(inside)).removeprefix('+')} is to be set, and the blueprint has no recipe",
+                hint=f"name it in [exp_yaml_path]; {self.trainer.name} takes no settings on its command line",
+                code="no_recipe",
+            )
+        return inside, behind
+
+    def with_settings(self, settings: Mapping[str, object]) -> str:
+        """The command with these keys set. BlueprintError where that cannot be done, or would not be heard."""
+        words = ask.arguments(self.trainer, dict(settings))
+        longer = with_words(self.command, words, self.trainer.recognises)
+        if not longer:
+            raise BlueprintError(
+                f"the command leaves no place for {' '.join(words)[:100]}: it starts the trainer by way of a script",
+                hint="write the trainer's own command into [exp_launch_command]",
+                code="no_place_for_settings",
+            )
+        heard = ask.settings(self.trainer, {}, longer)
+        for key, value in settings.items():
+            if canonical(look_up(heard, key) or None) != canonical(value or None):
+                raise BlueprintError(
+                    f"{key} cannot be set to {value!r} behind the command: there it reads {look_up(heard, key)!r}",
+                    hint=f"take {key} out of [exp_launch_command], or write another value",
+                    code="bad_value",
+                )
+        return longer
+
+
+def holds(recipe: Recipe, key: str) -> bool:
+    """Whether a recipe has this dotted key."""
+    try:
+        apply_overrides(recipe, {key: None})
+    except BlueprintError:
+        return False
+    return True
+
+
+def rewritten(text: str, whole: Recipe, overrides: Mapping[str, object], name: str) -> str:
+    """The text of a recipe with these keys set; one that only a parent has (`whole` has all) is set over it here."""
+    own = parse_mapping(text.encode(), name)
+    wanted: dict[str, object] = {}
+    for key, value in overrides.items():
+        bare = key.removeprefix("+")
+        if holds(own, bare) or not holds(whole, bare):
+            wanted[key] = value
+            continue
+        fitted = look_up(apply_overrides(whole, {bare: value}), bare)
+        if fitted is None and value is not None:
+            message = f"{bare} is an item of a list that a parent of the recipe has: it cannot be changed by itself"
+            raise BlueprintError(message, hint="give the whole list", code="bad_value")
+        wanted[f"+{bare}"] = fitted
+    return edit(text, wanted, name=name)

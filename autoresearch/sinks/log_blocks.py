@@ -1,0 +1,69 @@
+"""Log blocks: the container of W&B's and SwanLab's binary files, which is LevelDB's log format with a short head.
+
+7 bytes of head, then blocks of 32 KiB (counted from the beginning of the file). In a block: CRC-32 (of the type
+and the content), length (uint16), type (1 whole, 2 first, 3 middle, 4 last part of a record), the content; the
+last 6 bytes or less of a block are empty. (github.com/google/leveldb, doc/log_format.md; wandb 0.31.0
+core/internal/transactionlog; swanlab 0.10.3 sdk/internal/core_python/store.) Both append, and a writer that was
+killed leaves half a record.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+HEAD = 7
+_BLOCK = 1 << 15
+_WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_SEED = {kind: zlib.crc32(bytes([kind])) for kind in (_WHOLE, _FIRST, _MIDDLE, _LAST)}
+_LONGEST = 1 << 26  # a longer record holds no scalars
+
+
+def head_of(path: Path) -> bytes:
+    """The first bytes of a file, which say whose it is; b"" where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD)
+    except OSError:
+        return b""
+
+
+def records(path: Path) -> Iterator[bytes]:
+    """The whole records of a file, in order, one block in memory at a time; a missing file has none.
+
+    A block that is damaged is left at the damage, and reading goes on with the next one. The last record of a
+    living or killed writer is left out if it is torn.
+    """
+    try:
+        file = path.open("rb")
+    except OSError:
+        return
+    with file:
+        at, parts = HEAD, bytearray()
+        while block := file.read(_BLOCK):
+            for kind, content in _fragments(block, at):
+                if kind in (_WHOLE, _FIRST):
+                    parts.clear()
+                if kind == _WHOLE:
+                    yield content
+                    continue
+                if (kind == _FIRST) == bool(parts) or len(parts) > _LONGEST:
+                    parts.clear()
+                    continue  # its beginning was lost
+                parts += content
+                if kind == _LAST:
+                    yield bytes(parts)
+                    parts.clear()
+            at = 0
+
+
+def _fragments(block: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    while at + HEAD <= len(block):
+        check, length, kind = struct.unpack_from("<IHB", block, at)
+        content = block[at + HEAD : at + HEAD + length]
+        if kind not in _SEED or len(content) < length or zlib.crc32(content, _SEED[kind]) != check:
+            return
+        yield kind, content
+        at += HEAD + length

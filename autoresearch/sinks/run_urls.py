@@ -1,0 +1,23 @@
+"""The URLs that trackers printed into a log: at its beginning, and once more at its end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from autoresearch.core.run_urls import MOST, run_urls
+
+_ENDS = 4 << 20  # bytes at each end; a tracker starts within minutes
+
+
+def urls_in(log: Path, ends: int = _ENDS) -> tuple[str, ...]:
+    """At most 8 URLs of the run, in the order in which they were printed; () for a log that is missing."""
+    try:
+        with log.open("rb") as file:
+            found = run_urls(file.read(ends))
+            if (size := file.seek(0, os.SEEK_END)) > ends:
+                file.seek(max(ends, size - ends))
+                found += run_urls(file.read(ends))
+    except OSError:
+        return ()
+    return tuple(dict.fromkeys(found))[:MOST]

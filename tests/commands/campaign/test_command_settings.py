@@ -1,0 +1,128 @@
+"""Ideas that change settings of the command, or of a recipe's parent: what is recorded is what ran."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from pathlib import Path
+from typing import Any
+
+VERL = '''
+import json, os, sys
+said = {}
+for word in sys.argv[1:]:
+    key, _, value = word.lstrip("+").partition("=")
+    said[key] = value
+with open(os.environ["VERL_FILE_LOGGER_PATH"], "wb") as file:
+    for step in (1, 2, 3):
+        reward = float(said["actor_rollout_ref.actor.optim.lr"]) + 0.001 * step + 0.0001 * int(said.get("data.seed", 0))
+        print(f"step:{step} - actor/kl_loss:0.001 - critic/rewards/mean:{reward:.3f}", flush=True)
+        file.write(json.dumps({"step": step, "data": {"critic/rewards/mean": reward}}).encode() + b"\\n")
+'''
+LR = "actor_rollout_ref.actor.optim.lr"
+COMMAND = f"python -m verl.trainer.main_ppo {LR}=0.25 data.seed=7 trainer.project_name=p trainer.experiment_name=e"
+
+NEMO = '''
+import sys
+def read(path):
+    lines = [line.strip() for line in open(path)]
+    return {key: value.strip("'\\" ") for key, _, value in (line.partition(":") for line in lines) if value.strip()}
+own = read(sys.argv[2])
+parent = read(own["defaults"]) if "defaults" in own else {}
+lr = float({**parent, **own}["lr"])
+for step in (1, 2, 3):
+    print(f"===== Step {step}/3 =====")
+    print("📊 Training Results:")
+    print(f"  • Loss: {step}")
+    print("📊 Validation Results:")
+    print(f"    • Accuracy: {lr}", flush=True)
+'''
+
+
+def blueprint(bench: Any, command: str, trainer: str, recipe: str = "NA") -> None:
+    """exp.md of this trainer, with the metric that it has itself; committed."""
+    path = bench.blueprint("ok", command=command, trainer=trainer)
+    text = path.read_text().replace("- metric: task_pass_rate@1\n", "").replace("- direction: maximize\n", "")
+    path.write_text(text.replace("- path: NA", f"- path: {recipe}"))
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "a trainer")
+
+
+def verl(bench: Any, command: str = COMMAND) -> None:
+    package = bench.repo / "verl" / "trainer"
+    package.mkdir(parents=True)
+    (package / "main_ppo.py").write_text(textwrap.dedent(VERL))
+    blueprint(bench, command, "verl")
+
+
+def words_of(command: str) -> dict[str, str]:
+    """What hydra makes of a command: the last word for a key counts."""
+    return dict(word.lstrip("+").split("=", 1) for word in shlex.split(command)[3:])
+
+
+def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
+    verl(camp.bench)
+    view = camp.run(space={LR: [0.5, 0.1]}, proposer="grid", count=3, retests=0, confirm=False)
+    rows = {(row.index, row.replicate): row for row in view.rows}
+    assert len(rows) == 4
+    ran = {key: words_of(row.command) for key, row in rows.items()}
+    assert [float(ran[key][LR]) for key in sorted(ran)] == [0.25, 0.25, 0.5, 0.1]
+    assert [ran[key]["data.seed"] for key in sorted(ran)] == ["7", "8", "7", "7"]
+    assert [rows[key].seed for key in sorted(rows)] == [7, 8, 7, 7]
+    names = [found["trainer.experiment_name"] for found in ran.values()]
+    assert len(set(names)) == 4 and "e" not in names  # no two runs share a checkpoint directory
+    for key, row in rows.items():
+        lr, seed = float(ran[key][LR]), int(ran[key]["data.seed"])
+        assert row.metric_value is not None and abs(row.metric_value - (lr + 0.003 + 0.0001 * seed)) < 1e-9
+        assert f"{row.result_dir}/metrics.jsonl" in row.command
+    compared = camp.bench.ask("compare", "one:1.1", "one:2")
+    assert compared["config"] == {LR: [0.25, 0.5]}
+    assert list(compared["per_run"]) == ["trainer.experiment_name"]
+
+    before = Path(rows[2, 1].result_dir, "metrics.jsonl").read_bytes()
+    again = camp.bench.ask("repro", "one:2", "--run")
+    camp.bench.until(lambda: camp.bench.ask("status", again["run"])["state"] == "ended")
+    ended = camp.bench.ask("status", again["run"])
+    assert ended["metrics"]["critic/rewards/mean"] == rows[2, 1].metric_value
+    assert Path(rows[2, 1].result_dir, "metrics.jsonl").read_bytes() == before  # it wrote elsewhere
+    assert Path(ended["result_dir"], "metrics.jsonl").read_bytes() == before
+
+    idea = view.ideas[1]
+    assert f"{LR}" in str(idea.hypothesis.overrides)
+    text = camp.bench.git("show", f"{idea.branch}:.autoresearch/blueprint.md")
+    assert f"++{LR}=0.5" in text
+    assert float(camp.bench.git("show", f"{idea.branch}:.autoresearch/arguments.yaml").split(":")[1]) == 0.5
+
+
+def test_an_added_idea_builds_on_the_settings_of_its_parent(camp: Any) -> None:
+    verl(camp.bench)
+    path = camp.ideas({"slug": "higher", "overrides": {LR: 0.5}})
+    camp.start(queue=path, count=3, baseline=1, retests=0, confirm=False)
+    camp.state("waiting")
+    camp.bench.ask("campaign", "add", "--set", "algorithm.kl_ctrl.kl_coef=0.01", "--parent", "higher", "--slug", "both")
+    view = camp.over()
+    row = next(row for row in view.rows if row.index == 3)
+    found = words_of(row.command)
+    assert (float(found[LR]), float(found["algorithm.kl_ctrl.kl_coef"])) == (0.5, 0.01)
+
+
+def test_keys_of_a_parent_recipe_are_known_and_set_in_the_child(camp: Any) -> None:
+    bench = camp.bench
+    (bench.repo / "examples").mkdir()
+    (bench.repo / "examples" / "run_grpo.py").write_text(textwrap.dedent(NEMO))
+    (bench.repo / "base.yaml").write_text("policy:\n  optimizer:\n    kwargs:\n      lr: 0.25\ngrpo:\n  seed: 3\n")
+    (bench.repo / "child.yaml").write_text("defaults: base.yaml\ngrpo:\n  max_num_steps: 3\n")
+    blueprint(bench, "python examples/run_grpo.py --config child.yaml", "nemo_rl", "child.yaml")
+    key = "policy.optimizer.kwargs.lr"
+    view = camp.run(space={key: [0.5, 0.125]}, proposer="grid", count=2, retests=0, confirm=False)
+    assert [row.metric_value for row in view.rows] == [0.25, 0.25, 0.5]
+    assert sorted(row.seed for row in view.rows) == [3, 3, 4]
+    assert "0.5" in bench.git("show", f"{view.ideas[1].branch}:child.yaml")
+    assert bench.git("show", f"{view.ideas[1].branch}:base.yaml").count("0.25") == 1
+
+
+def test_a_key_that_nobody_can_set_is_refused_before_anything_is_begun(camp: Any) -> None:
+    verl(camp.bench, f"bash -c '{COMMAND}'")
+    file = camp.file(space={LR: [0.5, 0.125]}, proposer="grid", count=2)
+    said = camp.bench.ask("campaign", file, "--yes", "--detach", check=3)
+    assert said["error"]["code"] == "no_place_for_settings"

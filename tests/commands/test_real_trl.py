@@ -1,0 +1,149 @@
+"""TRL for real: GRPO on a random model on CPU torch, launched from the blueprint that the repository ships."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+REPO = Path(__file__).parents[2]
+INSTALLED = REPO / ".venv-trl" / ".installed"
+SHIPPED = ("examples/trl_tiny.md", "recipes/trl-tiny.yaml", "trl/tiny_grpo.py")
+FAILS = """
+import tiny_grpo
+
+seen, right = [], tiny_grpo.evenness
+
+def evenness(completions, **columns):
+    seen.append(1)
+    if len(seen) > 12:  # the first evaluation asked eight times
+        return [{"5": 1.0}[said] for said in completions]
+    return right(completions)
+
+tiny_grpo.evenness = evenness
+tiny_grpo.main()
+"""
+
+
+@pytest.fixture
+def tiny(bench: Any) -> Path:
+    """The blueprint that ships, with its recipe and script, in a repository of the test's own."""
+    if not INSTALLED.exists():
+        pytest.skip("TRL and torch for CPU are not installed: `make trl` says why not")
+    for name in SHIPPED:
+        place = bench.repo / "blueprints" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPO / "blueprints" / name, place)
+    (bench.repo / ".venv-trl").symlink_to(INSTALLED.parent)
+    (bench.repo / ".gitignore").write_text("/.venv-trl\n/auto_agent/\n/reports/\n")
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "TRL's GRPO on a random model")
+    bench.env |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}  # nothing is to be downloaded
+    return Path(bench.repo / "blueprints" / "examples" / "trl_tiny.md")
+
+
+def change(path: Path, old: str, new: str) -> Path:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def ran(bench: Any, blueprint: Path, ending: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run to the end: what the command said at first, and what `status` says at last."""
+    started = bench.ask("run", blueprint, "--detach")
+    run_dir = Path(started["run_dir"])
+    bench.event(run_dir, "started")
+    bench.until((run_dir / "collected.json").exists, seconds=900)
+    bench.settled(started, ending)
+    return started, bench.ask("status", started["run"])
+
+
+def first_step(bench: Any, run: str) -> dict[str, Any]:
+    (event,) = [event for event in bench.ask("events", run)["events"] if event["event"] == "first_step"]
+    return dict(event)
+
+
+def read(bench: Any, run: str, source: str) -> dict[tuple[str, int], float]:
+    """What one source says of the reward in training, of the KL and of the objective, by metric and step."""
+    found = bench.ask("metrics", run, "--source", source)
+    return {
+        (key, entry["step"]): entry["metrics"][key]
+        for entry in (*found["steps"], *found["validations"])
+        for key in ("reward", "kl", "eval_reward")
+        if key in entry["metrics"]
+    }
+
+
+def test_grpo_with_a_kl_and_three_sources_that_agree(bench: Any, tiny: Path) -> None:
+    started, last = ran(bench, tiny, "finished")
+    assert first_step(bench, started["run"])["kl"] == 0.0  # the policy is its own reference yet
+    assert last["verdict"] == "keep" and last["metrics"]["step"] == 20
+    state, board, console = (read(bench, started["run"], name) for name in ("trainer_state", "tensorboard", "console"))
+    steps = {("reward", n) for n in range(1, 21)} | {("kl", n) for n in range(1, 21)}
+    assert set(state) == set(board) == set(console) == steps | {("eval_reward", n) for n in (0, 5, 10, 15, 20)}
+    for key, value in state.items():
+        assert board[key] == pytest.approx(value, rel=1e-6), key
+        assert console[key] == pytest.approx(value, rel=1e-3, abs=1e-4), key
+    assert state["eval_reward", 20] > state["eval_reward", 0] + 0.1, "it learned nothing"
+    assert last["metrics"]["eval_reward"] == state["eval_reward", 20]
+    results = Path(last["results"]).read_text()
+    assert "Warnings" not in results, results
+
+
+def test_without_beta_there_is_no_kl(bench: Any, tiny: Path) -> None:
+    change(tiny, "trl-tiny.yaml\n  ```", "trl-tiny.yaml --beta 0 --max_steps 5 --save_steps 5\n  ```")
+    started, last = ran(bench, tiny, "finished")
+    assert first_step(bench, started["run"]).get("kl") is None
+    assert last["metrics"]["step"] == 5
+    for source in ("trainer_state", "console"):
+        assert {key for key, _ in read(bench, started["run"], source)} == {"reward", "eval_reward"}
+
+
+def test_a_reward_function_that_raises(bench: Any, tiny: Path) -> None:
+    (bench.repo / "blueprints" / "trl" / "fails.py").write_text(FAILS)
+    change(tiny, "blueprints/trl/tiny_grpo.py --config", "blueprints/trl/fails.py --config")
+    started, last = ran(bench, tiny, "crashed")
+    assert first_step(bench, started["run"])["step"] == 1
+    assert last["verdict"] == "crash" and last["returncode"] == 1
+    record = json.loads((Path(started["run_dir"]) / "collected.json").read_text())
+    assert last["failure"] == "python_error" and "KeyError" in record["failure_line"]
+
+
+def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path, fonts: Path) -> None:
+    """Three ideas, each in a worktree; what the recipe says of output_dir differs from run to run."""
+    change(bench.repo / "blueprints" / "recipes" / "trl-tiny.yaml", "max_steps: 20", "max_steps: 10")
+    bench.git("commit", "-qam", "ten steps will do")
+    keys = {
+        "blueprint": "blueprints/examples/trl_tiny.md",
+        "proposer": "grid",
+        "space": {"learning_rate": [0.01, 0.0]},
+        "prefix": "autoresearch/lr",
+        "parallel": 1,
+        "baseline": 1,
+        "retests": 0,
+        "confirm": False,
+    }
+    path = bench.repo / "lr.yaml"
+    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()))
+    bench.env["MPLCONFIGDIR"] = str(fonts)
+    bench.ask("campaign", path, "--count", 3, "--yes", "--detach")
+
+    def ended() -> bool:
+        return bool(bench.ask("campaign", "status", "lr")["state"] == "ended")
+
+    bench.until(ended, seconds=1500)
+    bench.until(lambda: not bench.carriers())
+    with open(bench.repo / "reports" / "auto_research" / "lr" / "results.tsv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert [row["ending"] for row in rows] == ["finished"] * 3, rows
+    baseline, raised, frozen = (float(row["metric_value"]) for row in rows)
+    assert raised > baseline + 0.05 > frozen + 0.1, rows
+    outputs = list((bench.repo / "auto_agent" / "exp_results" / "trl_tiny").rglob("trainer_state.json"))
+    assert len({path.parents[0] for path in outputs if not path.parent.name.startswith("checkpoint")}) == 3, outputs
