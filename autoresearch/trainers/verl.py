@@ -80,7 +80,7 @@ _OUTPUTS = {
 }
 
 
-_TUNED = ("actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.kl_loss_coef", "optim.lr")  # the last: SFT
+_ACTOR = "actor_rollout_ref.actor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +198,9 @@ class Verl:
         return (*wanted, *([Output("trainer.experiment_name")] if _configured(recipe) else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """The two knobs that verl's own examples tune first, around what the recipe holds."""
-        return around(recipe, *_TUNED)
+        """The two knobs that verl's own examples tune first, around what the recipe holds; the KL where it is on."""
+        on = true_at(recipe, f"{_ACTOR}.use_kl_loss")
+        return around(recipe, f"{_ACTOR}.optim.lr", *([f"{_ACTOR}.kl_loss_coef"] if on else []), "optim.lr")  # SFT's
 
 
 def read_step_line(line: str) -> Reading | None:

@@ -81,6 +81,13 @@ def test_the_objective_is_not_the_penalty() -> None:
     assert VERL.objective({"algorithm": {"use_kl_in_reward": True}}) == Objective("critic/score/mean")
 
 
+def test_the_space_has_no_key_without_effect() -> None:
+    actor: dict[str, object] = {"optim": {"lr": "1e-6"}, "kl_loss_coef": 0.001}  # YAML 1.1 reads 1e-6 as a text
+    lr, kl = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.kl_loss_coef"
+    assert set(VERL.space({"actor_rollout_ref": {"actor": actor}})) == {lr}
+    assert set(VERL.space({"actor_rollout_ref": {"actor": {**actor, "use_kl_loss": True}}})) == {lr, kl}
+
+
 @pytest.mark.parametrize(
     ("command", "gpus"),
     [
