@@ -63,8 +63,8 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
     measurement = measure(spec, trainer, rundir.log, ended=end.returncode == 0) if ran else Measurement(())
-    failure = diagnose(spec, end, rundir.log, spec.signals or trainer.signals()).cause
-    trace = traceback_of(rundir.log) if failure or end.ending in BADLY else ""
+    failure = diagnose(spec, end, rundir.log, trainer).cause
+    trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
     value = measurement.last[1] if measurement.last else None
     idle = no_signal(measurement.steps)
     judgement = judge(spec, end, value, _steps(end), view, idle)
@@ -146,6 +146,8 @@ def _cause(spec: RunSpec, end: ExitRecord) -> str:
         return spec.timed_by or "exp_max_time"
     if end.ending not in BADLY:
         return ""
+    if end.error_kind and end.cause in ("", "exit_code", "prepare_failed"):
+        return end.error_kind  # the trainer's own word for it, where only a code is known
     if end.cause:
         return end.cause
     if end.signal:
