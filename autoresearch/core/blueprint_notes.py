@@ -14,6 +14,8 @@ from autoresearch.core.blueprint_note_entries import note_values, scalar
 from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
 from autoresearch.core.blueprint_text import Section, error, warning
 from autoresearch.core.finding import Finding
+from autoresearch.core.swarm import Swarm
+from autoresearch.core.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.trainer import Source, SourceFormat
 
 _DECLARED_FIRST = -100  # what a blueprint names is believed before what a trainer is known to write
@@ -38,6 +40,7 @@ class Notes:
     resume: bool = False  # what an earlier run left may be gone on with
     record_metrics: bool = True  # a trainer's own writer of metrics may be switched on
     source: tuple[Source, ...] = ()  # files of metrics, believed before all others
+    swarm: Swarm | None = None  # the server's half of a run in AgentJet's swarm mode
     step_line: tuple[str, ...] = ()  # how a training step of an unknown trainer looks
     validation_line: tuple[str, ...] = ()
     text: str = ""
@@ -69,6 +72,7 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         resume=_flag("resume", texts, values, name, findings),
         record_metrics=_flag("record_metrics", texts, values, name, findings, usual=True),
         source=tuple(_source(text, n) for n, (_, text) in enumerate(lists["source"])),
+        swarm=_swarm(texts, lists, values, name, findings),
         step_line=tuple(text.strip() for _, text in lists["step_line"]),
         validation_line=tuple(text.strip() for _, text in lists["validation_line"]),
         text=prose,
@@ -175,6 +179,21 @@ def _flag(
         told = error if key == "keep_children" else warning  # the other two are words of prose as well
         findings.append(told(name, _at(key, values), "bad_note", message, f"it counts as {str(usual).lower()}"))
     return usual
+
+
+def _swarm(
+    texts: Mapping[str, str],
+    lists: Mapping[str, list[tuple[int, str]]],
+    values: Mapping[str, list[tuple[int, str]]],
+    name: str,
+    findings: list[Finding],
+) -> Swarm | None:
+    try:
+        return read_swarm(texts, {key: [text for _, text in lists[key]] for key in COMMANDS})
+    except BadNote as bad:
+        key, what, hint = bad.args
+        findings.append(error(name, _at(key, values), "bad_note", f"{key}: {what}", hint))
+        return None
 
 
 def _source(text: str, n: int) -> Source:

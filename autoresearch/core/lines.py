@@ -46,7 +46,7 @@ def plain(line: str) -> str:
             line = _ESCAPE.sub("", line)
         line = _CONTROL.sub("", line)
     for _ in range(_MAX_PREFIXES):
-        prefix = _PREFIX.match(line) if "(" in line[:9] else None
+        prefix = _PREFIX.match(line) if line.startswith("[") or "(" in line[:9] else None
         if prefix is None:
             break
         line = line[prefix.end() :]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 from autoresearch.core.blueprint import Blueprint
@@ -15,6 +16,7 @@ from autoresearch.core.blueprint_command import looks_like_command
 from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.shell_words import SHELLS, Simple, simple_commands
+from autoresearch.core.swarm_lint import lint_swarm, lint_wrong_command
 
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _BLIND = frozenset(
@@ -39,7 +41,21 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
             hint = "write `- note:` in front of what is meant for readers"
             findings.append(_finding(Severity.WARNING, "not_a_command", message, hint, blueprint.name, notes))
         findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY]
+    findings += _swarm(blueprint, notes)
     return [*findings, *_limits(blueprint), *_relative(blueprint)]
+
+
+def _swarm(blueprint: Blueprint, notes: int) -> Iterator[Finding]:
+    """The server and the check of a run in AgentJet's swarm mode, and a published command that does not exist."""
+    at = blueprint.lines.get("exp_launch_command", 1)
+    for command, line in ((blueprint.launch_command, at), *((text, notes) for text in blueprint.notes.prepare)):
+        yield from (replace(f, where=blueprint.name, line=line) for f in lint_wrong_command(command))
+    swarm = blueprint.notes.swarm
+    if swarm is None:
+        return
+    yield from (replace(f, where=blueprint.name, line=notes) for f in lint_swarm(swarm))
+    for command in (swarm.server, swarm.debug):
+        yield from (_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY)
 
 
 def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:

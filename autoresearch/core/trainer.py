@@ -21,6 +21,7 @@ class SourceFormat(StrEnum):
     DICT_LINES = "dict_lines"  # AgentJet: one Python dict repr per line
     CONSOLE = "console"  # the run's log
     TENSORBOARD = "tensorboard"  # a directory with event files, or a pattern of directories
+    SWARM_VAL = "swarm_val"  # AgentJet's swarm clients: `## Step N` and bullets
     TRAINER_STATE = "trainer_state"  # Hugging Face: trainer_state.json, or the directory of its checkpoints
     WANDB = "wandb"  # a run of W&B, or the directory in which it keeps its runs
     SWANLAB = "swanlab"  # the same of SwanLab

@@ -14,7 +14,7 @@ from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.outcome import Outcome, load
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.withdraw import never_begun, take_back
-from autoresearch.records import events, exit_record
+from autoresearch.records import events, exit_record, journal
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
@@ -85,6 +85,8 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
         killed = sweep(spec.run, grace_s=grace_s)
         killed += _end_companions(spec, grace_s)
         _end_ray_job(spec)
+        if spec.swarm:
+            _end_server(rundir, spec)
         rundir.environment.unlink(missing_ok=True)  # the Runner never came to read it: it may hold secrets
         failpoint("adopt.swept")
         if exit_record.recover(rundir, spec.run):
@@ -117,6 +119,15 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
         # After the record, so that whoever this wakes finds it; if it cannot be told, the record still stands.
         with contextlib.suppress(EnvironmentUnusable):
             events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
+
+
+def _end_server(rundir: RunDir, spec: RunSpec) -> None:
+    """The other half of a run in swarm mode has a Runner of its own, which may live."""
+    from autoresearch.lab.swarm.down import down
+    from autoresearch.lab.swarm.place import place_of
+
+    if place := place_of(rundir):
+        down(place, lambda text: journal.append(Path(spec.result_dir), text))
 
 
 def _end_companions(spec: RunSpec, grace_s: float) -> int:

@@ -146,6 +146,8 @@ def _cause(spec: RunSpec, end: ExitRecord) -> str:
         return spec.timed_by or "exp_max_time"
     if end.ending not in BADLY:
         return ""
+    if end.error_kind and end.cause in ("", "exit_code", "prepare_failed"):
+        return end.error_kind  # the trainer's own word for it, where only a code is known
     if end.cause:
         return end.cause
     if end.signal:

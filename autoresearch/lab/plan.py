@@ -20,6 +20,7 @@ from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
+from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.launchers import gpus
 from autoresearch.launchers.sandbox import driven_by
@@ -101,7 +102,10 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     raise_on_errors(resolved)
     blueprint = resolved.blueprint
     trainer = registry.choose(
-        wishes.trainer or blueprint.notes.trainer or settings.text("trainer"),
+        wishes.trainer
+        or blueprint.notes.trainer
+        or settings.text("trainer")
+        or arrange.trainer_name(blueprint),
         blueprint.launch_command,
         blueprint.notes.lines,
     )
@@ -114,7 +118,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     environment = _environment(given, resolved, uuids) | dict(asked.environment)
     lint = asked.findings(limits_of(resolved, settings).max_s, environment)
     raise_on(lint)
-    spec = _spec(asked, checkout, settings, parts, wishes, token)
+    spec = arrange.arrange(_spec(asked, checkout, settings, parts, wishes, token), blueprint)
     if member:
         spec = _as_member(spec, member)
     spec = replace(
@@ -132,6 +136,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         environment=environment,
         findings=(
             *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
+            *arrange.findings(spec, blueprint),
             *_too_few_gpus(asked, environment, spec, settings, member),
         ),
         settings=settings,

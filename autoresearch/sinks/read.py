@@ -17,6 +17,7 @@ from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.jsonl import read_jsonl
 from autoresearch.sinks.numbering import merged
 from autoresearch.sinks.swanlab_run import read_swanlab
+from autoresearch.sinks.swarm_val import read_swarm_val
 from autoresearch.sinks.tensorboard import event_files, read_tensorboard
 from autoresearch.sinks.tensorboard import size as tensorboard_size
 from autoresearch.sinks.tracker_dirs import newest
@@ -82,6 +83,8 @@ def read_source(
         return list(merged(read_jsonl(path, offset)))
     if source.format is SourceFormat.DICT_LINES:
         return list(merged(read_dict_lines(path, offset, source.validated_at)))
+    if source.format is SourceFormat.SWARM_VAL:
+        return list(merged(read_swarm_val(path, offset)))
     if source.format is SourceFormat.TENSORBOARD:
         key_of = trainer.key_of if isinstance(trainer, NamesTags) else str
         return list(merged(read_tensorboard(path, offset, key_of)))

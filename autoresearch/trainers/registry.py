@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoresearch.core.trainer import Trainer
 from autoresearch.errors import BlueprintError, UsageError
 
-NAMES = ("tinygrpo", "agentjet", "nemo_rl", "openrlhf", "slime", "trl", "verl", "generic")
+NAMES = ("tinygrpo", "agentjet_swarm", "agentjet", "nemo_rl", "openrlhf", "slime", "trl", "verl", "generic")
 """Every trainer, the most specific first; the last recognises no command and is what remains."""
 
 
@@ -19,6 +19,10 @@ def by_name(name: str, lines: tuple[str, ...] = ()) -> Trainer:
             from autoresearch.trainers.tinygrpo import TinyGrpo
 
             return TinyGrpo()
+        case "agentjet_swarm":
+            from autoresearch.trainers.agentjet_swarm import AgentJetSwarm
+
+            return AgentJetSwarm()
         case "agentjet":
             from autoresearch.trainers.agentjet import AgentJet
 

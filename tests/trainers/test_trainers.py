@@ -52,7 +52,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 def test_every_pattern_compiles_as_the_runner_compiles_it(trainer: Trainer) -> None:
     for signal in trainer.signals():
         compiled = re.compile(signal.pattern.encode("latin-1"), re.MULTILINE)
-        assert set(compiled.groupindex) <= {"step", "kl", "text"}
+        assert set(compiled.groupindex) <= {"step", "kl", "text", "kind"}
         assert not compiled.match(b"")
         assert (signal.hold_s > 0) == (signal.kind is SignalKind.PROGRESS)
 
