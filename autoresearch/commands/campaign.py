@@ -140,6 +140,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
     ]
     each = f"at most {span(spec.timeout_s or plan.resolved.blueprint.max_time_s)}"
     space = ", ".join(f"{key} {value}" for key, value in spec.proposer.space.items())
+    where = plan.terms.recording.source if plan.terms.recording else None
     rows = [
         ("objective", f"{spec.objective.metric}, {spec.objective.direction}{said('metric')}"),
         ("command", " ".join(plan.resolved.blueprint.launch_command.split())[:200]),
@@ -147,6 +148,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
         ("seeds", plan.terms.seed_words),
+        *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
         *([("space", f"{space}{said('space')}")] if space else []),
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),

@@ -50,12 +50,13 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     from autoresearch.lab import sessions
     from autoresearch.lab.explain import as_payload, explain_run
     from autoresearch.records import exit_record
+    from autoresearch.records.secrets import mask_text
     from autoresearch.trainers import registry
 
     parts = real_parts()
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
-    state, _ = settled(rundir, parts)
+    state, outcome = settled(rundir, parts)
     end = exit_record.read(rundir)
     found = explain_run(rundir, spec, end, registry.by_name(trainer or spec.trainer, spec.lines), tail)
     payload = {
@@ -65,8 +66,10 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
         "returncode": end.returncode if end else None,
         "reason": end.reason if end else None,
         **as_payload(found),
-        "next": _next(spec.run, spec.blueprint, over=end is not None, failed=found.diagnosis.cause is not None),
     }
+    if outcome is not None and payload["failure"] is None:  # no line proves one, or the log is gone: as recorded
+        payload |= {"failure": outcome.failure or None, "failure_line": mask_text(outcome.failure_line) or None}
+    payload["next"] = _next(spec.run, spec.blueprint, over=end is not None, failed=payload["failure"] is not None)
     return payload, found
 
 
@@ -86,7 +89,10 @@ def _lines(payload: dict[str, Any], found: Explanation) -> list[str]:
     head = [f"{payload['run']}: {payload['ending'] or payload['state']}"] if payload["run"] else [payload["log_path"]]
     if payload["how"]:
         head.append(f"how: {payload['how']}")
-    if cause is None:
+    if cause is None and payload["failure"]:
+        head.append(f"failure: {payload['failure']}, which no line of the log explains")
+        head += [f"  as recorded: {payload['failure_line']}"] if payload["failure_line"] else []
+    elif cause is None:
         head.append("failure: none that a line of the log proves")
     else:
         again = f", {cause.times} times" if cause.times > 1 else ""

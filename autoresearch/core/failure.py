@@ -8,10 +8,12 @@ were overcome: what two more training steps followed ended nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoresearch.core.failure_kinds import PATTERNS, FailureKind, Rank
+from autoresearch.core.lines import plain
 from autoresearch.core.regex import later
 from autoresearch.core.tracebacks import CHAIN, HEAD, IGNORED, MAX_SEEN, stripped, traceback
 
@@ -70,14 +72,14 @@ class Failure:
         return HINTS[self.kind]
 
 
-def classify(lines: Iterable[str]) -> Failure | None:
+def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | None:
     """The most likely cause of a bad ending; None where no line speaks of one.
 
-    lines: a log's lines in order, stripped of colours and prefixes or not. Within a rank the first line
-    wins, as what follows is its echo. Among exceptions it is the first of the last chain, as programs catch
-    and print harmless ones on their way, unless that chain is only a parent's words about its child.
+    lines: a log's lines in order, stripped of colours and prefixes or not. harmless: see `Search`. Within a rank
+    the first line wins, as what follows is its echo. Among exceptions it is the first of the last chain, as programs
+    catch and print harmless ones on their way, unless that chain is only a parent's words about its child.
     """
-    search = Search()
+    search = Search(harmless)
     for number, raw in enumerate(lines, 1):
         search.look(raw, Place(number))
     return next(iter(search.failures()), None)
@@ -94,8 +96,12 @@ class _Seen:
 
 @dataclass(slots=True)
 class Search:
-    """What a log says of its run's troubles, line by line."""
+    """What a log says of its run's troubles, line by line.
 
+    harmless: patterns of lines that end nothing, nor does a traceback that holds one.
+    """
+
+    harmless: Sequence[str] = ()
     _seen: dict[tuple[Rank, FailureKind], _Seen] = field(default_factory=dict)
     _storms: dict[str, Failure] = field(default_factory=dict)
     _steps: int = 0
@@ -105,11 +111,13 @@ class Search:
     _ignored: bool = False  # ... or is one that Python ignored
     _fresh: bool = False  # a traceback began, and its last line has not come yet
     _quote: tuple[str, int] | None = None  # who quotes, and where that began
+    _open: bool = False  # in a traceback, of which every line is looked at for harmless ones
+    _spared: bool = False  # ... and one is
 
     @property
-    def quoting(self) -> bool:
-        """Whether what a model wrote is being printed: then every line must be shown."""
-        return self._quote is not None
+    def wants_all(self) -> bool:
+        """Whether every line must be shown now: a model's words are printed, or the frames of a traceback."""
+        return self._quote is not None or (self._open and bool(self.harmless))
 
     @property
     def steps(self) -> int:
@@ -134,12 +142,16 @@ class Search:
     def look(self, raw: str, place: Place = Place()) -> None:
         """Take in one line, as it stands in the log."""
         raw = raw[:MAX_SEEN]
-        text = stripped(raw).lstrip()
+        whole = stripped(raw)
+        text = whole.lstrip()
         who = _SPEAKER.search(raw, 0, 200)
         speaker = who[0] if who else ""
         if self._is_quoted(text, speaker, place):
             return
-        if text.startswith(_HEADS) or _RICH_HEAD in text:
+        head = text.startswith(_HEADS) or _RICH_HEAD in text
+        if self.harmless and self._is_harmless(raw, head=head, inside=whole != text):
+            return
+        if head:
             self._fresh, self._chained = not self._chained, False
         elif text.startswith((*CHAIN, IGNORED)):
             self._chained, self._ignored = True, text.startswith(IGNORED)
@@ -180,6 +192,21 @@ class Search:
             self._quote = None
             return not too_long
         return speaker == self._quote[0]
+
+    def _is_harmless(self, raw: str, *, head: bool, inside: bool) -> bool:
+        """Whether a line says nothing of a failure. inside: it is indented, as the frames of a traceback are."""
+        hit = re.search("|".join(f"(?:{one})" for one in self.harmless), plain(raw)) is not None
+        if head:
+            self._open, self._spared = True, hit
+            return False
+        if not self._open:
+            return hit
+        self._spared = self._spared or hit
+        if inside:
+            return False
+        self._open = False
+        self._fresh = self._fresh and not self._spared
+        return self._spared
 
     def _found(self, rank: Rank, failure: Failure, speaker: str) -> None:
         final = self._fresh and bool(_EXCEPTION.match(failure.line)) and not _ECHO.search(failure.line)

@@ -114,7 +114,6 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     ),
     (Rank.CERTAIN, FailureKind.GPU_BUSY, r"GPU memory check failed: all GPUs must have"),
     (Rank.STORM, FailureKind.RETRY_STORM, r"^\[swarm\] error retry_storm: "),
-    (Rank.CERTAIN, FailureKind.CONFIG_ERROR, r"We found a configuration conflict between AgentJet and Verl"),
     (Rank.EXCEPTION, FailureKind.PORT_TAKEN, r"[Aa]ddress already in use|EADDRINUSE|^\[swarm\] error port_taken: "),
     (Rank.CERTAIN, FailureKind.SLURM_TIME_LIMIT, r"(?:slurmstepd|srun): error: .*DUE TO TIME LIMIT"),
     (
@@ -194,16 +193,18 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.SYMPTOM,
         FailureKind.NCCL_TIMEOUT,
-        r"Watchdog caught collective operation timeout|we are taking the entire process down"
+        r"Watchdog caught collective operation timeout|due to a collective timeout"
+        r"|we are taking the entire process down"
         r"|ProcessGroupNCCL's watchdog got stuck|gloo/transport/\S{1,80}\] Timed out waiting \d+ms"
         r"|" + _ERROR + r"DistStoreError: Timed out|^RuntimeError: .{0,80}Timed out waiting \d+ms for (?:recv|send)"
         r"|DistStoreError: wait timeout after|(?:client|TCPStore) .{0,80}(?:has )?timed out",
     ),
-    # torch's DataLoader: most often the kernel, for want of memory or of /dev/shm
+    # SIGKILL for a worker of the DataLoader or of torchrun: most often the kernel, for want of memory or of /dev/shm
     (
         Rank.SYMPTOM,
         FailureKind.HOST_OOM,
-        r"DataLoader worker \(pid\S{0,4} .{1,80}\) is killed by signal: (?:Killed|Bus error)",
+        r"DataLoader worker \(pid\S{0,4} .{1,80}\) is killed by signal: (?:Killed|Bus error)"
+        r"|elastic/multiprocessing/api\.py:\d+\] failed \(exitcode: -9\)",
     ),
     (
         Rank.SYMPTOM,
@@ -242,7 +243,8 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     (
         Rank.ANY,
         FailureKind.SEGFAULT,
-        r"\*\*\* SIGSEGV received|Segmentation fault\b|^Fatal Python error: |^terminate called ",
+        r"\*\*\* SIGSEGV received|Segmentation fault\b|^Fatal Python error: |^terminate called "
+        r"|elastic/multiprocessing/api\.py:\d+\] failed \(exitcode: -(?:6|7|11)\)",
     ),
     # the headings of an engine's traceback, which knows more
     (
@@ -278,6 +280,7 @@ NEEDLES = (
     *("No API", "No available", "Could not", "onfiguration conflict", "Key '", "mismatched", "primary config"),
     *("tinygrpo: ", "Exit", "Stop", "[prompt]", "[response]", "Retry", "SSL", "Cannot", "struct", "Offline"),
     *(
+        "exitcode: -",
         "no viable",
         "token recog",
         "terminate",

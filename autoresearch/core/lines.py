@@ -40,11 +40,13 @@ def logical_lines(raw: bytes) -> Iterator[str]:
 
 def plain(line: str) -> str:
     """One line without escapes, control characters, prefixes and Ray's repeat mark; "" if nothing is left."""
-    if "\x1b" in line or "\x9b" in line:
-        line = _ESCAPE.sub("", line)
-    line = _CONTROL.sub("", line)
+    if not line.isprintable():  # most lines hold no more than the colour of Ray's prefix
+        line = line.replace("\x1b[36m", "", 1).replace("\x1b[0m", "", 1)
+        if "\x1b" in line or "\x9b" in line:
+            line = _ESCAPE.sub("", line)
+        line = _CONTROL.sub("", line)
     for _ in range(_MAX_PREFIXES):
-        prefix = _PREFIX.match(line)
+        prefix = _PREFIX.match(line) if "(" in line[:9] else None
         if prefix is None:
             break
         line = line[prefix.end() :]

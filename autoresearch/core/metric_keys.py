@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 from autoresearch.core.signal import Reading, SignalKind
 
@@ -73,11 +74,13 @@ def renamed(metrics: Mapping[str, float]) -> Mapping[str, float]:
     return {**metrics, **{f"{_NEW}{k[len(_OLD) :]}": value for k, value in metrics.items() if k.startswith(_OLD)}}
 
 
+@lru_cache(maxsize=1 << 14)
 def is_validation(key: str) -> bool:
     """Whether this name alone says that a validation was measured."""
     return key.startswith(_VALIDATION_PREFIXES)
 
 
+@lru_cache(maxsize=1 << 14)
 def is_training(key: str) -> bool:
     """Whether this name says that the policy was trained (timings and counters say nothing)."""
     if key.startswith(TRAINING_PREFIXES):

@@ -14,6 +14,7 @@ NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN
 """A number in a trainer's output; `[\\d.]+` would read 1.5e-05 as 1.5."""
 
 _SCALAR = later(rf"(?:(?:np|numpy|torch)\.\w{{1,12}}\(|tensor\()?({NUMBER})(?:, [^()]{{0,60}})?\)?")
+_WRAPPED = later(r"(?<=: )np\.float(?:32|64)\(([-+.\de]{1,32})\)(?=[,}])")
 _NO_JSON = later(r"[\"\\]|true|false|null")  # other quotes, escapes, words that mean nothing in Python
 _MAX_CHARS = 1 << 20  # a longer line is no line of metrics
 
@@ -40,7 +41,7 @@ def python_dict(text: str) -> dict[str, object] | None:
         return None
     if not _NO_JSON.search(text):
         try:  # most are JSON but for the quotation marks, which is read at fifty times the speed
-            found = json.loads(text.replace("'", '"'))
+            found = json.loads(_WRAPPED.sub(r"\1", text).replace("'", '"'))
         except (ValueError, RecursionError):
             pass
         else:
@@ -61,7 +62,9 @@ def numbers(mapping: Mapping[str, object], *, strings: bool = False) -> dict[str
     """
     found: dict[str, float] = {}
     for key, value in mapping.items():
-        if value is None:
+        if type(value) is float:  # nearly all are
+            found[key] = value
+        elif value is None:
             found[key] = math.nan
         elif isinstance(value, str):
             read = number(value) if strings else None

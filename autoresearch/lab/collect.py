@@ -63,8 +63,8 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
     measurement = measure(spec, trainer, rundir.log, ended=end.returncode == 0) if ran else Measurement(())
-    failure = diagnose(spec, end, rundir.log, spec.signals or trainer.signals()).cause
-    trace = traceback_of(rundir.log) if failure or end.ending in BADLY else ""
+    failure = diagnose(spec, end, rundir.log, trainer).cause
+    trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
     value = measurement.last[1] if measurement.last else None
     idle = no_signal(measurement.steps)
     judgement = judge(spec, end, value, _steps(end), view, idle)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +9,10 @@ from autoresearch.core.end_cause import killed_from_outside, with_the_end
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.run import RunSpec
-from autoresearch.core.signal import SignalPattern
+from autoresearch.core.trainer import Trainer
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.sinks.last_words import LastWords, last_words
+from autoresearch.trainers import ask
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 _SCRIPT_BYTES = 1 << 18
@@ -27,14 +27,14 @@ class Diagnosis:
     overcome: tuple[Failure, ...] = ()
 
 
-def diagnose(spec: RunSpec, end: ExitRecord, log: Path, signals: Iterable[SignalPattern]) -> Diagnosis:
+def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Diagnosis:
     """The diagnosis of a run that is over; of one that ended well it names no cause."""
     badly = end.ending in BADLY
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
     kills = killing_command(spec) if killed else ""
     if not badly and not kills:
         return Diagnosis()
-    words = last_words(log, signals)
+    words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
     return diagnosis(words, cause)
 

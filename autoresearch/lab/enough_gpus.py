@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.trainer import Recipe, Trainer
@@ -32,12 +33,13 @@ class Wanted:
             message = f"{asks}, and this run is given {self.given}"
             return (_error(message, f"--gpus {self.count}, or a recipe that asks for less; {_ANYWAY}"),)
         found = gpus.visible(gpus.find(), environ)
-        if not found:
-            message = f"{asks}, and nvidia-smi shows none here"
-            return (_error(message, f"run it where there are {self.count}; {_ANYWAY}"),)
         if self.count > len(found):
-            message = f"this machine has {_gpus(len(found))}, {asks}"
-            return (_error(message, f"lower it, or run it where there are {self.count}; {_ANYWAY}"),)
+            here = f"this machine has {_gpus(len(found))}, {asks}"
+            here = here if found else f"{asks}, and nvidia-smi shows none here"
+            if _ray_runs(environ):
+                hint = "the Ray cluster that runs here may have them on its other nodes; nobody looked"
+                return (Finding(Severity.WARNING, TOO_FEW, here, hint),)
+            return (_error(here, f"lower it, or run it where there are {self.count}; {_ANYWAY}"),)
         free = len(found) - len(gpus.taken(found, environ))
         if self.count > free:
             message = f"{asks}, and {free} of {len(found)} are free now"
@@ -59,6 +61,12 @@ def wanted(trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, 
     if address not in ("auto", "local") and host not in _HERE:
         return 0
     return ask.gpus(trainer, whole) or 0
+
+
+def _ray_runs(environ: Mapping[str, str]) -> bool:
+    """Whether `ray start` left its address here, which any `ray.init` joins (ray/_private/utils.py)."""
+    place = environ.get("RAY_TMPDIR") or environ.get("TMPDIR") or "/tmp"
+    return (Path(place) / "ray" / "ray_current_cluster").exists()
 
 
 def _error(message: str, hint: str) -> Finding:

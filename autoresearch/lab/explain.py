@@ -21,8 +21,8 @@ from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import mask_text
-from autoresearch.sinks.last_words import last_words
-from autoresearch.trainers import registry
+from autoresearch.sinks.last_words import LastWords, last_words
+from autoresearch.trainers import ask, registry
 
 LOOSE = SignalPattern(
     SignalKind.STEP,
@@ -74,28 +74,29 @@ class Explanation:
 
 def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: Trainer, tail: int) -> Explanation:
     """The explanation of a run; `end` None while it lives: then only what it has said so far, and what it waits for."""
-    signals = spec.signals or trainer.signals()
     happened = events.read(rundir.events)[0]
     if end is None:
-        words = last_words(rundir.log, signals)
+        words = last_words(rundir.log, spec.signals or trainer.signals(), ask.harmless(trainer))
         found = diagnosis(words, words.cause(ended_badly=False))
         death = _living(happened)
     else:
-        found = diagnose(spec, end, rundir.log, signals)
+        found = diagnose(spec, end, rundir.log, trainer)
         death = _death(end, happened, rundir.log)
     return Explanation(rundir.log, found, _tries(found.cause, end, trainer), death, _tail(rundir.log, tail))
 
 
 def explain_log(log: Path, trainer: Trainer | None, tail: int) -> Explanation:
     """The explanation of any log, of a trainer that is known or not; how the process ended is not in it."""
-    words = last_words(log, trainer.signals() if trainer else every_signal())
+    words = words_of(log, trainer)
     found = diagnosis(words, words.cause(ended_badly=False))
     return Explanation(log, found, _tries(found.cause, None, trainer), None, _tail(log, tail))
 
 
-def every_signal() -> tuple[SignalPattern, ...]:
-    """What any trainer prints, and lines that name a step and a loss in whatever shape."""
-    return (LOOSE, *(signal for trainer in registry.every() for signal in trainer.signals()))
+def words_of(log: Path, trainer: Trainer | None = None) -> LastWords:
+    """What a log says, as this trainer prints it; of None as any does, or as a line that names a step and a loss."""
+    known = (trainer,) if trainer else registry.every()
+    signals = [signal for one in known for signal in one.signals()]
+    return last_words(log, signals if trainer else [LOOSE, *signals], [h for one in known for h in ask.harmless(one)])
 
 
 def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | None) -> tuple[str, ...]:

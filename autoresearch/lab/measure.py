@@ -124,13 +124,16 @@ def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Fail
     ended_badly: whether the run is known to have; else a trouble that steps followed is none.
     """
     from autoresearch.sinks.last_words import last_words
+    from autoresearch.trainers import ask
 
-    return last_words(log, trainer.signals()).cause(ended_badly=ended_badly)
+    return last_words(log, trainer.signals(), ask.harmless(trainer)).cause(ended_badly=ended_badly)
 
 
-def traceback_of(log: Path) -> str:
-    """The last traceback in the last megabyte of a log; "" without one."""
+def traceback_of(log: Path, trainer: Trainer) -> str:
+    """The last traceback in the last megabyte of a log that is not harmless; "" without one."""
+    from autoresearch.core.harmless import sifted
     from autoresearch.core.tracebacks import traceback
     from autoresearch.sinks.console import tail_lines
+    from autoresearch.trainers import ask
 
-    return traceback(tail_lines(log, max_bytes=1 << 20))
+    return traceback(sifted(tail_lines(log, max_bytes=1 << 20), ask.harmless(trainer)))

@@ -32,14 +32,14 @@ def _readings(line: bytes) -> tuple[Reading, ...]:
     if not start.startswith(b"{"):
         return ()
     try:
-        found = json.loads(start)
+        found = json.loads(start.decode())
     except (ValueError, RecursionError):
         return ()
     if not isinstance(found, dict):
         return ()
     data = found.get("data")
     metrics = numbers(data if isinstance(data, dict) else found)
-    step = metric_keys.step_of(numbers({"step": found["step"]} if "step" in found else {}))
+    step = metric_keys.step_of(numbers({"step": found["step"]})) if "step" in found else None
     if step is None:
         step = metric_keys.step_of(metrics)
     if not isinstance(data, dict):

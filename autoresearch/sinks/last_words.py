@@ -8,7 +8,7 @@ there are no steps, the beginning counts too: most of what fails, fails while bo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -16,13 +16,14 @@ from typing import BinaryIO
 from autoresearch.core.failure import SURVIVED, Failure, Place, Search
 from autoresearch.core.failure_kinds import NEEDLES
 from autoresearch.core.signal import SignalKind, SignalPattern
+from autoresearch.runner.native import find
 from autoresearch.runner.patterns import lines_with
 from autoresearch.runner.text import without_escapes
 
 CHUNK = 1 << 20
 TAIL = 4 << 20  # read whole, always
 HEAD = 4 << 20  # read whole where the log is not searched back to its steps
-BACK = 1 << 30  # so far back the last two steps are looked for
+BACK = 1 << 29  # so far back the last two steps are looked for
 COUNTED = 1 << 30  # lines are numbered up to this byte; behind it only bytes are told
 STRONG = tuple(n.encode() for n in ("Traceback (most recent call last)", " out of memory", "illed", "died", "imeout"))
 _OURS = tuple(needle.encode() for needle in NEEDLES)
@@ -43,10 +44,11 @@ class LastWords:
         return next(iter(self.failures or (self.overcome if ended_badly else ())), None)
 
 
-def last_words(path: Path, signals: Iterable[SignalPattern]) -> LastWords:
+def last_words(path: Path, signals: Iterable[SignalPattern], harmless: Sequence[str] = ()) -> LastWords:
     """What a log says of the end of its run; nothing where it is missing.
 
-    signals: the trainer's own patterns; those of steps, validations and NaN are used.
+    signals: the trainer's own patterns; those of steps, validations and NaN are used. harmless: patterns of lines
+    that end nothing, nor does a traceback that holds one.
     """
     try:
         file = path.open("rb")
@@ -55,7 +57,7 @@ def last_words(path: Path, signals: Iterable[SignalPattern]) -> LastWords:
     with file:
         size = file.seek(0, 2)
         reader = _Reader(file, [_Shape.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
-        search = Search()
+        search = Search(harmless)
         for low, high in reader.parts(size):
             reader.show(low, high, search)
         found = _numbered(file, search.failures())
@@ -98,7 +100,7 @@ class _Reader:
         while back > 0 and steps < SURVIVED and size - back < BACK:
             low = max(0, back - CHUNK)
             data = self._read(low, back)
-            if any(needle in data for needle in STRONG):
+            if any(find(data, len(data), needle, len(needle)) for needle in STRONG):
                 strong.append((low, back))
             steps += self._steps_in(data)
             back = low
@@ -126,7 +128,7 @@ class _Reader:
             self._show(data[:end].replace(b"\r", b"\n"), start, search)
 
     def _show(self, text: bytes, start: int, search: Search) -> None:
-        for low, high in _lines(text, self._needles, lambda: search.quoting):
+        for low, high in _lines(text, self._needles, lambda: search.wants_all):
             line = text[low:high]
             if not line:
                 continue
@@ -146,7 +148,7 @@ class _Reader:
     def _steps_in(self, data: bytes) -> int:
         """Different step lines in a piece; SURVIVED are enough."""
         seen: set[bytes] = set()
-        flat = data.replace(b"\r", b"\n")
+        flat = data.replace(b"\r", b"\n") if b"\r" in data else data
         for low, high in lines_with(flat, self._step_needles):
             line = without_escapes(flat[low:high])
             if any(shape.matches(line) for shape in self._moves):

@@ -1,6 +1,6 @@
-"""agentjet: AgentJet's classic mode, one launcher that trains agents with verl (modelscope/AgentJet).
+"""agentjet: AgentJet's classic mode, one launcher that trains agents with verl.
 
-Read at d20cce0e (0.0.1, the newest whole tree) and, file by file, in the stored versions after it:
+As of modelscope/AgentJet d20cce0e (the newest whole tree) and, file by file, in the stored versions after it:
 ajet/{launcher,backbone/trainer_verl}.py, ajet/utils/{launch_utils,config_utils,smart_daemon}.py. The console is verl's
 (see `step_line`); a validation is printed as a step line, too, twice at the start. What is measured is written into
 two files in append mode, one dict a line (see `sinks.dict_lines`). docs/agentjet.md has the rules one by one.

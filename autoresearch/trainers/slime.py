@@ -211,8 +211,8 @@ class Slime:
         return (*found, *([Output("tb_experiment_name")] if text_of(recipe, "tb_experiment_name") else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """Learning rate and KL coefficient, around what the flags say."""
-        return around(recipe, "lr", "kl_loss_coef")
+        """Learning rate and, where it is on, the KL coefficient, around what the flags say."""
+        return around(recipe, "lr", *(["kl_loss_coef"] if true_at(recipe, "use_kl_loss") else []))
 
 
 def _lint(recipe: Recipe) -> Iterator[Finding]:

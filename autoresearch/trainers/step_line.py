@@ -121,7 +121,7 @@ def parse(line: str) -> tuple[int, dict[str, float]] | None:
     the line is glued, and other output may be glued to its end. Of several on one line, the last that has
     metrics of the policy or a validation counts. Pairs without a number are left out; NaN and infinities are kept.
     """
-    heads = [head for head in [*_HEAD.finditer(line)][-_HEADS:] if _UNQUOTED.match(line, head.end())]
+    heads = [head for head in _heads(line)[-_HEADS:] if _UNQUOTED.match(line, head.end())]
     ends = [*(head.start() for head in heads), len(line)][1:]
     own = [(int(head["step"]), _metrics(line[head.end() : end])) for head, end in zip(heads, ends, strict=False)]
     read = [found for found in own if _tells(*found)]
@@ -129,6 +129,17 @@ def parse(line: str) -> tuple[int, dict[str, float]] | None:
         read = [(int(head["step"]), _metrics(line[head.end() :])) for head in heads]
         read = [found for found in read if _tells(*found)] or [found for found in own if found[1]]
     return read[-1] if read else None
+
+
+def _heads(line: str) -> list[re.Match[str]]:
+    """Every `step:N -`. What begins by looking back is found faster by its literal."""
+    found = []
+    at = line.find("step:")
+    while at >= 0:
+        if head := _HEAD.match(line, at):
+            found.append(head)
+        at = line.find("step:", at + 5)
+    return found
 
 
 def _tells(step: int, metrics: Mapping[str, float]) -> bool:

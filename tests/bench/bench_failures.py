@@ -13,8 +13,7 @@ from pathlib import Path
 
 from autoresearch.core.end_cause import killed_from_outside, with_the_end
 from autoresearch.core.ending import Ending
-from autoresearch.lab.explain import every_signal
-from autoresearch.sinks.last_words import last_words
+from autoresearch.lab.explain import words_of
 from tests.bench.result import Result
 
 PLACE = Path(__file__).parents[1] / "samples" / "failures"
@@ -58,7 +57,7 @@ def _share(what: str, rows: list[Row]) -> Result:
 
 def _row(cells: list[str]) -> Row:
     file, wanted, proof, origin, _, end, command = cells
-    found = last_words(PLACE / file, every_signal()).cause(ended_badly=False)
+    found = words_of(PLACE / file).cause(ended_badly=False)
     if end:
         word, _, code = end.partition(":")
         killed = killed_from_outside(Ending(word), "", int(code) if code else None)

@@ -78,8 +78,17 @@ def test_a_run_that_hung(bench: Any) -> None:
 def test_killed_by_a_signal_that_no_line_explains(bench: Any) -> None:
     bench.json("run", bench.blueprint("kill"), check=10)
     found = bench.json("explain")
-    assert (found["process"], found["failure"]) == ("killed", None)
+    assert (found["process"], found["failure"], found["failure_line"]) == ("killed", "signal_9", None)
     assert "out-of-memory killer" in found["try"][0]
+    assert bench.json("status", "last")["failure"] == "signal_9"
+
+
+def test_a_log_that_is_gone(bench: Any) -> None:
+    ran = bench.json("run", bench.blueprint("fail_early"), check=10)
+    Path(ran["log_path"]).unlink()
+    found = bench.json("explain")
+    assert (found["failure"], found["failure_line"]) == ("python_error", "RuntimeError: the data set is gone")
+    assert (found["line_number"], found["tail"]) == (None, [])
 
 
 def test_a_run_that_lives_and_one_that_ended_well(bench: Any) -> None:

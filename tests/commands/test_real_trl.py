@@ -134,13 +134,10 @@ def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path, fonts: Path) 
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()))
     bench.env["MPLCONFIGDIR"] = str(fonts)
     bench.ask("campaign", path, "--count", 3, "--yes", "--detach")
-
-    def ended() -> bool:
-        return bool(bench.ask("campaign", "status", "lr")["state"] == "ended")
-
-    bench.until(ended, seconds=1500)
+    place = bench.repo / "reports" / "auto_research" / "lr"
+    bench.until((place / "finish.flag").exists, seconds=1500)
     bench.until(lambda: not bench.carriers())
-    with open(bench.repo / "reports" / "auto_research" / "lr" / "results.tsv", encoding="utf-8") as file:
+    with open(place / "results.tsv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert [row["ending"] for row in rows] == ["finished"] * 3, rows
     baseline, raised, frozen = (float(row["metric_value"]) for row in rows)

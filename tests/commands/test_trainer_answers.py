@@ -194,6 +194,10 @@ def test_gpus_that_are_not_here_are_missed_before_a_branch_is_made(bench: Any) -
     assert not any("GPUs" in finding for finding in bench.ask("run", asking(1), "--dry-run", PATH=search)["findings"])
     leased = bench.ask("run", asking(2), "--dry-run", "--gpus", "1", check=6, PATH=search)["error"]
     assert leased["message"] == "the recipe asks for 2 GPUs, and this run is given 1"
+    (bench.root / "ray").mkdir()
+    (bench.root / "ray" / "ray_current_cluster").write_text("127.0.0.1:6379")
+    joined = bench.ask("run", asking(8), "--dry-run", PATH=search, RAY_TMPDIR=str(bench.root))
+    assert any("may have them on its other nodes" in finding for finding in joined["findings"])
     elsewhere = bench.ask("run", path, "--dry-run", RAY_ADDRESS="http://head:8265")
     assert elsewhere["state"] == "planned"
 

@@ -377,3 +377,42 @@ def test_what_stands_before_an_exception(lines: list[str], line: str) -> None:
     found = classify(lines)
     assert found is not None
     assert found.line == line
+
+
+NEAR_MISSES = {  # what only looks like a class
+    "cuda_oom": ["except torch.cuda.OutOfMemoryError:", "CUDA out of memory is retried", "oom: 0"],
+    "kv_cache": ["Available KV cache memory: 41.22 GiB", "GPU KV cache size: 771,840 tokens"],
+    "host_oom": ["on_oom: abort, oom_retry: True", "0 Workers (tasks / actors) killed due to memory pressure (OOM)"],
+    "nccl_timeout": ["'nccl_timeout': 600,", "NCCL INFO Timeout 600 s"],
+    "nccl_error": ["NCCL INFO Bootstrap: Using eth0", "nccl_error_count: 0"],
+    "engine_dead": [
+        "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+        "Health check passed for rollout engine 3",
+        "Error flushing cache: HTTP 400 'pending requests'",
+        "Current engine status (already waited 30s): ENGINE.BOOTING",
+    ],
+    "ray_actor_died": ["max_restarts: how often an actor that died is started again", "actor_died: 0"],
+    "ray_pending": ["Tip: use `ray status` to view detailed cluster status.", "pending tasks: 3"],
+    "ray_unreachable": ["Connecting to existing Ray cluster at address: 10.0.0.5:6399..."],
+    "gpu_shortage": ["Total available GPUs 8, desired GPUs 8", "using 0 GPUs for the critic"],
+    "gpu_busy": ["✓ GPU check passed: 8 GPUs, all >= 95% free memory"],
+    "nan": ["INFO", "nan_to_num is on", "the loss is nanny-proof", "'completions/mean_length': 'nan'"],
+    "config_error": ["ConfigDict(lr=1e-6)", "the config was validated", "argument parsing took 0.1 s"],
+    "import_error": ["importing module verl", "flash_attn is not installed; using sdpa"],
+    "missing_file": ["no such file is needed", "created the directory that was not found"],
+    "auth": ["WANDB_API_KEY is set", "404 Client Error: Not Found", "authenticated as user"],
+    "disk_full": ["space left on device: 40 GB", "/tmp/ray is over 95% full, available space: 2.0 GB"],
+    "port_taken": ["Port 8000 is already in use, trying port 8001", "address: 127.0.0.1"],
+    "slurm_time_limit": ["TIME LIMIT of the partition: 4:00:00", "slurmstepd: info: time limit is 240 min"],
+    "preempted": ["WARNING Sequence group 0 is preempted by PreemptionMode.RECOMPUTE", "preemption: off"],
+    "network": ["wandb: Network error (ConnectionError), entering retry loop.", "connection pool size: 10"],
+    "command_not_found": ["checkpoint: not found", "the command was found"],
+    "segfault": ["segmentation model loaded", "faulthandler enabled for SIGSEGV"],
+    "rollout_stall": ["stall_timeout_s: 900", "no rollout stall was seen"],
+    "python_error": ["max_error: 3", "Error handling: off", "UserWarning: exceptions are logged", "Exceptions: 0"],
+}
+
+
+@pytest.mark.parametrize("text", [text for texts in NEAR_MISSES.values() for text in texts])
+def test_near_misses(text: str) -> None:
+    assert classify([text, f"(Worker pid=7) {text}", f"[rank0]: {text}"]) is None

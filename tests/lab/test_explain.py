@@ -175,7 +175,7 @@ def test_killed_by_autokill(spec: RunSpec) -> None:
 def test_what_was_overcome_explains_a_bad_end_only(spec: RunSpec, tmp_path: Path) -> None:
     log = Path(spec.run_dir) / "run.log"
     log.write_text("CUDA out of memory. Tried to allocate 2.00 GiB\n" + STEPS)
-    crashed = diagnose(spec, end(Ending.CRASHED, returncode=1), log, spec.signals)
+    crashed = diagnose(spec, end(Ending.CRASHED, returncode=1), log, VERL)
     assert crashed.cause is not None
     assert crashed.cause.kind == "cuda_oom"
     assert crashed.overcome == ()

@@ -13,11 +13,10 @@ import pytest
 from autoresearch.core.end_cause import killed_from_outside, with_the_end
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure, FailureKind, Place, Search
-from autoresearch.lab.explain import every_signal
+from autoresearch.lab.explain import words_of
 from autoresearch.sinks.last_words import last_words
 
 PLACE = Path(__file__).parents[1] / "samples" / "failures"
-SIGNALS = every_signal()
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Item:
     @property
     def failure(self) -> Failure | None:
         """What we say of it, given only the log, or the end where the class hangs on that."""
-        found = last_words(PLACE / self.file, SIGNALS).cause(ended_badly=False)
+        found = words_of(PLACE / self.file).cause(ended_badly=False)
         if not self.end:
             return found
         word, _, code = self.end.partition(":")

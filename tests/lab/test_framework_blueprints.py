@@ -15,6 +15,7 @@ from autoresearch.trainers import ask, registry
 
 BLUEPRINTS = data_dir("blueprints")
 GPUS = {  # blueprint: the GPUs that it takes; None where only its script knows
+    "agentjet.md": 4,
     "verl.md": 8,
     "nemo_rl.md": 1,  # what its parent says
     "trl.md": None,
@@ -28,16 +29,30 @@ PARENT = "grpo:\n  seed: 42\n  val_period: 10\ncluster:\n  gpus_per_node: 1\n  n
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
     """A place that looks like the machine the examples were written for, with `/data` below it."""
-    for folder in ("projects/verl", "projects/trl", "projects/OpenRLHF", "projects/slime/scripts/models"):
+    (tmp_path / "models" / "Qwen2.5-7B-Instruct").mkdir(parents=True)
+    for folder in (
+        "projects/agentjet",
+        "projects/verl",
+        "projects/trl",
+        "projects/OpenRLHF",
+        "projects/slime/scripts/models",
+    ):
         (tmp_path / folder).mkdir(parents=True)
-    for venv in ("venvs/verl", "venvs/trl", "venvs/openrlhf", "venvs/slime", "projects/nemo-rl/.venv"):
+    for venv in (
+        "venvs/agentjet",
+        "venvs/verl",
+        "venvs/trl",
+        "venvs/openrlhf",
+        "venvs/slime",
+        "projects/nemo-rl/.venv",
+    ):
         python = tmp_path / venv / "bin" / "python"
         python.parent.mkdir(parents=True)
         python.symlink_to("/bin/sh")
     (tmp_path / "projects/nemo-rl/examples/configs").mkdir(parents=True)
     (tmp_path / "projects/nemo-rl/examples/configs/grpo_math_1B.yaml").write_text(PARENT)
     (tmp_path / "recipes").mkdir()
-    for recipe in ("nemo-rl-grpo.yaml", "trl-grpo.yaml"):
+    for recipe in ("agentjet.yaml", "nemo-rl-grpo.yaml", "trl-grpo.yaml"):
         text = (BLUEPRINTS / "recipes" / recipe).read_text()
         (tmp_path / "recipes" / recipe).write_text(text.replace("/data/", f"{tmp_path}/"))
     return tmp_path
@@ -60,7 +75,7 @@ def test_nothing_is_wrong_with_it(machine: Path, name: str) -> None:
     own = asked(machine, name)
     blueprint = own.resolved.blueprint
     limit = blueprint.max_time_s
-    found = [*own.resolved.findings, *ask.findings(own.trainer, own.resolved.inherited, own.command, limit)]
+    found = [*own.resolved.findings, *own.findings(limit, {})]
     assert [str(finding) for finding in found] == []
     assert own.left_behind() == ""
 

@@ -92,3 +92,13 @@ def test_quoted_lines_are_followed_to_their_end(tmp_path: Path) -> None:
     quote = "[response] so\n" + "prose\n" * 5 + "ValueError: quoted\n" + "prose\n" * 5 + "[score] 0.0\n"
     assert found(tmp_path, quote) == []
     assert found(tmp_path, quote + OOM)[0][0] == "cuda_oom"
+
+
+def test_a_traceback_with_a_harmless_frame(tmp_path: Path) -> None:
+    frame = '  File "/v/hermes_tool_parser.py", line 110, in extract'
+    parser = f"Traceback (most recent call last):\n{frame}\n    go()\nJSONDecodeError: Expecting value\n"
+    path = log(tmp_path, parser)
+    assert last_words(path, (STEP,), (r"hermes_tool_parser",)).failures == ()
+    assert last_words(path, (STEP,)).failures != ()
+    both = last_words(log(tmp_path, parser + parser.replace("hermes", "other")), (STEP,), (r"hermes_tool_parser",))
+    assert [f.place.number for f in both.failures] == [8]

@@ -115,6 +115,22 @@ def test_damage_costs_the_rest_of_its_block_and_no_more(tmp_path: Path) -> None:
     assert list(records(tmp_path / "none")) == []
 
 
+def test_a_record_may_begin_with_the_last_seven_bytes_of_a_block(tmp_path: Path) -> None:
+    import struct
+    import zlib
+
+    def fragment(content: bytes, kind: int) -> bytes:
+        return struct.pack("<IHB", zlib.crc32(content, zlib.crc32(bytes([kind]))), len(content), kind) + content
+
+    block = 1 << 15
+    for left in range(7, -1, -1):  # the end of a block of six bytes and less is empty, of seven a head without content
+        start = b":W&B\xe1\xbe\x00"
+        start += fragment(b"x" * (block - len(start) - 7 - left), 1)
+        rest = fragment(b"", 2) + fragment(b"next", 4) if left == 7 else bytes(left) + fragment(b"next", 1)
+        (tmp_path / "x.wandb").write_bytes(start + rest)
+        assert [r[-4:] for r in records(tmp_path / "x.wandb")] == [b"xxxx", b"next"], left
+
+
 def test_a_run_that_was_killed_hard_has_no_history(tmp_path: Path) -> None:
     run = tmp_path / "offline-run-20260101_000000-k"
     run.mkdir()

@@ -11,17 +11,20 @@ from typing import Any
 import pytest
 import yaml
 
+from autoresearch.core.failure import classify
 from autoresearch.core.metric_keys import kl_of
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.sinks.read import read_source
-from autoresearch.trainers import registry
+from autoresearch.trainers import ask, registry
 from autoresearch.trainers.lines import logical_lines
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs" / "from-source"
 INDEX: dict[str, dict[str, Any]] = yaml.safe_load((SAMPLES / "index.yaml").read_text(encoding="utf-8"))
+TRAINERS = {"agentjet", "verl", "nemo_rl", "slime", "trl", "openrlhf"}
+FAMILY = {"agentjet", "verl"}  # who print the same lines
 EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 Seen = tuple[str, str, str, str]  # kind, step, kl, text
 
@@ -49,7 +52,7 @@ def watched(name: str, trainer: Trainer) -> list[Seen]:
 
 def test_the_index_is_whole() -> None:
     assert set(INDEX) == {path.relative_to(SAMPLES).as_posix() for path in SAMPLES.rglob("*.log")}
-    assert {name.split("/", maxsplit=1)[0] for name in INDEX} == {"verl", "nemo_rl", "slime", "trl", "openrlhf"}
+    assert {name.split("/", maxsplit=1)[0] for name in INDEX} == TRAINERS
     assert all(entry["about"] and entry["commit"] and entry["printed_by"] for entry in INDEX.values())
 
 
@@ -78,6 +81,12 @@ def test_what_the_runner_sees(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INDEX)
+def test_what_went_wrong(name: str) -> None:
+    failure = classify(logical_lines((SAMPLES / name).read_bytes()), ask.harmless(trainer_of(name)))
+    assert (failure.kind.value if failure else None) == INDEX[name]["failure"]
+
+
+@pytest.mark.parametrize("name", INDEX)
 def test_the_last_words_are_no_event(name: str) -> None:
     """A run ends by its exit code: `training complete` is printed by a crash as well."""
     raw, wanted = (SAMPLES / name).read_bytes(), INDEX[name]
@@ -90,10 +99,11 @@ def test_the_last_words_are_no_event(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INDEX)
-@pytest.mark.parametrize("other", ["verl", "nemo_rl", "slime", "trl", "openrlhf"])
+@pytest.mark.parametrize("other", sorted(TRAINERS))
 def test_nobody_claims_the_lines_of_another(name: str, other: str) -> None:
     known = registry.by_name(other)
-    if known.name != trainer_of(name).name:
+    names = {known.name, trainer_of(name).name}
+    if len(names) == 2 and names != FAMILY:
         assert readings(name, known) == []
         assert not [kind for kind, *_ in watched(name, known) if kind in EVENTS]
 

@@ -130,6 +130,8 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
         ("📊 Validation Results for `default` set:", "validation"),
         ("🔍 Running initial validation...", "progress"),
         ("▶ Starting validation at step 0...", "progress"),
+        ("▶ Setting up model and training...", "progress"),
+        ("we are Setting up a trap...", None),
         ("❌ Error in async loop: boom", "error"),
         ("WARNING: rollout stall -- no rollout committed and no train step completed in 900s", "error"),
         ("nemo_rl.algorithms.single_controller.RolloutStall: no rollout", "error"),
@@ -201,6 +203,12 @@ def test_its_own_recording() -> None:
     found = NEMO.recording({}, "/r")
     assert found is not None
     assert found.source == Source(SourceFormat.TENSORBOARD, "/r/logs/exp_*/tensorboard")
+    assert NEMO.settings({}, "x " + " ".join(found.arguments)) == found.overrides
+    bare: Recipe = {"distillation": {}, "logger": {"tensorboard_enabled": False, "wandb": {"name": "a"}}}
+    found = NEMO.recording(bare, "/r")  # NeMo-RL looks the section up, and it is not there
+    assert found is not None
+    assert found.overrides["logger.tensorboard"] == {}
+    assert "++logger.tensorboard={}" in found.arguments
     assert NEMO.settings({}, "x " + " ".join(found.arguments)) == found.overrides
 
 

@@ -112,6 +112,7 @@ def test_flags() -> None:
     assert SLIME.seed({}) == 42
     assert SLIME.outputs(found) == (Output("save", "checkpoints"), Output("load", "checkpoints"))
     assert set(SLIME.space(found)) == {"lr", "kl_loss_coef"}
+    assert set(SLIME.space({"lr": 1e-6, "kl_loss_coef": 0.01})) == {"lr"}  # without --use-kl-loss it has no effect
     assert [f.code for f in SLIME.lint(found)] == ["silent_resume"]
     assert [f.code for f in SLIME.lint_command(JOB)] == ["ray_job_unnamed"]
 

@@ -58,6 +58,7 @@ QUOTED = [
     "INFO 08-13 10:12:12 ppo_trainer.py:224] Sample: ['" + OPEN_1 + "', 0.5]",
     "│ │ say this │ " + TRL_1 + " │",
     "  rollout done for prompt='train step 9/20  trainer_v=9...'",
+    "  the prompt says 'train step 9/20  trainer_v=9  lag=1  '",
     "the answer is: model.py:918 - step 3: 5",
     'user: "' + SLIME_0 + '"',
     "  - 📊 Training Results: are printed below",

@@ -48,6 +48,7 @@ def test_a_recipe_that_names_no_logger_keeps_those_of_verl() -> None:
     assert recording is not None
     assert recording.overrides["trainer.logger"] == ["console", "wandb", "file"]
     assert VERL.recording({"trainer": {"logger": "file"}}, "/r") is None
+    assert VERL.recording({"trainer": {"logger": "${oc.env:LOGGER}"}}, "/r") is None  # what it holds nobody knows
 
 
 def test_sources() -> None:
@@ -78,6 +79,13 @@ def test_the_supervised_trainer() -> None:
 def test_the_objective_is_not_the_penalty() -> None:
     assert VERL.objective({}) == Objective("critic/rewards/mean")
     assert VERL.objective({"algorithm": {"use_kl_in_reward": True}}) == Objective("critic/score/mean")
+
+
+def test_the_space_has_no_key_without_effect() -> None:
+    actor: dict[str, object] = {"optim": {"lr": "1e-6"}, "kl_loss_coef": 0.001}  # YAML 1.1 reads 1e-6 as a text
+    lr, kl = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.kl_loss_coef"
+    assert set(VERL.space({"actor_rollout_ref": {"actor": actor}})) == {lr}
+    assert set(VERL.space({"actor_rollout_ref": {"actor": {**actor, "use_kl_loss": True}}})) == {lr, kl}
 
 
 @pytest.mark.parametrize(
@@ -137,6 +145,9 @@ def test_what_would_be_resumed(recipe: Recipe, wanted: tuple[str, ...]) -> None:
         ),
         ({"trainer": {"resume_mode": "disable", "total_training_steps": 10, "test_freq": 10}}, []),
         ({"trainer.total_epochs": 1}, ["silent_resume"]),
+        ({"trainer": {"resume_mode": "never"}}, ["unknown_resume_mode"]),
+        ({"trainer": {"resume_mode": "disable", "logger": ["console", "tensorbord"]}}, ["unknown_logger"]),
+        ({"trainer": {"resume_mode": "disable", "logger": "${oc.env:LOGGER}"}}, []),
     ],
 )
 def test_lint(recipe: Recipe, codes: list[str]) -> None:
