@@ -15,8 +15,8 @@ LONGEST = 1 << 22  # a longer line is cut; it is no line of metrics
 def chunks(path: Path, offset: int = 0) -> Iterator[bytes]:
     """The file from `offset` on, cut after newlines; the last piece may end in the middle of a line.
 
-    A missing file has no chunks, and one that shrinks meanwhile ends there. Carriage returns end no chunk, so that a bar and what is glued to it stay
-    together, unless a line is longer than LONGEST.
+    A missing file has no chunks, and one that shrinks meanwhile ends there. Carriage returns end no chunk, so that
+    a bar and what is glued to it stay together, unless a line is longer than LONGEST.
     """
     try:
         file = path.open("rb", buffering=0)
