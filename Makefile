@@ -39,7 +39,7 @@ test: setup
 # What can be installed without a question is; a test that misses something is skipped, and the summary says why.
 test-real: setup
 	@$(MAKE) --no-print-directory --keep-going -j2 trl ray tools || echo "some of it is missing: see above" >&2
-	@$(BIN)/python -m pytest -m real -r sR --durations=5
+	@PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m pytest -m real -r sR --durations=5
 
 tools:
 	@sh tests/install_tools.sh

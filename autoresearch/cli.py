@@ -23,6 +23,7 @@ COMMANDS: dict[str, Entry] = {
     "status": ("status:status", "What a run, or every living run, is doing right now."),
     "events": ("events:events", "The events of a run, from a sequence number on."),
     "logs": ("logs:logs", "The log of a run: the tail, a search, or followed live."),
+    "explain": ("explain:explain", "Why a run ended: class, proving line, hung or exited, what to try."),
     "stop": ("stop:stop", "End a run now, or let it finish its current step (--drain)."),
     "attach": ("attach:attach", "Attach this terminal to the tmux session of a run."),
     "close": ("close:close", "Close the tmux session of a run that is over."),
@@ -73,6 +74,15 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         "Read the ledger of runs.",
         {"show": ("ledger:show", "The rows of a ledger as a table, TSV, JSON or markdown.")},
     ),
+    "swarm": (
+        "The server's half of a run in AgentJet's swarm mode.",
+        {
+            "up": ("swarm:up", "Start the server, see the engine off and one episode work (a run calls this)."),
+            "serve": ("swarm:serve", "Be the server's session (a run calls this)."),
+            "client": ("swarm:client", "Be the client's session (a run calls this)."),
+            "down": ("swarm:down", "Stop the engine, end the server, see its port free; safe to repeat."),
+        },
+    ),
     "scaffold": (
         "Write the files that train an agent, and check that they work.",
         {
@@ -85,6 +95,8 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         {"show": ("config:show", "Every setting, its value, and where the value comes from.")},
     ),
 }
+
+_CALLED_BY_US = ("control", "up", "serve", "client")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -140,7 +152,7 @@ def _app(argv: Sequence[str]) -> Any:
             group = _typer(text)
             for sub, entry in entries.items():
                 loaded = _load(entry, real=name == wanted and sub in words[1:2])
-                group.command(sub, help=entry[1], hidden=sub == "control")(loaded)
+                group.command(sub, help=entry[1], hidden=sub in _CALLED_BY_US)(loaded)
             app.add_typer(group, name=name)
     assert isinstance(app, typer.Typer)
     return app

@@ -9,10 +9,12 @@ it is ended without a word.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -215,3 +217,54 @@ def eventually() -> Callable[[Callable[[], object]], None]:
             time.sleep(0.02)
 
     return wait
+
+
+class Disks:
+    """Small file systems of a test's own, each on a directory."""
+
+    def __init__(self) -> None:
+        self.mounted: list[Path] = []
+
+    def __call__(self, place: Path, size: str = "1m") -> Path:
+        """Mount one; the test is skipped, with mount's own words, where a container forbids that even to root."""
+        place.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True)
+        if done.returncode:
+            pytest.skip(f"tmpfs cannot be mounted here, so no disk can be filled: {done.stderr.decode().strip()}")
+        self.mounted.append(place)
+        return place
+
+    def fill(self, place: Path) -> Path:
+        """Take every byte that it has left; the file that holds them."""
+        rest = place / "rest"
+        with rest.open("ab", buffering=0) as file:
+            for size in (1 << 16, 4096, 1):
+                try:
+                    while True:
+                        file.write(b"x" * size)
+                except OSError as error:
+                    assert error.errno == errno.ENOSPC
+        return rest
+
+
+@pytest.fixture
+def disk(reaper: Reaper) -> Iterator[Disks]:
+    """Make small file systems; they are unmounted after the test."""
+    if shutil.which("mount") is None or os.geteuid() != 0:
+        pytest.skip("mounting needs root: a full or read-only disk of its own cannot be made by a plain user")
+    disks = Disks()
+    yield disks
+    for place in reversed(disks.mounted):
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture
+def strace() -> list[str]:
+    """The beginning of a command line that traces a program; skipped where there is none, or where it may not."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is missing, and this fault is injected with it")
+    words = ["strace", "-qq", "-o", "/dev/null"]
+    done = subprocess.run([*words, "true"], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"nothing can be traced here: {done.stderr.decode(errors='replace').strip()}")
+    return words

@@ -9,7 +9,7 @@ mark="$PWD $(cksum < "$wanted")"
 
 pip() { "$place/bin/python" -m pip --disable-pip-version-check --no-input "$@"; }
 echo "installing $place: $(grep -v '^#' "$wanted" | tr '\n' ' ')(a few minutes, once)" >&2
-"$python" -m venv --clear "$place" || exit 6
+"$python" -m venv --clear "$place" && [ -x "$place/bin/python" ] || { echo "$place could not be made" >&2; exit 6; }
 torch=$(grep '^torch==' "$wanted")
 if [ -n "$torch" ] && [ -z "$ANY_TORCH" ]; then
     if pip install -qq --dry-run --report - "$torch" 2>/dev/null | grep -q '"name": *"nvidia-'; then
@@ -18,5 +18,5 @@ if [ -n "$torch" ] && [ -z "$ANY_TORCH" ]; then
         exit 6
     fi
 fi
-pip install -qq --no-compile -r "$wanted" || { echo "$place could not be filled; pip says why above" >&2; exit 6; }
+pip install -qq --no-compile -r "$wanted" || { echo "$place could not be filled: pip says why above" >&2; exit 6; }
 echo "$mark" > "$place/.installed"

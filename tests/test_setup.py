@@ -234,3 +234,42 @@ def test_no_tmux_and_no_rights_stop_make_with_the_line(machine: Machine, clone: 
     code, says = make(machine, clone, "test")
     assert code != 0 and "type this, then run the same command again:  sudo apt-get install -y tmux" in says
     assert "venv -m pytest" not in machine.called()
+
+
+def tools(machine: Machine) -> tuple[int, str]:
+    return machine.run("sh", str(ROOT / "tests" / "install_tools.sh"))
+
+
+def test_the_extended_tests_get_their_programs_without_a_question(machine: Machine) -> None:
+    machine.has("apt-get", 'case "$*" in *install*strace) ln -s /bin/sh "${0%/*}/strace";; esac')
+    machine.has("id", "echo 0")
+    machine.has("cc")
+    code, says = tools(machine)
+    assert code == 0 and "installing, for the tests that need them: strace bubblewrap" in says
+    calls = machine.called()
+    assert "apt-get install -y --no-install-recommends bubblewrap" in calls
+    assert not [call for call in calls if "gcc" in call]
+    missing = next(line for line in says.splitlines() if line.startswith("missing, so that tests will be skipped:"))
+    assert " bwrap" in missing and " strace" not in missing.split(";")[0]
+
+
+def test_a_person_without_rights_is_told_what_will_be_skipped(machine: Machine) -> None:
+    machine.has("apt-get")
+    machine.has("id", "echo 1000")
+    code, says = tools(machine)
+    assert code == 0 and "install with: sudo apt-get install -y --no-install-recommends strace" in says
+    assert not [call for call in machine.called() if call.startswith("apt-get")]
+
+
+def test_what_the_extended_tests_cannot_have_does_not_stop_them(machine: Machine, clone: Path) -> None:
+    machine.has("python3", PYTHON.format(calls=machine.calls))
+    machine.has("id", "echo 1000")
+    for tool in ("grep", "cksum", "tr"):
+        (machine.bin / tool).symlink_to(str(shutil.which(tool)))
+    for name in ("install_tools.sh", "install_packages.sh"):
+        shutil.copy(ROOT / "tests" / name, clone / "tests")
+    shutil.copytree(ROOT / "tests" / "real", clone / "tests" / "real")
+    code, says = make(machine, clone, "test-real")
+    assert code == 0 and ".venv-trl could not be" in says and ".venv-ray could not be" in says
+    assert machine.called()[-1] == "venv -m pytest -m real -r sR --durations=5"
+    assert make(machine, clone, "trl")[0] != 0

@@ -15,6 +15,7 @@ from autoresearch.errors import NotFoundError
 
 def attach(
     run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
+    server: Annotated[bool, typer.Option("--server", help="The swarm server's session instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Attach this terminal to the tmux session of a run; without a terminal, print the line to type."""
@@ -23,9 +24,10 @@ def attach(
     parts = real_parts()
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
-    info = sessions.session_info(rundir)
+    info = sessions.server_session_info(rundir) if server else sessions.session_info(rundir)
+    what, log = ("server's session", rundir.path / "server/run.log") if server else ("session", rundir.log)
     if info is None or not parts.launcher(info.socket).exists(info):
-        raise NotFoundError(f"{spec.run} has no session any more", hint=f"its log is {rundir.log}")
+        raise NotFoundError(f"{spec.run} has no {what} any more", hint=f"its log is {log}")
     if as_json or output.agent_or_pipe():
         payload = {"run": spec.run, "session": info.session, "attach": info.attach, "next": []}
         output.emit("attach", payload, as_json=as_json, lines=[info.attach])

@@ -83,9 +83,9 @@ def check(
 
     resolved = resolve(Path(path), environ=os.environ)
     blueprint = resolved.blueprint
-    trainer = registry.choose(blueprint.notes.trainer, blueprint.launch_command)
+    trainer = registry.choose(blueprint.notes.trainer, blueprint.launch_command, blueprint.notes.lines)
     asked = terms(trainer, resolved, job="ajet_check")
-    found = [*resolved.findings, *asked.findings(blueprint.max_time_s)]
+    found = [*resolved.findings, *asked.findings(blueprint.max_time_s, os.environ)]
     if left := asked.left_behind():
         message = f"{left} is there: {trainer.name} would go on from it"
         found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))

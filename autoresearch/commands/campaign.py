@@ -41,6 +41,7 @@ def start(
     prune: Annotated[str, typer.Option(help="End runs whose curve is behind: median or halving.")] = "",
     warmup: Annotated[int, typer.Option(help="Steps in which --prune ends nothing.")] = -1,
     include: Annotated[list[str] | None, typer.Option(help="An untracked input that worktrees need.")] = None,
+    no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Claim nothing at the end.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
@@ -51,6 +52,7 @@ def start(
     from autoresearch.lab.campaign import begin
     from autoresearch.lab.campaign.charter import charter
     from autoresearch.lab.campaign.declare import declare
+    from autoresearch.lab.enough_gpus import checks
 
     flags: dict[str, Any] = {
         "count": count or None,
@@ -74,13 +76,15 @@ def start(
         "warmup": warmup if warmup >= 0 else None,
         "include": include or None,
         "confirm": False if no_confirm else None,
+        "gpu_check": False if no_gpu_check else None,
     }
     if count < 0 or parallel < 0 or baseline < 0 or budget_gpu_hours < 0:
         raise UsageError("--count, --parallel, --baseline and --budget-gpu-hours are numbers above 0")
     parts = real_parts()
     declared = declare(source, flags, start=Path.cwd(), now=parts.clock())
     settings = project.load(declared.blueprint.parent, environ=os.environ, flags={})
-    plan = begin.with_own_results(charter(declared, parts, tmux_socket=settings.text("tmux_socket")), parts)
+    socket, looks = settings.text("tmux_socket"), checks(settings.text("gpu_check"))
+    plan = begin.with_own_results(charter(declared, parts, tmux_socket=socket, gpu_check=looks), parts)
     findings = begin.preflight(plan)
     if not yes and not _agreed(plan, findings, as_json=as_json):
         return 0
@@ -136,12 +140,15 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
     ]
     each = f"at most {span(spec.timeout_s or plan.resolved.blueprint.max_time_s)}"
     space = ", ".join(f"{key} {value}" for key, value in spec.proposer.space.items())
+    where = plan.terms.recording.source if plan.terms.recording else None
     rows = [
         ("objective", f"{spec.objective.metric}, {spec.objective.direction}{said('metric')}"),
         ("command", " ".join(plan.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),
         ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
+        ("seeds", plan.terms.seed_words),
+        *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
         *([("space", f"{space}{said('space')}")] if space else []),
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),

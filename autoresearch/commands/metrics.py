@@ -44,6 +44,8 @@ def metrics(
         metric_frame.check_name(Path(out))
     name, found = _read(run, log, trainer, source, metric)
     found = found.filtered(key or ())
+    if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
+        raise UsageError(f"--out {out} is what the metrics are read from", hint="name another file", code="bad_out")
     written = metric_frame.write(found.shown, Path(out)) if out else None
     payload = {**_payload(found, last), "next": _next(name, log, out)}
     if out:

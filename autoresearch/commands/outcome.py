@@ -56,6 +56,7 @@ def _next(outcome: Outcome) -> list[str]:
         return [f"autoresearch logs {spec.run} --tail 40", f"autoresearch blueprint check {spec.blueprint}"]
     if outcome.verdict.value == "crash":
         return [
+            f"autoresearch explain {spec.run}",
             f"autoresearch logs {spec.run} --tail 40",
             f"autoresearch run {spec.blueprint} --fix-of {spec.run} --note 'what was repaired'",
         ]

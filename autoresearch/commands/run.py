@@ -34,6 +34,7 @@ def run(
     grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
     trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
+    no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
     fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
     note: Annotated[str, typer.Option(help="What was repaired; goes into the experiment log.")] = "",
 ) -> int:
@@ -46,6 +47,7 @@ def run(
         "grace": grace,
         "trainer": trainer,
         "gpus": gpus,
+        "gpu_check": "no" if no_gpu_check else "",
     }
     settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
     experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)

@@ -32,16 +32,18 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
 
         show_outcome("status", outcome, rundir, as_json=as_json)
         return 0
-    info = sessions.session_info(rundir)
+    info, server = sessions.session_info(rundir), sessions.server_session_info(rundir)
     payload = {
         **_living(rundir, spec, 5),
         "attach": info.attach if info else None,
+        **({"server_session": server.session, "server_attach": server.attach} if server else {}),
         "next": [f"autoresearch wait {spec.run} --for 100s"],
     }
     lines = [
         f"{spec.run}: {state.value}, step {payload['step']}, elapsed {output.duration(payload['elapsed_s'])}, "
         f"{output.duration(payload['deadline_s'])} left",
         f"attach: {payload['attach']}",
+        *([f"server: {server.attach}"] if server else []),
         *(f"  | {line}" for line in payload["tail"]),
     ]
     output.emit("status", payload, as_json=as_json, lines=lines)
@@ -49,13 +51,18 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
 
 
 def _all(parts: Parts, *, as_json: bool) -> int:
+    from pathlib import Path
+
     from autoresearch.lab.adopt import adopt_all
+    from autoresearch.lab.sessions import server_session_info
+    from autoresearch.records.rundir import RunDir
 
     living: list[dict[str, Any]] = []
     lines: list[str] = []
     for found in adopt_all(parts):
         entry = found.entry
         ending = found.outcome.exit.ending.value if found.outcome else None
+        server = server_session_info(RunDir(Path(entry.run_dir)))
         living.append(
             {
                 "run": entry.run,
@@ -65,10 +72,12 @@ def _all(parts: Parts, *, as_json: bool) -> int:
                 "session": entry.session,
                 "result_dir": entry.result_dir,
                 "run_dir": entry.run_dir,
+                **({"server_session": server.session} if server else {}),
             }
         )
         word = f"{found.state.value} {ending or ''}".rstrip()
-        lines.append(f"{entry.run}  {word}  {found.trouble or entry.result_dir}")
+        beside = f"  with {server.session}" if server else ""
+        lines.append(f"{entry.run}  {word}  {found.trouble or entry.result_dir}{beside}")
     shown = living[: output.MAX_LINES]
     recent = (
         []

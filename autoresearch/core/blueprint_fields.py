@@ -10,10 +10,13 @@ from autoresearch.core.blueprint import RESULT_ROOT, Blueprint
 from autoresearch.core.durations import parse_duration, problem
 from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.naming import slugify
+from autoresearch.core.swarm import Swarm
+from autoresearch.core.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
 from autoresearch.errors import UsageError
 
 _FLAGS = ("keep_children", "resume", "record_metrics")
-_TUPLES = ("prepare", "cleanup", "requires_env", "include", "source")
+_LINES = ("step_line", "validation_line")
+_TUPLES = ("prepare", "cleanup", "requires_env", "include", "source", *_LINES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,9 @@ class BlueprintFields:
     requires_env: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
+    step_line: tuple[str, ...] = ()
+    validation_line: tuple[str, ...] = ()
+    swarm: Swarm | None = None
     remarks: str = ""
 
     def default_result_dir(self) -> str:
@@ -62,7 +68,8 @@ def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
     }
     same |= {name: getattr(own, name) for name in ("max_time_s", "first_step_s", "slug")}
     same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", *_FLAGS)}
-    same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include")}
+    same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include", *_LINES)}
+    same["swarm"] = notes.swarm
     same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
     return BlueprintFields(**(same | changes))
 
@@ -72,9 +79,11 @@ def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
 
     Raises UsageError for a name that is none of ours, a value of the wrong kind, or a missing one.
     """
-    known = {f.name: f for f in fields(BlueprintFields)}
-    values: dict[str, object] = {}
+    known = {f.name: f for f in fields(BlueprintFields) if f.name != "swarm"}
+    values: dict[str, object] = {"swarm": _swarm(mapping)}
     for key, value in mapping.items():
+        if key in (*COMMANDS, *TEXTS):
+            continue
         name = _NAMES.get(key, key)
         if name not in known:
             raise UsageError(f"{key!r} is not a field of a blueprint", hint=f"known: {', '.join(known)}")
@@ -86,6 +95,14 @@ def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
                 f"a blueprint needs a {name.replace('_', ' ')}", hint="autoresearch blueprint schema"
             )
     return BlueprintFields(**values)  # type: ignore[arg-type]
+
+
+def _swarm(mapping: Mapping[str, object]) -> Swarm | None:
+    given = {key: str(value) for key, value in mapping.items() if key in (*COMMANDS, *TEXTS) and value is not None}
+    try:
+        return read_swarm(given, {key: [given[key]] for key in COMMANDS if key in given})
+    except BadNote as bad:
+        raise UsageError(f"{bad.args[0]}: {bad.args[1]}", hint=bad.args[2]) from None
 
 
 _NAMES = {

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import re
 
-TEXTS = ("trainer", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics")
-LISTS = ("prepare", "cleanup", "env", "requires_env", "include", "source")
+from autoresearch.core import swarm_notes
+
+TEXTS = (
+    *("trainer", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics"),
+    *swarm_notes.TEXTS,
+)
+LISTS = (
+    *("prepare", "cleanup", "env", "requires_env", "include", "source", "step_line", "validation_line"),
+    *swarm_notes.COMMANDS,
+)
 _ALIASES = {
     "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
     "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from autoresearch.core.blueprint_note_entries import note_values, scalar
 from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
 from autoresearch.core.blueprint_text import Section, error, warning
+from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.finding import Finding
+from autoresearch.core.swarm import Swarm
+from autoresearch.core.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.trainer import Source, SourceFormat
 
 _DECLARED_FIRST = -100  # what a blueprint names is believed before what a trainer is known to write
@@ -38,7 +41,15 @@ class Notes:
     resume: bool = False  # what an earlier run left may be gone on with
     record_metrics: bool = True  # a trainer's own writer of metrics may be switched on
     source: tuple[Source, ...] = ()  # files of metrics, believed before all others
+    swarm: Swarm | None = None  # the server's half of a run in AgentJet's swarm mode
+    step_line: tuple[str, ...] = ()  # how a training step of an unknown trainer looks
+    validation_line: tuple[str, ...] = ()
     text: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The declared lines, each with its kind before it."""
+        return (*(f"step {text}" for text in self.step_line), *(f"validation {text}" for text in self.validation_line))
 
 
 def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Notes, list[Finding]]:
@@ -49,7 +60,7 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
     lists = {key: _strings(key, values.get(key, [])) for key in LISTS}
     return Notes(
         trainer=texts["trainer"].lower(),
-        metric=texts["metric"],
+        metric=_metric(texts["metric"], values, name, findings),
         direction=_direction(texts["direction"], values, name, findings),
         slug=texts["slug"],
         prepare=tuple(text for _, text in lists["prepare"]),
@@ -62,6 +73,9 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         resume=_flag("resume", texts, values, name, findings),
         record_metrics=_flag("record_metrics", texts, values, name, findings, usual=True),
         source=tuple(_source(text, n) for n, (_, text) in enumerate(lists["source"])),
+        swarm=_swarm(texts, lists, values, name, findings),
+        step_line=tuple(text.strip() for _, text in lists["step_line"]),
+        validation_line=tuple(text.strip() for _, text in lists["validation_line"]),
         text=prose,
     ), findings
 
@@ -121,6 +135,19 @@ def _at(key: str, values: Mapping[str, list[tuple[int, str]]]) -> int:
     return values[key][0][0] if values.get(key) else 0
 
 
+def _metric(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
+    """A key or an expression; what is broken or nearly an expression is told."""
+    line = _at("metric", values)
+    try:
+        parse(text)
+    except ExpressionError as broken:
+        findings.append(error(name, line, "bad_metric", f"metric: {broken}", f"write {EXPRESSIONS}"))
+    if meant := near_miss(text):
+        message = f"metric: {text[:60]!r} is taken as the name of a metric"
+        findings.append(warning(name, line, "odd_metric", message, f"did you mean {meant}?"))
+    return text
+
+
 def _direction(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
     word = text.lower().strip("`\"'. ")
     if not word:
@@ -166,6 +193,21 @@ def _flag(
         told = error if key == "keep_children" else warning  # the other two are words of prose as well
         findings.append(told(name, _at(key, values), "bad_note", message, f"it counts as {str(usual).lower()}"))
     return usual
+
+
+def _swarm(
+    texts: Mapping[str, str],
+    lists: Mapping[str, list[tuple[int, str]]],
+    values: Mapping[str, list[tuple[int, str]]],
+    name: str,
+    findings: list[Finding],
+) -> Swarm | None:
+    try:
+        return read_swarm(texts, {key: [text for _, text in lists[key]] for key in COMMANDS})
+    except BadNote as bad:
+        key, what, hint = bad.args
+        findings.append(error(name, _at(key, values), "bad_note", f"{key}: {what}", hint))
+        return None
 
 
 def _source(text: str, n: int) -> Source:

@@ -6,6 +6,7 @@ from autoresearch.core.blueprint import RESULT_ROOT
 from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
 from autoresearch.core.durations import spoken
 from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S
+from autoresearch.core.swarm_notes import MEANINGS
 
 EXAMPLE = """\
 # Experiment blueprint: KL 0.02 on GSM8K
@@ -74,7 +75,10 @@ _NOTES = {
     "env": "NAME=value for the trainer; may stand several times",
     "requires_env": "names that must be set, with commas between them",
     "include": "an ignored or untracked input that an isolated run needs",
+    "step_line": "how a training step looks: `json KEY`, `pairs KEY` (the key of the step) or a regular expression",
+    "validation_line": "how a validation looks, in the same words",
     "source": "a file of metrics to believe first: `jsonl PATH`, `dict_lines PATH`",
+    **MEANINGS,
 }
 
 

@@ -14,7 +14,7 @@ from autoresearch.core.regex import later
 _ESCAPE = later(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]")
 _CONTROL = later(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PREFIX = later(
-    r"[ \t]{0,8}\("
+    r"\[(?:rank|default)\d{1,5}\]:(?: |(?=\S)(?!\[))|[ \t]{0,8}\("  # torch's hook for exceptions, torchrun --tee; Ray
     r"(?:(?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}"  # (TaskRunner pid=512), (Worker[rank=0] pid=7), (pid=7)
     r"|raylet|gcs_server|autoscaler[^()\n]{0,40})"  # Ray's own daemons
     r"(?:, ip=[^()\n]{1,60})?\) ?"
@@ -46,7 +46,7 @@ def plain(line: str) -> str:
             line = _ESCAPE.sub("", line)
         line = _CONTROL.sub("", line)
     for _ in range(_MAX_PREFIXES):
-        prefix = _PREFIX.match(line) if "(" in line[:9] else None
+        prefix = _PREFIX.match(line) if line.startswith("[") or "(" in line[:9] else None
         if prefix is None:
             break
         line = line[prefix.end() :]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 from autoresearch.core.blueprint import Blueprint
@@ -15,12 +16,16 @@ from autoresearch.core.blueprint_command import looks_like_command
 from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.shell_words import SHELLS, Simple, simple_commands
+from autoresearch.core.swarm_lint import lint_swarm, lint_wrong_command
 
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _BLIND = frozenset(
     {"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"}
 )
 _SCRIPT = re.compile(r"[^\s]+\.(?:sh|bash)\Z")
+_AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is handed on
+_AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse takes every beginning of a flag
+_KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
 _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_path")
 
 
@@ -35,8 +40,22 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
             message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
             hint = "write `- note:` in front of what is meant for readers"
             findings.append(_finding(Severity.WARNING, "not_a_command", message, hint, blueprint.name, notes))
-        findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in _DEADLY]
+        findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY]
+    findings += _swarm(blueprint, notes)
     return [*findings, *_limits(blueprint), *_relative(blueprint)]
+
+
+def _swarm(blueprint: Blueprint, notes: int) -> Iterator[Finding]:
+    """The server and the check of a run in AgentJet's swarm mode, and a published command that does not exist."""
+    at = blueprint.lines.get("exp_launch_command", 1)
+    for command, line in ((blueprint.launch_command, at), *((text, notes) for text in blueprint.notes.prepare)):
+        yield from (replace(f, where=blueprint.name, line=line) for f in lint_wrong_command(command))
+    swarm = blueprint.notes.swarm
+    if swarm is None:
+        return
+    yield from (replace(f, where=blueprint.name, line=notes) for f in lint_swarm(swarm))
+    for command in (swarm.server, swarm.debug):
+        yield from (_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY)
 
 
 def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
@@ -55,7 +74,7 @@ def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
 
 def lint_script(text: str, *, where: str) -> list[Finding]:
     """Findings in a script that the launch command names: only what would hurt others or hide the end."""
-    return [f for f in lint_shell(text, where=where) if f.code in _DEADLY or f.code == "hidden_exit_code"]
+    return [f for f in lint_shell(text, where=where) if f.code in DEADLY or f.code == "hidden_exit_code"]
 
 
 def named_scripts(command: str) -> tuple[str, ...]:
@@ -75,7 +94,7 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
     findings: list[Finding] = []
     for key, value in _leaves(recipe):
         name = key.rsplit(".", 1)[-1]
-        if name == "execute_test" and value not in (False, None, 0, "", "False", "false"):
+        if name == "execute_test" and value not in (False, None, 0, "", "False", "false", "do_not_test"):
             message = f"{key} is {value}: the trainer aborts below a reward threshold"
             findings.append(_recipe_error("execute_test", message, "set it to False", text, name, where))
         if name in _PATH_KEYS and isinstance(value, str) and value and "/" not in value:
@@ -87,7 +106,7 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
     return findings
 
 
-_DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
+DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
 
 
 def _finding(severity: Severity, code: str, message: str, hint: str, where: str, line: int) -> Finding:
@@ -105,11 +124,11 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
         return _finding(Severity.ERROR, code, message, _SPARE, where, command.line)
 
     argv, name = command.argv, command.name
-    if any(w == "--autokill" or w.startswith("--autokill=") for w in argv):
+    if any(map(_AUTOKILL.match, command.words)) or (_is_ajet(command) and any(map(_AUTOKILL_CUT.match, argv))):
         yield stop(
             "autokill", "--autokill kills every python and ray process on this host, our watcher included"
         )
-    if any(re.fullmatch(r"--kill(=.*)?", w) for w in argv) and re.search(r"ajet", " ".join(argv[:3])):
+    if _is_ajet(command) and any(map(_KILL.match, argv)):
         yield stop(
             "kills_by_name", "--kill ends every process whose command line matches, other runs included"
         )
@@ -125,6 +144,11 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
         "xargs" in command.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))
     ):
         yield stop("kills_by_name", "kill with a search for names ends other people's processes too")
+
+
+def _is_ajet(command: Simple) -> bool:
+    """AgentJet's launcher or swarm, however its interpreter is called."""
+    return command.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in command.argv)
 
 
 def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 from autoresearch.core.signal import Reading, SignalKind
 
@@ -22,6 +23,17 @@ KL_KEYS = (
     "ppo_kl",
 )
 """Names of the KL, the distance to the reference first, the one to the sampling policy last."""
+
+REWARD_KEYS = (
+    *("critic/rewards/mean", "critic/score/mean"),  # verl, AgentJet, tinygrpo
+    "train/reward",  # NeMo-RL
+    "rollout/raw_reward",  # slime
+    "reward",  # TRL, OpenRLHF
+)
+"""Names of the mean reward of a training step's answers, one per framework."""
+
+GRADIENT_KEYS = ("actor/grad_norm", "train/grad_norm", "actor_grad_norm", "grad_norm")
+"""Names of the norm of the policy's gradient."""
 
 STEP_KEYS = (
     "step",
@@ -52,12 +64,23 @@ _BESIDE_VALIDATION = (
 )
 _TRAINING_WORDS = ("loss", "grad_norm", "reward", "entropy", "kl")
 
+_OLD, _NEW = "TGC@", "task_pass_rate@"  # modelscope/AgentJet, at d20cce0e and by 2026-03
 
+
+def renamed(metrics: Mapping[str, float]) -> Mapping[str, float]:
+    """The same with AgentJet's old names under their new ones too, so that one objective reads both."""
+    if not any(key.startswith(_OLD) for key in metrics):
+        return metrics
+    return {**metrics, **{f"{_NEW}{k[len(_OLD) :]}": value for k, value in metrics.items() if k.startswith(_OLD)}}
+
+
+@lru_cache(maxsize=1 << 14)
 def is_validation(key: str) -> bool:
     """Whether this name alone says that a validation was measured."""
     return key.startswith(_VALIDATION_PREFIXES)
 
 
+@lru_cache(maxsize=1 << 14)
 def is_training(key: str) -> bool:
     """Whether this name says that the policy was trained (timings and counters say nothing)."""
     if key.startswith(TRAINING_PREFIXES):
@@ -72,8 +95,10 @@ def kl_of(metrics: Mapping[str, float]) -> float | None:
 
 def step_of(metrics: Mapping[str, float]) -> int | None:
     """The step that these metrics name; None if they name none that is a number from 0 on."""
-    named = (metrics[key] for key in STEP_KEYS if key in metrics)
-    return next((int(value) for value in named if math.isfinite(value) and value >= 0), None)
+    for key in STEP_KEYS:
+        if key in metrics and math.isfinite(value := metrics[key]) and value >= 0:
+            return int(value)
+    return None
 
 
 def readings(step: int, metrics: Mapping[str, float]) -> tuple[Reading, ...]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from autoresearch.core.limits import Limits
 from autoresearch.core.objective import Objective
 from autoresearch.core.signal import SignalPattern
+from autoresearch.core.swarm import Swarm
 from autoresearch.core.trainer import Source
 
 
@@ -58,6 +59,7 @@ class RunSpec:
     fix_of: str = ""
     seed: int | None = None
     driven_by: str = ""  # the coding agent that typed the command, if one did
+    lines: tuple[str, ...] = ()  # how its steps look, where the blueprint says: `step ...`, `validation ...`
     sources: tuple[Source, ...] = ()
     source_offsets: tuple[int, ...] = ()  # bytes that each source held before the run: not ours
     signals: tuple[SignalPattern, ...] = ()
@@ -72,3 +74,4 @@ class RunSpec:
     claims: tuple[str, ...] = ()  # what a campaign's hypothesis says of itself: simpler, smoke
     timed_by: str = ""  # which limit `limits.max_s` is, where it is not exp_max_time: timeout, recipe
     why: str = ""  # in a campaign: baseline, first, retest, retry, confirm
+    swarm: Swarm | None = None  # the server's half, in AgentJet's swarm mode

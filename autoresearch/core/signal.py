@@ -21,7 +21,8 @@ class SignalKind(StrEnum):
 class SignalPattern:
     """One bytes regex for the Runner, written as text (latin-1 safe), multi-line mode, no leading `.*`.
 
-    Named groups that mean something: `step` (integer), `kl` (number), `text` (shown to people).
+    Named groups that mean something: `step` (integer), `kl` (number), `text` (shown to people), `kind` (of an
+    ERROR: the stable word that stands in the exit record where nothing says more).
     `hold_s`: a PROGRESS signal suspends the first-step clock for so many seconds after it.
     `needles`: texts of which every line with a match holds at least one, in the same case: only such lines are
     shown to the regex, which makes it cheap. () shows it every line.

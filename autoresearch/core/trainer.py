@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -21,6 +21,7 @@ class SourceFormat(StrEnum):
     DICT_LINES = "dict_lines"  # AgentJet: one Python dict repr per line
     CONSOLE = "console"  # the run's log
     TENSORBOARD = "tensorboard"  # a directory with event files, or a pattern of directories
+    SWARM_VAL = "swarm_val"  # AgentJet's swarm clients: `## Step N` and bullets
     TRAINER_STATE = "trainer_state"  # Hugging Face: trainer_state.json, or the directory of its checkpoints
     WANDB = "wandb"  # a run of W&B, or the directory in which it keeps its runs
     SWANLAB = "swanlab"  # the same of SwanLab
@@ -33,6 +34,14 @@ class Source:
     format: SourceFormat
     path: str  # absolute, or relative to the directory the trainer runs in
     authority: int = 0
+    first: int = 0  # the step of the first validation, where the file names none
+    every: int = 1  # steps between two of them
+    last: int = 0  # the last step, which is validated too; 0: unknown
+
+    def validated_at(self, n: int) -> int:
+        """The step of the n-th validation, counted from 0, in a file that names no step."""
+        step = self.first + n * self.every
+        return min(step, self.last) if self.last else step
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +194,50 @@ class Records(Protocol):
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
         """How to have metrics written below this absolute directory; None if the recipe sees to it itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """Where, with what and for how long a run will run: what a recipe alone does not tell."""
+
+    cwd: str  # absolute; relative paths of a recipe start here
+    result_dir: str  # absolute
+    max_s: float  # the run's limit in all
+    environment: Mapping[str, str]  # the trainer's own, unmasked: never to be quoted in a finding
+    exists: Callable[[str], bool]  # whether there is such an absolute path on the machine of the run
+
+
+@runtime_checkable
+class ReadsCircumstances(Protocol):
+    """A trainer with recipes that are right in one place and wrong in another."""
+
+    def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
+        """What is wrong with this recipe under these circumstances."""
+
+
+@runtime_checkable
+class SetsEnvironment(Protocol):
+    """A trainer whose output is easier to read under some variables."""
+
+    def environment(self, recipe: Recipe) -> Mapping[str, str]:
+        """Variables for its launch; what the caller or the blueprint sets wins over them."""
+
+
+@runtime_checkable
+class StartsCompanions(Protocol):
+    """A trainer that starts daemons and writes down their process groups."""
+
+    def companions(self) -> tuple[str, ...]:
+        """Patterns of files that hold the number of a process group each, and are named `*.HASH.HOST.*`.
+
+        HASH is the value of `ScriptHash` in the environment of all that belongs to it. Relative to the directory
+        that the trainer runs in.
+        """
+
+
+@runtime_checkable
+class KnowsHarmless(Protocol):
+    """A trainer that prints errors which end nothing."""
+
+    def harmless(self) -> tuple[str, ...]:
+        """Patterns of such lines, searched for in stripped lines; see `core.harmless`."""

@@ -62,7 +62,9 @@ def numbers(mapping: Mapping[str, object], *, strings: bool = False) -> dict[str
     """
     found: dict[str, float] = {}
     for key, value in mapping.items():
-        if value is None:
+        if type(value) is float:  # nearly all are
+            found[key] = value
+        elif value is None:
             found[key] = math.nan
         elif isinstance(value, str):
             read = number(value) if strings else None

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.run import RunState
+from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.outcome import Outcome, load
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.withdraw import never_begun, take_back
-from autoresearch.records import events, exit_record
+from autoresearch.records import events, exit_record, journal
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
@@ -81,7 +81,12 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
             return
         spec = read_spec(rundir)
         identity = read_json(rundir.runner)
-        killed = sweep(spec.run, grace_s=min(spec.limits.grace_s, SWEEP_S))
+        grace_s = min(spec.limits.grace_s, SWEEP_S)
+        killed = sweep(spec.run, grace_s=grace_s)
+        killed += _end_companions(spec, grace_s)
+        _end_ray_job(spec)
+        if spec.swarm:
+            _end_server(rundir, spec)
         rundir.environment.unlink(missing_ok=True)  # the Runner never came to read it: it may hold secrets
         failpoint("adopt.swept")
         if exit_record.recover(rundir, spec.run):
@@ -114,6 +119,40 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
         # After the record, so that whoever this wakes finds it; if it cannot be told, the record still stands.
         with contextlib.suppress(EnvironmentUnusable):
             events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
+
+
+def _end_server(rundir: RunDir, spec: RunSpec) -> None:
+    """The other half of a run in swarm mode has a Runner of its own, which may live."""
+    from autoresearch.lab.swarm.down import down
+    from autoresearch.lab.swarm.place import place_of
+
+    if place := place_of(rundir):
+        down(place, lambda text: journal.append(Path(spec.result_dir), text))
+
+
+def _end_companions(spec: RunSpec, grace_s: float) -> int:
+    """Daemons that its trainer started and wrote down; how many processes were ended."""
+    from autoresearch.lab.sweep import sweep_companions
+    from autoresearch.trainers import ask, registry
+
+    known = spec.trainer in registry.NAMES  # else it is a newer version's
+    patterns = ask.companions(registry.by_name(spec.trainer)) if known else ()
+    written = [path for pattern in patterns for path in Path(spec.cwd).glob(pattern)]
+    return sweep_companions(written, spec.run, spec.created, grace_s=grace_s)
+
+
+def _end_ray_job(spec: RunSpec) -> None:
+    """The job that the Runner would have ended; the rest of the cleanup is the blueprint's, and is done by nobody."""
+    for command in spec.cleanup[:1]:
+        if "end_ray_job.py" in command:
+            import shlex
+
+            from autoresearch.lab.terms import END_RAY_JOB, RAY_S
+            from autoresearch.launchers import program
+
+            words = shlex.split(command)
+            if words[2:3] == [str(END_RAY_JOB)]:
+                program.output(*words, timeout_s=RAY_S)
 
 
 def _last_sign(rundir: RunDir, created: float) -> float:

@@ -17,11 +17,13 @@ from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.no_signal import NO_SIGNAL, no_signal
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.lab.diagnosis import BADLY, diagnose
 from autoresearch.lab.judge import Judgement, is_pruned, judge, judging
-from autoresearch.lab.measure import Measurement, failure_of, measure
+from autoresearch.lab.measure import Measurement, measure, traceback_of
 from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
 from autoresearch.records import campaign_dir, events, exit_record, finish_flag, journal, spec_file
@@ -37,7 +39,6 @@ from autoresearch.trainers import registry
 
 VERDICT = "; verdict: "
 MOST_WARNINGS = 8  # of a measurement, that are kept in the records
-BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 
 
 def collect(rundir: RunDir, index: Index) -> Outcome:
@@ -58,14 +59,18 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
 
 
 def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView | None) -> Outcome:
-    trainer = registry.by_name(spec.trainer)
+    trainer = registry.by_name(spec.trainer, spec.lines)
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
-    measurement = measure(spec, trainer, rundir.log) if ran else Measurement(())
-    failure, trace = failure_of(rundir.log, trainer) if end.ending in BADLY else (None, "")
+    measurement = measure(spec, trainer, rundir.log, ended=end.returncode == 0) if ran else Measurement(())
+    failure = diagnose(spec, end, rundir.log, trainer).cause
+    trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
     value = measurement.last[1] if measurement.last else None
-    judgement = judge(spec, end, value, _steps(end), view)
+    idle = no_signal(measurement.steps)
+    judgement = judge(spec, end, value, _steps(end), view, idle)
     outcome = _outcome(spec, end, measurement, failure, judgement, place / "results.md")
+    if idle and not outcome.failure:
+        outcome = replace(outcome, failure=NO_SIGNAL, failure_line=idle)
     failpoint("collect.measured")
     text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
     outcome = replace(outcome, results=_write_results(outcome.results, text, rundir))
@@ -141,10 +146,14 @@ def _cause(spec: RunSpec, end: ExitRecord) -> str:
         return spec.timed_by or "exp_max_time"
     if end.ending not in BADLY:
         return ""
+    if end.error_kind and end.cause in ("", "exit_code", "prepare_failed"):
+        return end.error_kind  # the trainer's own word for it, where only a code is known
     if end.cause:
         return end.cause
     if end.signal:
         return f"signal_{end.signal}"
+    if end.returncode is not None and 128 < end.returncode <= 192:  # a shell says so of its last command
+        return f"signal_{end.returncode - 128}"
     return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
 
 
@@ -201,6 +210,8 @@ def describe(outcome: Outcome, reason: str = "") -> str:
     purpose = " ".join(outcome.spec.purpose.split())[:200]
     if outcome.exit.ending in BADLY:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
+    if outcome.failure == NO_SIGNAL and not reason:
+        reason = f"{NO_SIGNAL}: {outcome.failure_line}"
     return f"{purpose} [{reason}]"[:400] if reason else purpose
 
 

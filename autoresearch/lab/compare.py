@@ -8,6 +8,7 @@ from typing import Any
 
 from autoresearch.core.comparable import Measured, why_not
 from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.overrides import flatten
 from autoresearch.core.recipe_edits import ABSENT, RecipeChange, diff_recipes
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import recipes
@@ -109,17 +110,17 @@ def metrics_of(found: Found) -> dict[str, Any]:
 def _config(
     a: Found, b: Found, at_a: Checkout | None, at_b: Checkout | None
 ) -> tuple[dict[str, Pair], dict[str, Pair]]:
-    """What differs in the recipes, by key: what was chosen, and what differs from run to run."""
-    old = recipes.parsed(recipes.recipe_text(a, at_a), "A")
-    new = recipes.parsed(recipes.recipe_text(b, at_b), "B")
+    """What differs in recipe and command, by key: what was chosen, and what differs from run to run."""
     apart: set[str] = set()
-    for side, recipe in ((a, old), (b, new)):
+    wholes = []
+    for side, checkout in ((a, at_a), (b, at_b)):
         name = side.spec.trainer if side.spec else side.row.trainer if side.row else ""
-        if name in registry.NAMES:
-            apart |= recipes.per_run(registry.by_name(name), recipe)
+        trainer = registry.by_name(name if name in registry.NAMES else registry.NAMES[-1])
+        wholes.append(flatten(recipes.whole(side, checkout, trainer)))
+        apart |= recipes.per_run(trainer, wholes[-1]) if name in registry.NAMES else set()
     chosen: dict[str, Pair] = {}
     anyway: dict[str, Pair] = {}
-    for change in diff_recipes(old, new):
+    for change in diff_recipes(*wholes):
         (anyway if change.key in apart else chosen)[change.key] = _pair(change)
     return chosen, anyway
 

@@ -12,6 +12,7 @@ from autoresearch.core.campaign_view import CampaignView, Idea, measured
 from autoresearch.core.comparable import Measured, why_not
 from autoresearch.core.decision import Decision, Evidence, Rule, decide, gain
 from autoresearch.core.ending import Ending, Verdict, lone_verdict
+from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.noise import UNKNOWN, Noise, pooled, total
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
@@ -47,9 +48,14 @@ def judging(spec: RunSpec) -> Iterator[CampaignView | None]:
 
 
 def judge(
-    spec: RunSpec, end: ExitRecord, value: float | None, steps: int | None, view: CampaignView | None
+    spec: RunSpec,
+    end: ExitRecord,
+    value: float | None,
+    steps: int | None,
+    view: CampaignView | None,
+    idle: str = "",
 ) -> Judgement:
-    """The verdict on one run that is over."""
+    """The verdict on one run that is over. `idle`: why it had nothing to learn from, "" if it had."""
     idea = next((i for i in view.ideas if i.index == spec.index), None) if view else None
     if view is None or idea is None:
         return Judgement(lone_verdict(end.ending, measured=value is not None))
@@ -62,6 +68,8 @@ def judge(
     if foreign := _foreign(spec, view):
         return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
     counted = value if _counts(spec, end) else None
+    if idle and counted is not None and not idea.hypothesis.is_baseline:
+        return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {idle}; it judges nothing", judged=False)
     smoke = "smoke" in spec.claims or (steps is not None and steps < view.spec.min_steps)
     smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
     decision = decide(
@@ -83,7 +91,8 @@ def _foreign(spec: RunSpec, view: CampaignView) -> str:
     if spec.objective is None:
         return ""
     ours = Measured(spec.trainer, spec.objective.metric)
-    theirs = {Measured.of(row) for row in view.rows if row.metric_value is not None and row.run_id != spec.run}
+    judged = (row for idea in view.ideas for row in idea.judged if row.run_id != spec.run)
+    theirs = {Measured.of(row) for row in judged if row.metric_value is not None}
     return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
 
 

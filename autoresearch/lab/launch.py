@@ -18,6 +18,7 @@ from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.keep_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, free_name
+from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import there
 from autoresearch.lab.withdraw import erase
 from autoresearch.launchers import gpus
@@ -55,7 +56,9 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
     """
     plan.refuse()
     check_place(plan.settings.text("tmux_socket"), parts)
-    spec = _claim(plan, parts, ahead=ahead)
+    if not ahead:  # then the run before still has it
+        arrange.refuse_taken_port(plan.spec)
+    spec = arrange.located(_claim(plan, parts, ahead=ahead))
     rundir = RunDir(Path(spec.run_dir))
     held = contextlib.ExitStack()
     try:
@@ -221,6 +224,11 @@ def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
     for finding in plan.remarks:
         journal.append(result_dir, str(finding))
+    if plan.terms.copy:
+        place, text = plan.terms.copy
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place, text.encode())
+        journal.append(result_dir, f"the recipe is read from a copy that has metrics written down: {place}")
 
 
 def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
@@ -251,6 +259,7 @@ def _extra(plan: Plan, spec: RunSpec, *, ahead: bool) -> dict[str, object]:
         "leases": [str(p) for p in gpus.make_leases(spec.gpus, plan.environment)],
         "await_launch": "ahead" if ahead else "now",
         "first_step": plan.resolved.blueprint.notes.first_step,
+        "start": arrange.start_command(spec),
     }
 
 

@@ -42,15 +42,18 @@ class Measurement:
         return tuple(r for r in self.readings if r.kind is SignalKind.VALIDATION)
 
 
-def measure(spec: RunSpec, trainer: Trainer, log: Path) -> Measurement:
-    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust."""
-    return _judge(best_of(read_run(spec, trainer, log), spec.objective), spec.objective)
+def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> Measurement:
+    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust.
+
+    `ended`: the trainer ended well, and has printed its last line to its end.
+    """
+    return _judge(best_of(read_run(spec, trainer, log, ended=ended), spec.objective), spec.objective)
 
 
-def read_run(spec: RunSpec, trainer: Trainer, log: Path) -> list[Read]:
+def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[Read]:
     """Every source of a run, the most trusted first; what an earlier run wrote is left out."""
     sources = sources_of(spec, log)
-    return read_all(sources, _offsets(spec, sources), trainer=trainer)
+    return read_all(sources, _offsets(spec, sources), trainer=trainer, ended=ended)
 
 
 def sources_of(spec: RunSpec, log: Path) -> list[Source]:
@@ -115,10 +118,22 @@ def _judge(best: Best, objective: Objective | None) -> Measurement:
     )
 
 
-def failure_of(log: Path, trainer: Trainer) -> tuple[Failure | None, str]:
-    """The failure class of a log and its last traceback; reads the last megabyte."""
-    from autoresearch.core.failure import classify, traceback
-    from autoresearch.sinks.console import tail_lines
+def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Failure | None:
+    """What a log alone says of a failure, with the line that proves it.
 
-    lines = tail_lines(log, max_bytes=1 << 20)
-    return classify(lines), traceback(lines)
+    ended_badly: whether the run is known to have; else a trouble that steps followed is none.
+    """
+    from autoresearch.sinks.last_words import last_words
+    from autoresearch.trainers import ask
+
+    return last_words(log, trainer.signals(), ask.harmless(trainer)).cause(ended_badly=ended_badly)
+
+
+def traceback_of(log: Path, trainer: Trainer) -> str:
+    """The last traceback in the last megabyte of a log that is not harmless; "" without one."""
+    from autoresearch.core.harmless import sifted
+    from autoresearch.core.tracebacks import traceback
+    from autoresearch.sinks.console import tail_lines
+    from autoresearch.trainers import ask
+
+    return traceback(sifted(tail_lines(log, max_bytes=1 << 20), ask.harmless(trainer)))

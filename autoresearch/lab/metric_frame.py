@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,8 @@ from autoresearch.errors import EnvironmentUnusable, UsageError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+_OURS = ("step", "kind")
+_MOST = (1 << 63) - 1  # int64; a log may say anything
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
@@ -23,9 +28,9 @@ def frame(readings: Iterable[Reading]) -> DataFrame:
     import pandas
 
     found = tuple(readings)
-    names = dict.fromkeys(key for reading in found for key in reading.metrics if key not in ("step", "kind"))
+    names = dict.fromkeys(key for reading in found for key in reading.metrics if key not in _OURS)
     columns: dict[str, Any] = {
-        "step": [reading.step for reading in found],
+        "step": [min(reading.step, _MOST) for reading in found],
         "kind": [reading.kind.value for reading in found],
     }
     columns |= {name: [reading.metrics.get(name) for reading in found] for name in names}
@@ -36,7 +41,7 @@ def readings_of(table: DataFrame) -> tuple[Reading, ...]:
     """The way back: a frame as `frame` makes it; what is NaN in it is left out."""
     found = []
     for row in table.to_dict("records"):
-        metrics = {str(k): float(v) for k, v in row.items() if k not in ("step", "kind") and v == v}
+        metrics = {str(k): float(v) for k, v in row.items() if k not in _OURS and v == v}
         found.append(Reading(SignalKind(row["kind"]), int(row["step"]), metrics))
     return tuple(found)
 
@@ -50,17 +55,17 @@ def check_name(path: Path) -> None:
 def write(readings: Iterable[Reading], path: Path) -> int:
     """Write a frame into a file whose ending names the format; returns how many rows. An earlier file is replaced.
 
-    EnvironmentUnusable where it cannot be written, and for parquet without pyarrow. JSONL has null for what is
-    not there and for what is not finite.
+    EnvironmentUnusable where it cannot be written, and for parquet without pyarrow. JSONL leaves out what is not
+    there, and has null for what is not finite.
     """
     check_name(path)
-    table = frame(readings)
+    found = tuple(readings)
     temporary = path.with_name(f".{path.name}.part")
     kinds: dict[str, Callable[[], object]] = {
-        ".csv": lambda: table.to_csv(temporary, index=False),
-        ".tsv": lambda: table.to_csv(temporary, index=False, sep="\t"),
-        ".jsonl": lambda: table.to_json(temporary, orient="records", lines=True, double_precision=15),
-        ".parquet": lambda: table.to_parquet(temporary, index=False),
+        ".csv": lambda: frame(found).to_csv(temporary, index=False),
+        ".tsv": lambda: frame(found).to_csv(temporary, index=False, sep="\t"),
+        ".jsonl": lambda: _write_lines(found, temporary),
+        ".parquet": lambda: frame(found).to_parquet(temporary, index=False),
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,5 +78,15 @@ def write(readings: Iterable[Reading], path: Path) -> int:
     except OSError as error:
         raise EnvironmentUnusable(f"{path} cannot be written: {error.strerror or error}", code="unwritable") from error
     finally:
-        temporary.unlink(missing_ok=True)
-    return len(table)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    return len(found)
+
+
+def _write_lines(readings: Iterable[Reading], path: Path) -> None:
+    """By hand, as pandas writes fifteen digits at most, and a null for each metric that a line does not have."""
+    with path.open("w", encoding="utf-8") as file:
+        for reading in readings:
+            metrics = {k: v if math.isfinite(v) else None for k, v in reading.metrics.items() if k not in _OURS}
+            row = {"step": reading.step, "kind": reading.kind.value, **metrics}
+            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")

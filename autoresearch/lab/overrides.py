@@ -39,11 +39,12 @@ class Launch:
         for key, value in overrides.items():
             name = key.removeprefix("+")
             added = new_keys or key.startswith("+") or name in optional
-            fits = self.recipe is not None and (added or holds(self.recipe, name))
+            known = self.recipe is not None and holds(self.recipe, name)
+            fits = known or (self.recipe is not None and added)
             if isinstance(self.trainer, ReadsCommands) and (name in said or not fits):
                 behind[name] = value
             else:
-                inside[f"+{name}" if added else key] = value
+                inside[f"+{name}" if added and not known else key] = value
         if inside and self.recipe is None:
             raise BlueprintError(
                 f"the recipe key {next(iter(inside)).removeprefix('+')} is to be set, and the blueprint has no recipe",

@@ -14,9 +14,13 @@ from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.limits import Limits
 from autoresearch.core.run import RunSpec
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.enough_gpus import TOO_FEW, Wanted, checks
+from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
+from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.launchers import gpus
 from autoresearch.launchers.sandbox import driven_by
@@ -48,6 +52,7 @@ class Member:
     timeout_s: float | None = None
     fix_of: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)  # over the caller's
+    gpus: int | None = None  # of the pool for this run; None: the campaign was asked, not the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,8 @@ class Plan:
     def refuse(self) -> None:
         """Raise for what is in the way on this machine now; an AutoresearchError with one sentence."""
         self.terms.refuse_to_resume()
+        if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
+            raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)
 
     @property
     def campaign_dir(self) -> Path:
@@ -95,17 +102,23 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     raise_on_errors(resolved)
     blueprint = resolved.blueprint
     trainer = registry.choose(
-        wishes.trainer or blueprint.notes.trainer or settings.text("trainer"), blueprint.launch_command
+        wishes.trainer
+        or blueprint.notes.trainer
+        or settings.text("trainer")
+        or arrange.trainer_name(blueprint),
+        blueprint.launch_command,
+        blueprint.notes.lines,
     )
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
     asked = terms(trainer, resolved, job=naming.session_name(slug, token))
-    lint = asked.findings(limits_of(resolved, settings).max_s)
-    raise_on(lint)
     checkout = None if member else repository.find(resolved.codebase)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
     given = {**parts.environ, **(member.environment if member else {})}
+    given = {**ask.environment(trainer, asked.whole), **given}
     environment = _environment(given, resolved, uuids) | dict(asked.environment)
-    spec = _spec(asked, checkout, settings, parts, wishes, token)
+    lint = asked.findings(limits_of(resolved, settings).max_s, environment)
+    raise_on(lint)
+    spec = arrange.arrange(_spec(asked, checkout, settings, parts, wishes, token), blueprint)
     if member:
         spec = _as_member(spec, member)
     spec = replace(
@@ -121,10 +134,25 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         checkout=checkout,
         no_git="" if checkout or member else repository.why_not(resolved.codebase),
         environment=environment,
-        findings=(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
+        findings=(
+            *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
+            *arrange.findings(spec, blueprint),
+            *_too_few_gpus(asked, environment, spec, settings, member),
+        ),
         settings=settings,
         member=member,
     )
+
+
+def _too_few_gpus(
+    asked: Terms, environment: Mapping[str, str], spec: RunSpec, settings: Settings, member: Member | None
+) -> tuple[Finding, ...]:
+    """What the recipe asks for against what is here; a member against what its campaign gives it, if that says."""
+    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environment)
+    given = len(spec.gpus) if member is None else member.gpus
+    if not count or given is None or not checks(settings.text("gpu_check")):
+        return ()
+    return Wanted(count, given).compared(environment)
 
 
 def _as_member(spec: RunSpec, member: Member) -> RunSpec:
@@ -201,10 +229,11 @@ def _spec(
         parent_branch=(fixed.branch if fixed else checkout.branch) if checkout else "",
         fix_of=fixed.run if fixed else "",
         seed=asked.seed,
+        lines=blueprint.notes.lines,
         sources=asked.sources,
         signals=asked.trainer.signals(),
         prepare=tuple(blueprint.notes.prepare),
-        cleanup=tuple(blueprint.notes.cleanup),
+        cleanup=asked.cleanup,
         keep_children=blueprint.notes.keep_children,
         notes=mask_text(blueprint.notes.text),
     )

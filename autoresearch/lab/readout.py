@@ -16,6 +16,7 @@ from autoresearch.core.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab import outcome
 from autoresearch.lab.measure import failure_of, read_run, sources_of
+from autoresearch.records import exit_record
 from autoresearch.records.rundir import RunDir
 from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, disagreements, read_all
 from autoresearch.sinks.sniff import check_text, sniff
@@ -62,15 +63,17 @@ class Readout:
 
 def of_run(rundir: RunDir, spec: RunSpec, *, source: str = "", metric: str = "") -> Readout:
     """The metrics of a run, alive or over; `source` picks one kind or one place, `metric` another objective."""
-    trainer = registry.by_name(spec.trainer)
+    trainer = registry.by_name(spec.trainer, spec.lines)
+    end = exit_record.read(rundir)
+    ended = end is not None and end.returncode == 0
     objective = _objective(metric) or spec.objective
     if source:
-        reads = read_all(_picked(source, spec, rundir.log), {}, trainer=trainer)
+        reads = read_all(_picked(source, spec, rundir.log), {}, trainer=trainer, ended=ended)
         if all(read.source in sources_of(spec, rundir.log) for read in reads):  # then what is not its own is known
             wanted = {read.source for read in reads}
-            reads = [read for read in read_run(spec, trainer, rundir.log) if read.source in wanted]
+            reads = [read for read in read_run(spec, trainer, rundir.log, ended=ended) if read.source in wanted]
     else:
-        reads = read_run(spec, trainer, rundir.log)
+        reads = read_run(spec, trainer, rundir.log, ended=ended)
     return _readout(trainer, reads, objective, _failure_of_run(rundir, trainer))
 
 
@@ -87,7 +90,7 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
     named = registry.by_name(trainer) if trainer else _guessed(path) if kind is SourceFormat.CONSOLE else None
     reader = named or registry.by_name(registry.NAMES[-1])
     reads = read_all([Source(kind, str(path))], {}, trainer=reader)
-    failure, _ = failure_of(path, reader) if kind is SourceFormat.CONSOLE else (None, "")
+    failure = failure_of(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
     return _readout(reader, reads, _objective(metric), (failure.kind.value, failure.line) if failure else None)
 
 
@@ -215,5 +218,5 @@ def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
         return (done.failure, done.failure_line) if bad else None
     if rundir.state() is not RunState.DEAD:
         return None
-    failure, _ = failure_of(rundir.log, trainer)
+    failure = failure_of(rundir.log, trainer)
     return (failure.kind.value, failure.line) if failure else None

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Recipe, Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.lab.inherited import inherited
 from autoresearch.lab.rows import Found
+from autoresearch.lab.terms import copy_of
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.comparison import read_file
@@ -77,3 +82,29 @@ def parsed(text: str, name: str) -> Mapping[str, object]:
 def per_run(trainer: Trainer, recipe: Recipe) -> set[str]:
     """The keys that differ from run to run of one idea: the seed, and where it writes."""
     return {output.key for output in trainer.outputs(recipe)} | ({ask.seed_key(trainer, recipe)} - {""})
+
+
+def asked_for(spec: RunSpec) -> str:
+    """The command of a run without what we added: our recording's words or recipe, and the name of its Ray job."""
+    words = f" {shlex.join(spec.added)}"
+    command = spec.command.replace(words, "", 1) if spec.added else spec.command
+    if spec.recipe:
+        copy = copy_of(Path(spec.result_dir), Path(spec.recipe))
+        command = command.replace(shlex.quote(str(copy)), shlex.quote(spec.recipe))
+    return command.replace(f" --submission-id {spec.session}", "", 1)
+
+
+def whole(found: Found, checkout: Checkout | None, trainer: Trainer) -> Recipe:
+    """The recipe as the run's trainer had it: over its parents, under the settings of the command."""
+    recipe = parsed(recipe_text(found, checkout), "recipe")
+    place = recipe_path(found, checkout) if checkout and found.commit else found.spec.recipe if found.spec else ""
+
+    def read(path: str) -> Mapping[str, object]:
+        inside = checkout is not None and found.commit and not path.startswith(("/", "../"))
+        data = read_file(checkout, found.commit, path) if inside and checkout else Path(path).read_bytes()
+        return parse_mapping(data, path)
+
+    with contextlib.suppress(AutoresearchError, OSError):  # a parent that is gone: what the recipe says itself
+        recipe = inherited(recipe, place, read)
+    command = asked_for(found.spec) if found.spec else found.row.command if found.row else ""
+    return ask.settings(trainer, recipe, command)

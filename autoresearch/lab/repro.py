@@ -18,7 +18,7 @@ from autoresearch.core.blueprint_fields import BlueprintFields, fields_like
 from autoresearch.core.naming import branch_name, campaign_name, slugify
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import ReadsCommands, Trainer
-from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab import recipes
 from autoresearch.lab.import_proof import import_environment
 from autoresearch.lab.launch import Launched, launch
@@ -82,7 +82,7 @@ def redo(found: Found, parts: Parts) -> Redone:
     place = _free_slot(checkout, state_home(parts.environ) / "repro" / name, parts)
     result_dir = _beside(old.spec.result_dir)
     inside = os.path.relpath(old.spec.cwd, old.root)
-    mapped = map_launch(_asked_for(old.spec), {}, {}, _places(old, place.path, checkout, found.commit))
+    mapped = map_launch(recipes.asked_for(old.spec), {}, {}, _places(old, place.path, checkout, found.commit))
     overrides, command = _redirected(old, mapped.command, result_dir)
     if old.recipe_path.startswith(f"{recipes.OURS}/"):  # it lies outside of the repository; the commit has a copy
         command = command.replace(old.spec.recipe, str(place.path / old.recipe_path))
@@ -170,7 +170,7 @@ def _read(found: Found) -> tuple[Checkout, _Old]:
     recipe = recipes.recipe_path(found, checkout)
     text = read_file(checkout, found.commit, recipe).decode("utf-8", "replace") if recipe else ""
     root = _root_of(Path(spec.cwd), found, checkout)
-    trainer = registry.choose(spec.trainer, spec.command)
+    trainer = registry.choose(spec.trainer, spec.command, spec.lines)
     return checkout, _Old(spec, blueprint, recipe, text, root, trainer)
 
 
@@ -241,13 +241,6 @@ def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Pat
     )
 
 
-def _asked_for(spec: RunSpec) -> str:
-    """The command of a run without what we added: the words of our recording, and the name of its Ray job."""
-    words = f" {shlex.join(spec.added)}"
-    command = spec.command.replace(words, "", 1) if spec.added else spec.command
-    return command.replace(f" --submission-id {spec.session}", "", 1)
-
-
 def _redirected(old: _Old, command: str, result_dir: str) -> tuple[dict[str, object], str]:
     """The recipe keys that say where it writes, with places of their own; and the command, with those that it sets."""
     recipe = recipes.parsed(old.recipe, old.recipe_path) if old.recipe_path else None
@@ -260,7 +253,10 @@ def _redirected(old: _Old, command: str, result_dir: str) -> tuple[dict[str, obj
     if recipe is None and not isinstance(old.trainer, ReadsCommands):
         return {}, command
     inside, behind = launch.split(own, new_keys=True)
-    return inside, launch.with_settings(behind) if behind else command
+    try:
+        return inside, launch.with_settings(behind) if behind else command
+    except BlueprintError:  # no place behind a script: it writes where that script says
+        return inside, command
 
 
 def _imports(worktree: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:

@@ -53,8 +53,16 @@ def session_info(rundir: RunDir) -> SessionInfo | None:
     return SessionInfo.read(record) if record else None
 
 
+def server_session_info(rundir: RunDir) -> SessionInfo | None:
+    """Where the server of a run in swarm mode was started; None for any other run."""
+    return session_info(RunDir(rundir.path / "server"))
+
+
 def close_session(rundir: RunDir, parts: Parts) -> bool:
-    """Close the pane of a run; False where there is none (any more)."""
+    """Close the pane of a run, and that of its server; False where there is none (any more)."""
+    server = server_session_info(rundir)
+    if server is not None:
+        parts.launcher(server.socket).close(server)
     info = session_info(rundir)
     if info is None:
         return False

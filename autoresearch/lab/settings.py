@@ -47,6 +47,7 @@ KEYS = (
     Key("tmux_socket", "", False, "tmux socket name or path; empty: the default server"),
     Key("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
     Key("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),
+    Key("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
     Key("prefix", "autoresearch", False, "first part of branch names"),
 )
 BY_NAME = {key.name: key for key in KEYS}

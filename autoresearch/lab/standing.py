@@ -80,7 +80,7 @@ def last_readings(log: Path, spec: RunSpec) -> tuple[Reading | None, Reading | N
     from autoresearch.core.trainer import ReadsLogs
     from autoresearch.trainers import registry
 
-    trainer = registry.by_name(spec.trainer)
+    trainer = registry.by_name(spec.trainer, spec.lines)
     step: Reading | None = None
     validation: Reading | None = None
     if isinstance(trainer, ReadsLogs):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os.path
+import re
+import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +14,15 @@ from autoresearch.core.command_words import with_words
 from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.finding import Finding
 from autoresearch.core.objective import Direction, Objective, usual_direction
-from autoresearch.core.trainer import Recipe, Recording, Source, Trainer
+from autoresearch.core.trainer import Circumstances, Recipe, Recording, Source, Trainer
 from autoresearch.errors import BlueprintError, ConflictError
 from autoresearch.lab.preflight import Resolved
+from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, ray_job
 
+COPIES = "recipe"  # a directory in a result directory
+END_RAY_JOB = Path(__file__).parents[1] / "runner" / "end_ray_job.py"
+RAY_S = 90.0  # longer than the program waits itself
 RECORDED = -50  # what we had written is believed after what a blueprint declares, and before all else
 
 
@@ -28,6 +35,7 @@ class Terms:
     whole: Recipe  # over its parents, under the command's settings
     command: str  # what is run: the blueprint's, its Ray job named, our writer of metrics switched on
     recording: Recording | None = None
+    copy: tuple[Path, str] | None = None  # where the recipe is read from instead, and what shall stand there
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -45,9 +53,27 @@ class Terms:
         return tuple(found.values())
 
     @property
+    def cleanup(self) -> tuple[str, ...]:
+        """Commands for after any ending: the end of the Ray job, which outlives its client; then the blueprint's."""
+        job = ray_job.find(self.command)
+        ends = [sys.executable, "-I", str(END_RAY_JOB), job.address, job.submission_id] if job else []
+        named = job is not None and job.submission_id
+        return (*([shlex.join(ends)] if named else []), *self.resolved.blueprint.notes.cleanup)
+
+    @property
     def seed(self) -> int | None:
         """The seed that is fixed; None as well where it has no key, and could not be another one."""
         return self.trainer.seed(self.whole) if ask.seed_key(self.trainer, self.whole) else None
+
+    @property
+    def seed_words(self) -> str:
+        """What becomes of the seeds of replicates."""
+        key = ask.seed_key(self.trainer, self.whole)
+        if not key:
+            return f"replicates are unseeded: the trainer {self.trainer.name} has no key for a seed"
+        if self.seed is None:
+            return f"replicates are unseeded: nothing fixes {key}"
+        return f"{key} {self.seed}, and the next numbers for replicates"
 
     @property
     def objective(self) -> Objective | None:
@@ -71,9 +97,18 @@ class Terms:
             )
         return Objective(notes.metric, direction)
 
-    def findings(self, max_s: float | None = None) -> tuple[Finding, ...]:
-        """What is wrong with recipe and command together, under a limit in all."""
-        return ask.findings(self.trainer, self.resolved.inherited, self.command, max_s)
+    def findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+        """What is wrong with recipe and command together, under a limit in all and these variables."""
+        resolved = self.resolved
+        here = Circumstances(
+            cwd=str(resolved.codebase),
+            result_dir=str(resolved.result_dir),
+            max_s=max_s,
+            environment={**environ, **resolved.blueprint.notes.env},
+            exists=os.path.exists,
+        )
+        recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
+        return ask.findings(self.trainer, recipe, self.command, here=here)
 
     def left_behind(self) -> str:
         """What an earlier run left that this one would go on from; "" where nothing is, or where it may."""
@@ -98,10 +133,44 @@ def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> Terms:
     command = ray_job.named(command, job) if job else command
     whole = ask.settings(trainer, resolved.inherited, command)
     recording = ask.recording(trainer, whole, str(resolved.result_dir)) if notes.record_metrics else None
+    if recording and not _reaches(recording, command):
+        recording = None
+    if recording and recording.overrides and not recording.arguments:
+        return _copied(Terms(trainer, resolved, whole, command), recording)
     longer = with_words(command, recording.arguments, trainer.recognises, surely=True) if recording else ""
     if recording is None or not longer:  # no place for its words: the console it is
         return Terms(trainer, resolved, whole, command)
     return Terms(trainer, resolved, whole, longer, recording)
+
+
+def _reaches(recording: Recording, command: str) -> bool:
+    """Whether what it needs gets to the trainer: a Ray job has its own variables, and none of ours."""
+    in_words = all(any(value in word for word in recording.arguments) for value in recording.environment.values())
+    return in_words or ray_job.find(command) is None
+
+
+def _copied(plain: Terms, recording: Recording) -> Terms:
+    """The terms with our writer of metrics switched on in a copy of the recipe, where no flag could.
+
+    As they were where the command does not name the recipe by one of its paths: it stands in a script, say.
+    """
+    resolved = plain.resolved
+    if resolved.recipe is None:
+        return plain
+    place = copy_of(resolved.result_dir, resolved.recipe)
+    own = {str(resolved.recipe), os.path.relpath(resolved.recipe, resolved.codebase), resolved.blueprint.yaml_path}
+    ways = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
+    command, times = re.subn(rf"(?<![\w./~$}}-])(?:\./)?(?:{ways})(?![\w./-])", shlex.quote(str(place)), plain.command)
+    if not times:
+        return plain
+    text = edit(resolved.recipe.read_text(encoding="utf-8"), recording.overrides, new_keys=True)
+    whole = {**plain.whole, **recording.overrides}
+    return replace(plain, whole=whole, command=command, recording=recording, copy=(place, text))
+
+
+def copy_of(result_dir: Path, recipe: Path) -> Path:
+    """Where a run's own copy of its recipe lies; it is called as the recipe, as trainers make names of that."""
+    return result_dir / COPIES / recipe.name
 
 
 def there(pattern: Path) -> list[Path]:

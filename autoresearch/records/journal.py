@@ -212,6 +212,8 @@ def _facts(spec: RunSpec) -> list[tuple[str, str]]:
             f"first step {spec.limits.first_step_s:g} s{strict}, in all {spec.limits.max_s:g} s, "
             f"stall {stall}, grace {spec.limits.grace_s:g} s",
         ),
+        ("metrics files", ", ".join(f"{source.format} {source.path}" for source in spec.sources)),
+        ("seed", "" if spec.seed is None else str(spec.seed)),
         ("GPUs", ", ".join(spec.gpus)),
         ("prepare", "; ".join(spec.prepare)),
         ("cleanup", "; ".join(spec.cleanup)),

@@ -15,6 +15,7 @@ from autoresearch.core.limits import Limits
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import SignalKind, SignalPattern
+from autoresearch.core.swarm import Swarm
 from autoresearch.core.trainer import Source, SourceFormat
 from autoresearch.errors import NotFoundError
 from autoresearch.records.appending import unwritable
@@ -65,6 +66,8 @@ def _spec(record: Mapping[str, Any]) -> RunSpec:
         _made(SignalPattern, {**s, "kind": SignalKind(s["kind"]), "needles": _plain(s.get("needles", []))})
         for s in values.get("signals", ())
     )
+    if swarm := values.get("swarm"):
+        values["swarm"] = _made(Swarm, {**swarm, "retries": tuple(swarm["retries"])})
     return RunSpec(**values)
 
 

@@ -24,7 +24,7 @@ class Listener:
         self.follower = LogFollower(f"{run_dir}/run.log")
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.scanner = Scanner(())
-        self.error: dict[str, str] = {}  # the first one
+        self.error: dict[str, str] = {}  # the first one, or the first that has a word for what it is
         self.peek_at = NEVER
 
     def learn(self) -> None:
@@ -95,7 +95,8 @@ class Listener:
             pace.validations += 1
             self.chronicle.emit("validation", f"validation: {plain(text, 120)}")
         elif kind == "error":
-            self.error = self.error or {"error_kind": error_kind, "error": plain(text)}
+            if not self.error or (error_kind and not self.error["error_kind"]):  # a word of its own says more
+                self.error = {"error_kind": error_kind, "error": plain(text)}
             self.chronicle.emit("error", plain(text), kind=error_kind)
         elif kind == "nan" and not pace.nan:
             pace.nan = True

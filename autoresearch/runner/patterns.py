@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from .basics import NEVER, clock, parse_object, read_file
 from .native import find
-from .text import without_escapes
+from .text import bare
 
 # So many seconds a signal of a kind is not looked for again: that something moves, or fails, is news for a while.
 RESTS = {"validation": 0.0, "progress": 1.0, "step": 0.0, "error": 60.0, "nan": NEVER}
@@ -82,7 +82,7 @@ class Scanner:
             if all(pattern.quiet_until > now for pattern in patterns):
                 continue
             for low, high in lines_with(flat, needles):
-                line = without_escapes(flat[low:high].lstrip(b"\0"))
+                line = bare(flat[low:high])
                 for pattern in patterns:
                     for match in pattern.regex.finditer(line) if pattern.quiet_until <= now else ():
                         place = (generation, start + low, match.start())

@@ -165,7 +165,7 @@ class Runner:
         self.prepare()
         if stopping.decision:
             return
-        pid = loop.start(spec.command, spec.cwd, self.env, self.log, self.leases.fds)
+        pid = loop.start(spec.start, spec.cwd, self.env, self.log, self.leases.fds)
         loop.started_trainer(pid)
         self.write_identity()
         self.chronicle.emit("started", f"the trainer started (pid {pid})", pid=pid, runner=os.getpid())

@@ -25,6 +25,7 @@ class Spec:
         self.signals: list[Mapping[str, Any]] = given.get("signals") or []
         self.run = str(given["run"])
         self.command = str(given["command"])
+        self.start = str(given.get("start") or self.command)  # what is started in its place, and starts it in turn
         self.cwd = str(given.get("cwd") or "")
         self.interpreter = str(given.get("interpreter") or "")
         self.result_dir = str(given.get("result_dir") or "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_RANK = re.compile(rb"[ \t]{0,8}\[(?:rank|default)\d{1,6}\]: ?")
 _NUMBER = re.compile(rb"[-+]?(?:nan|inf(?:inity)?|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)", re.I)
 
 
@@ -14,6 +15,13 @@ def without_escapes(line: bytes) -> bytes:
         return line
     line = line.replace(b"\x1b[36m", b"", 1).replace(b"\x1b[0m", b"", 1)
     return _ANSI.sub(b"", line) if b"\x1b" in line else line
+
+
+def bare(line: bytes) -> bytes:
+    """A line as a pattern sees it: without escapes, and without torchrun's `[rank0]: `."""
+    line = without_escapes(line.lstrip(b"\0"))
+    found = _RANK.match(line)
+    return line[found.end() :] if found else line
 
 
 def plain(text: bytes | str, limit: int = 300) -> str:

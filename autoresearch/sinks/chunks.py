@@ -12,8 +12,10 @@ CHUNK = 1 << 20
 LONGEST = 1 << 22  # a longer line is cut; it is no line of metrics
 
 
-def chunks(path: Path, offset: int = 0) -> Iterator[bytes]:
+def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[bytes]:
     """The file from `offset` on, cut after newlines; the last piece may end in the middle of a line.
+
+    `ended`: nothing will be added to it, so that what lacks its newline is a line all the same and gets one.
 
     A missing file has no chunks, and one that shrinks meanwhile ends there. Carriage returns end no chunk, so that
     a bar and what is glued to it stay together, unless a line is longer than LONGEST.
@@ -34,7 +36,7 @@ def chunks(path: Path, offset: int = 0) -> Iterator[bytes]:
                 yield data[:end]
             rest = data[end:]
         if rest:
-            yield rest
+            yield rest + b"\n" if ended else rest
 
 
 def _next(file: io.FileIO) -> bytes:

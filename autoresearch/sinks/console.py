@@ -23,23 +23,23 @@ Wanted = dict[tuple[bytes, ...], list[re.Pattern[bytes]]]
 
 
 def read_console(
-    path: Path, read_line: ReadLine, signals: Iterable[SignalPattern], offset: int = 0
+    path: Path, read_line: ReadLine, signals: Iterable[SignalPattern], offset: int = 0, *, ended: bool = False
 ) -> Iterator[Reading]:
     """The readings of a log from a byte offset on, in the order in which they were printed.
 
     path, offset: the log, missing or not, and where to begin. read_line: parses one stripped line.
     signals: what the Runner looks for; only lines that hold a match are parsed, as the Runner sees them. A last
-    line without its newline is left out: of `0.4137` it may hold `0.4` only.
+    line without its newline is left out, as of `0.4137` it may hold `0.4` only, unless the writer `ended` well.
     """
     wanted: Wanted = {}
     for signal in signals:
         needles = tuple(needle.encode("latin-1") for needle in signal.needles)
         wanted.setdefault(needles, []).append(re.compile(signal.pattern.encode("latin-1"), re.MULTILINE))
-    return numbered(_readings(path, read_line, wanted, offset))
+    return numbered(_readings(chunks(path, offset, ended=ended), read_line, wanted))
 
 
-def _readings(path: Path, read_line: ReadLine, wanted: Wanted, offset: int) -> Iterator[Reading]:
-    for chunk in chunks(path, offset):
+def _readings(pieces: Iterable[bytes], read_line: ReadLine, wanted: Wanted) -> Iterator[Reading]:
+    for chunk in pieces:
         text = flat(chunk)
         for low, high in _spans(text, text.rfind(b"\n"), wanted):
             for line in logical_lines(text[low:high]):

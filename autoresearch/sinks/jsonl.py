@@ -32,14 +32,17 @@ def _readings(line: bytes) -> tuple[Reading, ...]:
     if not start.startswith(b"{"):
         return ()
     try:
-        found = json.loads(start)
+        found = json.loads(start.decode())
     except (ValueError, RecursionError):
         return ()
     if not isinstance(found, dict):
         return ()
     data = found.get("data")
     metrics = numbers(data if isinstance(data, dict) else found)
-    step = metric_keys.step_of(numbers({"step": found["step"]} if "step" in found else {}))
+    named = found.get("step")
+    step = named if type(named) is int and 0 <= named < 1 << 53 else None  # nearly always
+    if step is None and "step" in found:
+        step = metric_keys.step_of(numbers({"step": named}))
     if step is None:
         step = metric_keys.step_of(metrics)
     if not isinstance(data, dict):

@@ -41,21 +41,23 @@ def records(path: Path) -> Iterator[bytes]:
     except OSError:
         return
     with file:
-        at, parts = HEAD, bytearray()
+        at = HEAD
+        parts: bytearray | None = None  # of a record that has begun; a first part may be empty
         while block := file.read(_BLOCK):
             for kind, content in _fragments(block, at):
-                if kind in (_WHOLE, _FIRST):
-                    parts.clear()
                 if kind == _WHOLE:
+                    parts = None
                     yield content
                     continue
-                if (kind == _FIRST) == bool(parts) or len(parts) > _LONGEST:
-                    parts.clear()
+                if kind == _FIRST:
+                    parts = bytearray()
+                if parts is None:
                     continue  # its beginning was lost
                 parts += content
                 if kind == _LAST:
                     yield bytes(parts)
-                    parts.clear()
+                if kind == _LAST or len(parts) > _LONGEST:
+                    parts = None
             at = 0
 
 

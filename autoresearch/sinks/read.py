@@ -17,6 +17,7 @@ from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.jsonl import read_jsonl
 from autoresearch.sinks.numbering import merged
 from autoresearch.sinks.swanlab_run import read_swanlab
+from autoresearch.sinks.swarm_val import read_swarm_val
 from autoresearch.sinks.tensorboard import event_files, read_tensorboard
 from autoresearch.sinks.tensorboard import size as tensorboard_size
 from autoresearch.sinks.tracker_dirs import newest
@@ -69,16 +70,21 @@ class Best:
         return ", ".join(source.path for source in self.sources)
 
 
-def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> list[Reading]:
+def read_source(
+    source: Source, base: Path, offset: int, trainer: Trainer, *, ended: bool = False
+) -> list[Reading]:
     """All readings of one source, one per kind and step, in the order in which they were written.
 
-    A relative path is taken from `base`. Bytes before `offset` belong to somebody else. Missing: [].
+    A relative path is taken from `base`. Bytes before `offset` belong to somebody else. Missing: []. `ended`: who
+    wrote it ended well, so that a last line of a log is whole though it lacks its newline.
     """
     path = base / source.path
     if source.format is SourceFormat.JSONL:
         return list(merged(read_jsonl(path, offset)))
     if source.format is SourceFormat.DICT_LINES:
-        return list(merged(read_dict_lines(path, offset)))
+        return list(merged(read_dict_lines(path, offset, source.validated_at)))
+    if source.format is SourceFormat.SWARM_VAL:
+        return list(merged(read_swarm_val(path, offset)))
     if source.format is SourceFormat.TENSORBOARD:
         key_of = trainer.key_of if isinstance(trainer, NamesTags) else str
         return list(merged(read_tensorboard(path, offset, key_of)))
@@ -88,10 +94,10 @@ def read_source(source: Source, base: Path, offset: int, trainer: Trainer) -> li
         run = newest(source.format, path)
         return list(merged(TRACKERS[source.format](run))) if run else []
     if isinstance(trainer, ReadsLogs):
-        found = read_whole_log(path, trainer.reader(), offset)
+        found = read_whole_log(path, trainer.reader(), offset, ended=ended)
         return list(merged(part for reading in found for part in _parts(reading)))
     signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
-    found = read_console(path, trainer.read_line, signals, offset)
+    found = read_console(path, trainer.read_line, signals, offset, ended=ended)
     return list(merged(part for reading in found for part in _parts(reading)))
 
 
@@ -129,14 +135,19 @@ def _parts(reading: Reading) -> tuple[Reading, ...]:
 
 
 def read_all(
-    sources: Sequence[Source], offsets: Mapping[str, int], *, trainer: Trainer, base: Path = Path()
+    sources: Sequence[Source],
+    offsets: Mapping[str, int],
+    *,
+    trainer: Trainer,
+    base: Path = Path(),
+    ended: bool = False,
 ) -> list[Read]:
     """Every source, the most trusted first.
 
-    offsets: bytes at the start of a source (by its path) that are not this run's.
+    offsets: bytes at the start of a source (by its path) that are not this run's. `ended`: see `read_source`.
     """
     ranked = sorted(sources, key=lambda source: source.authority)
-    return [Read(s, tuple(read_source(s, base, offsets.get(s.path, 0), trainer))) for s in ranked]
+    return [Read(s, tuple(read_source(s, base, offsets.get(s.path, 0), trainer, ended=ended))) for s in ranked]
 
 
 def read_best(

@@ -7,7 +7,10 @@ from pathlib import Path
 from autoresearch.core.trainer import SourceFormat
 
 _HOME = {SourceFormat.WANDB: "wandb", SourceFormat.SWANLAB: "swanlog"}
-_SUFFIX = {SourceFormat.WANDB: ".wandb", SourceFormat.SWANLAB: ".swanlab"}
+_FILES = {  # of which a run has one at least
+    SourceFormat.WANDB: ("*.wandb", "files/wandb-history.jsonl", "files/wandb-summary.json"),
+    SourceFormat.SWANLAB: ("*.swanlab", "logs/*/*.log"),
+}
 _RUNS = ("run-*", "offline-run-*")
 _SAME_SECOND = 1.0  # some file systems round a time down
 
@@ -29,11 +32,9 @@ def newest(kind: SourceFormat, where: Path, since: float = 0.0) -> Path | None:
 
 
 def _is_run(kind: SourceFormat, path: Path) -> bool:
-    if not path.is_dir():
+    if not path.is_dir() or (path / "runs.swanlab").is_file():  # that is the board of all runs
         return False
-    if any(path.glob(f"*{_SUFFIX[kind]}")) and not (path / "runs.swanlab").is_file():
-        return True
-    return path.name.startswith(("run-", "offline-run-")) and ((path / "files").is_dir() or (path / "logs").is_dir())
+    return any(any(path.glob(pattern)) for pattern in _FILES[kind])
 
 
 def _written(run: Path) -> float:

@@ -16,18 +16,18 @@ from autoresearch.sinks.chunks import chunks, flat
 from autoresearch.sinks.numbering import numbered
 
 
-def read_whole_log(path: Path, reader: LogReader, offset: int = 0) -> Iterator[Reading]:
+def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: bool = False) -> Iterator[Reading]:
     """The readings of a log from a byte offset on, in the order in which they were completed.
 
-    A last line without its newline is left out: of `0.4137` it may hold `0.4` only. Steps that are not named
-    are counted.
+    A last line without its newline is left out, as of `0.4137` it may hold `0.4` only, unless the writer `ended`
+    well. Steps that are not named are counted.
     """
-    return numbered(_readings(path, reader, offset))
+    return numbered(_readings(chunks(path, offset, ended=ended), reader))
 
 
-def _readings(path: Path, reader: LogReader, offset: int) -> Iterator[Reading]:
+def _readings(pieces: Iterator[bytes], reader: LogReader) -> Iterator[Reading]:
     needles = tuple(needle.encode() for needle in reader.needles)
-    for chunk in chunks(path, offset):
+    for chunk in pieces:
         text = flat(chunk)
         whole = text[: text.rfind(b"\n") + 1]
         for low, high in lines_with(whole, needles):

@@ -5,21 +5,32 @@ Everything here takes the recipe as it is written and the launch command, and re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.trainer import (
+    Circumstances,
+    KnowsHarmless,
     NeedsGpus,
+    ReadsCircumstances,
     ReadsCommands,
     Recipe,
     Recording,
     Records,
     Resumes,
     SeedsByRecipe,
+    SetsEnvironment,
+    StartsCompanions,
     StopsItself,
     Trainer,
 )
 
-SAVE_S = 1800.0  # for the step that is under way at a trainer's own limit, and for its last checkpoint
+SAVE_S = 3600.0
+"""For the set-up, as NeMo-RL's own limit is counted from the start of training, and for the last step and its save."""
+
+QUIET = {"NO_COLOR": "1", "RAY_COLOR_PREFIX": "0", "RAY_DEDUP_LOGS": "0", "HYDRA_FULL_ERROR": "1"}
+"""For every launch: no colours, no line of Ray's left out, whole tracebacks. The Runner adds PYTHONUNBUFFERED."""
 
 
 def settings(trainer: Trainer, recipe: Recipe, command: str) -> Recipe:
@@ -27,11 +38,33 @@ def settings(trainer: Trainer, recipe: Recipe, command: str) -> Recipe:
     return trainer.settings(recipe, command) if isinstance(trainer, ReadsCommands) else recipe
 
 
-def findings(trainer: Trainer, recipe: Recipe, command: str, max_s: float | None = None) -> tuple[Finding, ...]:
-    """What is wrong with recipe and command together, and with a limit that cuts a run before it can save."""
+def findings(
+    trainer: Trainer, recipe: Recipe, command: str, max_s: float | None = None, here: Circumstances | None = None
+) -> tuple[Finding, ...]:
+    """What is wrong with recipe and command together, and with a limit that cuts a run before it can save.
+
+    `here`, where it is known already; its limit is then the one that counts.
+    """
     whole = settings(trainer, recipe, command)
     own = trainer.lint_command(command) if isinstance(trainer, ReadsCommands) else ()
-    return (*trainer.lint(whole), *own, *_cut_short(time_limit(trainer, whole), max_s))
+    local = trainer.lint_here(whole, here) if here and isinstance(trainer, ReadsCircumstances) else ()
+    return (*trainer.lint(whole), *own, *local, *_cut_short(time_limit(trainer, whole), here.max_s if here else max_s))
+
+
+def environment(trainer: Trainer, whole: Recipe) -> Mapping[str, str]:
+    """Variables for a launch; put those of the caller and of the blueprint over them."""
+    own = trainer.environment(whole) if isinstance(trainer, SetsEnvironment) else {}
+    return {**QUIET, **own}
+
+
+def companions(trainer: Trainer) -> tuple[str, ...]:
+    """Patterns of files in which daemons that it started are written down."""
+    return trainer.companions() if isinstance(trainer, StartsCompanions) else ()
+
+
+def harmless(trainer: Trainer) -> tuple[str, ...]:
+    """Patterns of errors that end nothing."""
+    return trainer.harmless() if isinstance(trainer, KnowsHarmless) else ()
 
 
 def time_limit(trainer: Trainer, whole: Recipe) -> float | None:

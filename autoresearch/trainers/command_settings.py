@@ -62,8 +62,10 @@ def _shown(value: object) -> str:
 
 
 def value_of(text: str) -> object:
-    """A scalar or a flat list as YAML has it; anything else stays text."""
+    """A scalar, a flat list or an empty mapping as YAML has it; anything else stays text."""
     text = text.strip()
+    if text == "{}":
+        return {}
     if text.startswith("[") and text.endswith("]"):
         return [value_of(item.strip().strip("'\"")) for item in text[1:-1].split(",") if item.strip()]
     if text.lower() in _WORDS:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from autoresearch.core.signal import SignalKind, SignalPattern
 
-# What may stand before the first word of a line: nothing, a Ray prefix `) `, a colour `m` or `m `, a bar `]`.
+# What may stand before the first word of a line: nothing, a Ray prefix `) `, a colour `m` or `m `, a bar `]`;
+# torch.distributed's `[rank0]: `.
 _WORDS = "Traceback (most recent call last):"
 _TRACEBACK = r"Traceback \(most recent call last\):"
+_RANKS = "".join(rf"|(?<=\[rank\d{{{digits}}}\]: {_TRACEBACK})" for digits in (1, 2, 3))
 _AT_START = (
     rf"(?:(?<=^{_TRACEBACK})|(?<=[\r\n]{_TRACEBACK})|(?<=[)m] {_TRACEBACK})|(?<=\dm{_TRACEBACK})"
-    rf"|(?<=\]{_TRACEBACK})|(?<=(?:it|/s)\] {_TRACEBACK}))"
+    rf"|(?<=\]{_TRACEBACK})|(?<=(?:it|/s)\] {_TRACEBACK}){_RANKS})"
 )
 
 TRACEBACK = SignalPattern(SignalKind.ERROR, rf"{_TRACEBACK}{_AT_START}", needles=(_WORDS,))

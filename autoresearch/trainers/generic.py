@@ -7,8 +7,7 @@ blueprint declares. None of its patterns is progress: plain output never suspend
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoresearch.core import metric_keys
@@ -17,10 +16,10 @@ from autoresearch.core.metric_keys import NO_STEP
 from autoresearch.core.objective import Objective
 from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Output, Recipe, Source
-from autoresearch.core.values import NUMBER, number, numbers, python_dict
-from autoresearch.errors import BlueprintError
+from autoresearch.core.trainer import LogReader, Output, Recipe, Source
+from autoresearch.core.values import NUMBER, numbers, python_dict
 from autoresearch.trainers import fatal, step_line
+from autoresearch.trainers.declared import Declared, declared, pairs
 from autoresearch.trainers.verl import read_step_line
 
 _QUOTED_NUMBER = rf"'?{NUMBER}'?"
@@ -46,31 +45,45 @@ _STEPS = {  # needle: pattern
     },
 }
 
+_USUAL = {
+    SignalKind.STEP: (
+        step_line.STEP,
+        *(SignalPattern(SignalKind.STEP, pattern, needles=(needle,)) for needle, pattern in _STEPS.items()),
+    ),
+    SignalKind.VALIDATION: (step_line.VALIDATION,),
+}
 _STEP_BEFORE = later(r"(?:\b(?:step|eval) (\d{1,9})|\bglobal_step (\d{1,9}), eval_metrics):\s*$")
-_PAIR = later(rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}})\s?[:=]\s?(?P<value>{NUMBER})(?![\w.:%])")
 
 
 @dataclass(frozen=True, slots=True)
 class Generic:
-    """Every framework that has no file of its own."""
+    """Every framework that has no file of its own. `lines`: what its blueprint declares, see `trainers.declared`."""
 
     name: str = "generic"
     named: bool = False
+    lines: tuple[str, ...] = ()
+
+    @property
+    def _declared(self) -> tuple[Declared, ...]:
+        return declared(self.lines)
+
+    @property
+    def signals_declared(self) -> tuple[SignalPattern, ...]:
+        """What the Runner watches for, as far as the blueprint says; the usual lines where it leaves a kind open."""
+        open_kinds = [kind for kind in (SignalKind.STEP, SignalKind.VALIDATION) if not self._says(kind)]
+        return (*(one.signal for one in self._declared), *(one for kind in open_kinds for one in _USUAL[kind]))
+
+    def _says(self, kind: SignalKind) -> bool:
+        """Whether the blueprint itself says how these lines look; then nothing else is one."""
+        return any(line.startswith(f"{kind} ") for line in self.lines)
 
     def recognises(self, command: str) -> bool:
         """Never: it is what remains when no other trainer recognises the command."""
         return False
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """The training lines of all known frameworks, and fatal lines."""
-        return (
-            step_line.STEP,
-            *(SignalPattern(SignalKind.STEP, pattern, needles=(needle,)) for needle, pattern in _STEPS.items()),
-            step_line.VALIDATION,
-            step_line.NAN,
-            fatal.TRACEBACK,
-            fatal.OUT_OF_MEMORY,
-        )
+        """The declared lines, else the training lines of all known frameworks; and fatal lines."""
+        return (*self.signals_declared, step_line.NAN, fatal.TRACEBACK, fatal.OUT_OF_MEMORY)
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """None: the blueprint must say what is measured."""
@@ -81,8 +94,11 @@ class Generic:
         return ()
 
     def read_line(self, line: str) -> Reading | None:
-        """verl's shape, a dict or JSON object with a step, or `step: N ... key: value` pairs."""
-        return read_step_line(line) or _read_object(line) or _read_pairs(line)
+        """A declared line; verl's shape, a dict or JSON object with a step, or `step: N ... key: value` pairs."""
+        if found := next((reading for one in self._declared if (reading := one.read(line)) is not None), None):
+            return found
+        usual = read_step_line(line) or _read_object(line) or _read_pairs(line)
+        return None if usual is None or self._says(usual.kind) else usual
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Nothing is known, so nothing is wrong."""
@@ -107,24 +123,34 @@ class Generic:
         return {}
 
 
-def declared_steps(patterns: Iterable[str]) -> tuple[SignalPattern, ...]:
-    """STEP patterns from a blueprint's own regular expressions; BlueprintError for a useless one."""
-    signals = []
-    for pattern in patterns:
-        try:
-            compiled = re.compile(pattern.encode("utf-8"), re.MULTILINE)
-        except re.error as error:
-            raise BlueprintError(
-                f"the first-step pattern {pattern!r} is not a regular expression: {error}",
-                hint="write a Python regular expression; name its number (?P<step>...) if it has one",
-            ) from None
-        if compiled.match(b""):
-            raise BlueprintError(
-                f"the first-step pattern {pattern!r} matches an empty line: any output would be a step",
-                hint="name at least one word that only a training step prints",
-            )
-        signals.append(SignalPattern(SignalKind.STEP, pattern))
-    return tuple(signals)
+@dataclass(frozen=True, slots=True)
+class Declaring(Generic):
+    """The same with a blueprint that says how its lines look: they are looked for below prefixes and colours."""
+
+    def reader(self) -> LogReader:
+        """Every line by itself; see `core.trainer.LogReader`."""
+        return DeclaredLog(self)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredLog:
+    """Shows a trainer each line that may be one of its own."""
+
+    trainer: Generic
+
+    @property
+    def needles(self) -> tuple[str, ...]:
+        """Those of the declared lines; () where one may be any line."""
+        found = self.trainer.signals_declared
+        return tuple(needle for one in found for needle in one.needles) if all(one.needles for one in found) else ()
+
+    def line(self, text: str) -> Reading | None:
+        """The reading of this line."""
+        return self.trainer.read_line(text)
+
+    def end(self) -> Reading | None:
+        """Nothing is ever open."""
+        return None
 
 
 def _read_object(line: str) -> Reading | None:
@@ -160,11 +186,7 @@ def _step_before(text: str) -> int | None:
 def _read_pairs(line: str) -> Reading | None:
     if "step" not in line or len(line) > 20_000:
         return None
-    metrics = {}
-    for found in _PAIR.finditer(line):
-        value = number(found["value"])
-        if value is not None:
-            metrics[found["key"]] = value
+    metrics = pairs(line)
     step = metric_keys.step_of(metrics)
     if step is None or not any(metric_keys.is_training(k) or metric_keys.is_validation(k) for k in metrics):
         return None

@@ -81,14 +81,18 @@ VALIDATION = SignalPattern(
 
 _BOOT = SignalPattern(
     SignalKind.PROGRESS,
-    r"Running initial validation\.\.\.|Starting validation at step 0\b|SETUP COMPLETE"
-    r"|Loaded configuration from: |Using log directory: ",
+    r"SETUP COMPLETE|Loaded configuration from: |Using log directory: |\xb6 Setting up [a-z ]{3,40}\.\.\.",
     shared_patterns.HOLD_S,
-    (
-        *("Running initial validation...", "Starting validation at step 0"),
-        *("SETUP COMPLETE", "Loaded configuration from", "Using log directory"),
-    ),
+    ("SETUP COMPLETE", "Loaded configuration from", "Using log directory", " Setting up "),
 )
+
+_VALIDATES = SignalPattern(
+    SignalKind.PROGRESS,
+    r"Running initial validation\.\.\.|Starting validation at step 0\b",
+    shared_patterns.SILENT_S,
+    ("Running initial validation...", "Starting validation at step 0"),
+)
+"""It says nothing more until it is done."""
 
 _FAULTS = SignalPattern(
     SignalKind.ERROR,
@@ -114,7 +118,7 @@ class NemoRl:
         return _COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Blocks, validations, fatal lines; loading and the initial validation hold for two minutes."""
+        """Blocks, validations, fatal lines; loading holds for two minutes, the silent initial validation for ten."""
         return (
             STEP,
             TEACHERS_STEP,
@@ -127,6 +131,7 @@ class NemoRl:
             fatal.NCCL_TIMEOUT,
             shared_patterns.LOADING,
             _BOOT,
+            _VALIDATES,
         )
 
     def reader(self) -> LogReader:
@@ -151,10 +156,16 @@ class NemoRl:
         return (Source(SourceFormat.TENSORBOARD, f"{text_of(recipe, 'logger.log_dir') or 'logs'}/exp_*/tensorboard"),)
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard below a directory of the run's own; all four loggers are off by default."""
+        """TensorBoard below a directory of the run's own; all four loggers are off by default.
+
+        It looks its section up, which is not required of a recipe: without one it ends in a KeyError.
+        """
         if true_at(recipe, "logger.tensorboard_enabled"):
             return None
         keys: dict[str, object] = {"logger.tensorboard_enabled": True, "logger.log_dir": f"{directory}/logs"}
+        section = look_up(recipe, "logger")
+        if isinstance(section, Mapping) and "tensorboard" not in section:
+            keys["logger.tensorboard"] = {}
         return Recording(
             Source(SourceFormat.TENSORBOARD, f"{directory}/logs/exp_*/tensorboard"),
             overrides=keys,
@@ -185,7 +196,7 @@ class NemoRl:
         return nemo_rl_lint.lint(recipe, algorithm(recipe))
 
     def time_limit(self, recipe: Recipe) -> float | None:
-        """`checkpointing.checkpoint_must_save_by`: it saves and ends at the first step after so long."""
+        """`checkpointing.checkpoint_must_save_by`, by a clock that begins after set-up; it ends a step before that."""
         return nemo_rl_lint.seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:

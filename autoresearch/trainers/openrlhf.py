@@ -37,11 +37,12 @@ _LINE = later(
     r"(?:Global step (?P<step>\d{1,9})|Evaluation completed in .{1,40}, global_step (?P<after>\d{1,9}), eval_metrics"
     r"|Eval at step (?P<at>\d{1,9})): (?P<dict>\{.*\})"
 )
-# The logger's own line stands behind nothing but a prefix or a colour, and its dict ends it.
-_HEAD = (
-    r"(?:(?<=^)|(?<=[\r\n])|(?<=[)m] )|(?<=\dm)|(?<=\]: ))[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:\d\d "
-    r"ppo_trainer\w{0,20}\.py:\d{1,6}\] [^\w\r\n]{0,8}"
-)
+# The logger's own line stands behind nothing but a prefix or a colour, and its dict ends it. It begins with a
+# literal, which re skips to.
+_STAMP = r"INFO \d\d-\d\d \d\d:\d\d:\d\d ppo_trainer"
+_BEFORE = "|".join(rf"(?<={before}{_STAMP})" for before in ("^", r"[\r\n]", "[)m] ", r"\dm", r"\]:", r"\]: "))
+_HEAD = rf"ppo_trainer(?:{_BEFORE})\w{{0,20}}\.py:\d{{1,6}}\] [^\w\r\n]{{0,8}}"
+
 _KL = optional_later("kl", " '")
 
 STEP = SignalPattern(
@@ -118,12 +119,21 @@ class OpenRlhf:
         return Objective(named if named not in ("", "none") else "rollout/reward_mean", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """None: TensorBoard's tags (train/reward, eval/...) are others than the console's; see `recording`."""
-        return ()
+        """TensorBoard's files of PPO, if it is given a directory; the others count there by another step than here."""
+        where = text_of(recipe, "logger.tensorboard_dir")
+        if not where or openrlhf_kinds.kind(recipe) != PPO:
+            return ()
+        return (Source(SourceFormat.TENSORBOARD, f"{where}/{text_of(recipe, 'logger.wandb.run_name') or '*'}"),)
+
+    def key_of(self, tag: str) -> str:
+        """The console's name: tags have train/ or eval/ before it."""
+        return tag.removeprefix("train/").removeprefix("eval/")
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard, whose tags have train/ and eval/ before the console's names."""
-        if look_up(recipe, "logger.tensorboard_dir") is not None:
+        """TensorBoard below a directory of the run's own, for PPO where that directory is surely there."""
+        if look_up(recipe, "logger.tensorboard_dir") is not None or openrlhf_kinds.kind(recipe) != PPO:
+            return None
+        if ray_job.elsewhere(recipe):
             return None
         keys = {"logger.tensorboard_dir": f"{directory}/tensorboard"}
         where = Source(SourceFormat.TENSORBOARD, f"{directory}/tensorboard/*")
@@ -131,7 +141,7 @@ class OpenRlhf:
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The command's flags; what it trains stands beside them."""
-        return {**with_flags(recipe, command), **openrlhf_kinds.of_command(command)}
+        return {**with_flags(recipe, command), **openrlhf_kinds.of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """`--a.b_c value`."""

@@ -7,21 +7,24 @@ failure it prints the log's tail again. (ray/dashboard/modules/job/cli.py, Ray 2
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.regex import later
-from autoresearch.core.shell_words import simple_commands
+from autoresearch.core.shell_words import Simple, simple_commands
 
 _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
 _ID = ("--submission-id", "--job-id")  # the second is the older name
-ADDRESS = "http://127.0.0.1:8265"
+_NAMED_BY = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
+_HERE = later(r"(?:https?://)?(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?/?")
+_PLACE = "ray_job"  # stands beside a recipe's keys
 
 
 @dataclass(frozen=True, slots=True)
 class RayJob:
-    """One `ray job submit`; `submission_id` is "" where Ray makes one up."""
+    """One `ray job submit`; `address` is "" where the environment names it, `submission_id` where Ray makes one up."""
 
     address: str
     submission_id: str
@@ -30,7 +33,8 @@ class RayJob:
     @property
     def stop(self) -> tuple[str, ...]:
         """The command that stops it; () for a job without a name."""
-        return ("ray", "job", "stop", "--address", self.address, self.submission_id) if self.submission_id else ()
+        where = ("--address", self.address) if self.address else ()
+        return ("ray", "job", "stop", *where, self.submission_id) if self.submission_id else ()
 
 
 def find(command: str) -> RayJob | None:
@@ -40,8 +44,14 @@ def find(command: str) -> RayJob | None:
         if argv[1:3] == ["job", "submit"] and simple.name == "ray":
             own = argv[3 : argv.index("--") if "--" in argv else len(argv)]
             named = next((found for key in _ID if (found := _option(own, key))), "")
-            return RayJob(_option(own, "--address") or ADDRESS, named, "--no-wait" not in own)
+            return RayJob(_option(own, "--address") or _assigned(simple), named, "--no-wait" not in own)
     return None
+
+
+def _assigned(simple: Simple) -> str:
+    """`RAY_ADDRESS=http://head:8265 ray job submit ...`."""
+    given = dict(word.split("=", 1) for word in simple.words if word.startswith(_NAMED_BY) and "=" in word)
+    return next((given[name] for name in _NAMED_BY if name in given), "")
 
 
 def named(command: str, submission_id: str) -> str:
@@ -50,6 +60,22 @@ def named(command: str, submission_id: str) -> str:
     if job is None or job.submission_id:
         return command
     return _SUBMIT.sub(lambda found: f"{found[0]} --submission-id {submission_id}", command, count=1)
+
+
+def beside(command: str) -> dict[str, object]:
+    """Whether a job runs in a cluster of this host or, for all that the command says, elsewhere; as settings."""
+    job = find(command)
+    return {} if job is None else {_PLACE: "here" if _HERE.fullmatch(job.address) else "elsewhere"}
+
+
+def is_job(settings: Mapping[str, object]) -> bool:
+    """Whether these settings are of a job, whose processes have Ray's environment and not ours."""
+    return _PLACE in settings
+
+
+def elsewhere(settings: Mapping[str, object]) -> bool:
+    """Whether it may run on hosts that do not have our directories."""
+    return settings.get(_PLACE) == "elsewhere"
 
 
 def lint(command: str) -> tuple[Finding, ...]:
@@ -73,7 +99,7 @@ def lint(command: str) -> tuple[Finding, ...]:
                 Severity.WARNING,
                 "ray_job_unnamed",
                 "ray job submit has no --submission-id: a job that outlives its client cannot be told from others",
-                "add --submission-id ajet_NAME, and `cleanup: ray job stop ajet_NAME` to the notes",
+                "add --submission-id ajet_NAME",
             )
         )
     return tuple(found)

@@ -26,17 +26,20 @@ from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import Output, Recipe, Recording, Source, SourceFormat
-from autoresearch.trainers import fatal, ray_job, step_line, verl_kinds
+from autoresearch.trainers import fatal, ray_job, shared_patterns, step_line, verl_kinds
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
 
 _PATH = "VERL_FILE_LOGGER_PATH"
 _RUNTIME_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
 _LOGGERS = ("console", "wandb")  # where a recipe names none
+_SUPPORTED = (
+    *("console", "file", "tensorboard", "wandb", "swanlab", "mlflow", "vemlp_wandb", "clearml", "trackio"),
+    *("rl_insight", "tracking"),
+)
+_RESUME_MODES = ("auto", "disable", "resume_path")
 
 HOLD_S = 120.0  # loading a shard, capturing a graph, a batch of validation: each says something this often
-
-SILENT_S = 600.0  # the loop of today says nothing while it validates before the first step
 
 _COMMAND = later(
     r"\bverl(?:\.(?:trainer|experimental|recipe)\b|/(?:trainer|experimental|recipe)/)(?![./]?main_(?:eval|generation))"
@@ -47,21 +50,19 @@ _PROGRESS = SignalPattern(
     SignalKind.PROGRESS,
     r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["  # any tqdm bar that has moved
     r"|% Completed \| *[1-9]"  # vLLM loads the shards of a checkpoint
-    r"|@ step \d{1,9}: {1,4}\d{1,3}%"  # a swarm client's evaluation: EVAL NAME @ step 0:  33%
-    r"|validate rollout"  # AgentJet: Starting, Completed, and the bar's name
     r"|test_gen_batch meta info:"  # verl: one batch of a validation begins
     r"|Training from scratch"
     r"|(?:engine|manager|dataloader) initialized(?=[\r\n,]|\Z)"  # the boot of the loop of today, on stderr
     r"|\[ASYNC MAIN\] |\[FullyAsyncTrainer\] sample collected [1-9]",
     HOLD_S,
     (
-        *("%|", "% Completed |", "@ step ", "validate rollout", "test_gen_batch meta info:", "Training from scratch"),
+        *("%|", "% Completed |", "test_gen_batch meta info:", "Training from scratch"),
         *(" initialized", "[ASYNC MAIN] ", "sample collected "),
     ),
 )
 
 _READY = SignalPattern(
-    SignalKind.PROGRESS, "all initialize finished, ready to fit", SILENT_S, ("all initialize finished",)
+    SignalKind.PROGRESS, "all initialize finished, ready to fit", shared_patterns.SILENT_S, ("all initialize finished",)
 )
 
 _FAULTS = SignalPattern(
@@ -79,7 +80,7 @@ _OUTPUTS = {
 }
 
 
-_TUNED = ("actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.kl_loss_coef", "optim.lr")  # the last: SFT
+_ACTOR = "actor_rollout_ref.actor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +137,12 @@ class Verl:
         """The file logger, beside those that the recipe has (or verl has by default), into the run's own directory.
 
         Its path goes through the environment, which a Ray that verl starts hands on to its workers, and through
-        the runtime environment of one that is already there.
+        the runtime environment of one that is already there. A job on another host may not have our directories.
         """
+        if ray_job.elsewhere(recipe):
+            return None
         loggers = _loggers(recipe) or _LOGGERS
-        if "file" in loggers:
+        if "file" in loggers or "$" in str(look_up(recipe, "trainer.logger")):
             return None
         path = f"{directory}/metrics.jsonl"
         keys: dict[str, object] = {"trainer.logger": [*loggers, "file"]}
@@ -149,7 +152,7 @@ class Verl:
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """hydra overrides behind the command win over the recipe; which loop it starts stands beside them."""
-        return {**with_hydra(recipe, command), **verl_kinds.of_command(command)}
+        return {**with_hydra(recipe, command), **verl_kinds.of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """hydra's `++a.b=c`."""
@@ -197,8 +200,9 @@ class Verl:
         return (*wanted, *([Output("trainer.experiment_name")] if _configured(recipe) else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """The two knobs that verl's own examples tune first, around what the recipe holds."""
-        return around(recipe, *_TUNED)
+        """The two knobs that verl's own examples tune first, around what the recipe holds; the KL where it is on."""
+        on = true_at(recipe, f"{_ACTOR}.use_kl_loss")
+        return around(recipe, f"{_ACTOR}.optim.lr", *([f"{_ACTOR}.kl_loss_coef"] if on else []), "optim.lr")  # SFT's
 
 
 def read_step_line(line: str) -> Reading | None:
@@ -217,22 +221,20 @@ def read_step_line(line: str) -> Reading | None:
 def _loggers(recipe: Recipe) -> tuple[str, ...]:
     value = look_up(recipe, "trainer.logger")
     if isinstance(value, str):
-        return tuple(re.findall(r"\w+", value))
+        return () if "$" in value else tuple(re.findall(r"\w+", value))  # a resolver's words are no names
     return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
 
 
-def _lint_logger(recipe: Recipe) -> tuple[Finding, ...]:
+def _lint_logger(recipe: Recipe) -> Iterator[Finding]:
     loggers = _loggers(recipe)
-    if not loggers or "console" in loggers:
-        return ()
-    return (
-        Finding(
-            Severity.WARNING,
-            "no_console_logger",
-            "trainer.logger does not hold 'console', so no step will ever be seen in the log",
-            "add console: trainer.logger: [console, file]",
-        ),
-    )
+    if loggers and "console" not in loggers:
+        message = "trainer.logger does not hold 'console', so no step will ever be seen in the log"
+        hint = "add console: trainer.logger: [console, file]"
+        yield Finding(Severity.WARNING, "no_console_logger", message, hint)
+    # verl itself says so when the models are loaded
+    for name in (name for name in loggers if name not in _SUPPORTED and "$" not in name):
+        message = f"trainer.logger names {name}, which verl does not know"
+        yield Finding(Severity.ERROR, "unknown_logger", message, f"it knows {', '.join(_SUPPORTED)}")
 
 
 def _configured(recipe: Recipe) -> bool:
@@ -240,17 +242,15 @@ def _configured(recipe: Recipe) -> bool:
     return look_up(recipe, "trainer") is not None or any(str(key).startswith("trainer.") for key in recipe)
 
 
-def _lint_resume(recipe: Recipe) -> tuple[Finding, ...]:
-    if not _configured(recipe) or text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
-        return ()
-    return (
-        Finding(
-            Severity.WARNING,
-            "silent_resume",
-            "trainer.resume_mode is auto: a checkpoint under the same experiment name is resumed silently",
-            "set trainer.resume_mode: disable, or give each hypothesis its own trainer.experiment_name",
-        ),
-    )
+def _lint_resume(recipe: Recipe) -> Iterator[Finding]:
+    mode = text_of(recipe, "trainer.resume_mode") or "auto"
+    if mode not in _RESUME_MODES:
+        message = f"trainer.resume_mode is {mode}, which verl does not know"
+        yield Finding(Severity.ERROR, "unknown_resume_mode", message, f"write {', '.join(_RESUME_MODES)}")
+    elif mode == "auto" and _configured(recipe):
+        message = "trainer.resume_mode is auto: a checkpoint under the same experiment name is resumed silently"
+        hint = "set trainer.resume_mode: disable, or give each hypothesis its own trainer.experiment_name"
+        yield Finding(Severity.WARNING, "silent_resume", message, hint)
 
 
 def _lint_validation(recipe: Recipe) -> Iterator[Finding]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import errno
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -291,6 +289,7 @@ def bench(tmp_path: Path, tmux_socket: str, reaper: Any) -> Iterator[Bench]:
         "AUTORESEARCH_TMUX_SOCKET": tmux_socket,
         "PYTHONPATH": str(REPO),
         "NO_COLOR": "1",
+        "AUTORESEARCH_GPU_CHECK": "no",  # recipes of real frameworks ask for GPUs, and their stand-ins need none
     }
     one = Bench(tmp_path, repo, Path(tmux_socket), env, reaper)
     (repo / "trainer.py").write_text(textwrap.dedent(TRAINER))
@@ -497,42 +496,3 @@ def crashes(bench: Bench, fonts: Path) -> Crashes:
     bench.git("add", "-A")
     bench.git("commit", "-qm", "a trainer with knobs")
     return one
-
-
-class Disks:
-    """Small file systems of a test's own, each on a directory."""
-
-    def __init__(self) -> None:
-        self.mounted: list[Path] = []
-
-    def __call__(self, place: Path, size: str = "1m") -> Path:
-        """Mount one; the test is skipped, with mount's own words, where a container forbids that even to root."""
-        place.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True)
-        if done.returncode:
-            pytest.skip(f"tmpfs cannot be mounted here, so no disk can be filled: {done.stderr.decode().strip()}")
-        self.mounted.append(place)
-        return place
-
-    def fill(self, place: Path) -> Path:
-        """Take every byte that it has left; the file that holds them."""
-        rest = place / "rest"
-        with rest.open("ab", buffering=0) as file:
-            for size in (1 << 16, 4096, 1):
-                try:
-                    while True:
-                        file.write(b"x" * size)
-                except OSError as error:
-                    assert error.errno == errno.ENOSPC
-        return rest
-
-
-@pytest.fixture
-def disk(bench: Bench) -> Iterator[Disks]:
-    """Make small file systems; they are unmounted after the test."""
-    if shutil.which("mount") is None or os.geteuid() != 0:
-        pytest.skip("mounting needs root: a full or read-only disk of its own cannot be made by a plain user")
-    disks = Disks()
-    yield disks
-    for place in reversed(disks.mounted):
-        subprocess.run(["umount", "-l", place], check=True)

@@ -130,6 +130,21 @@ def test_kill_9_of_the_runner(bench: Any) -> None:
     assert flag["returncode"] is None and flag["verdict"] == "crash"
 
 
+def test_kill_9_of_the_runner_of_agentjet_with_a_ray_of_its_own(bench: Any) -> None:
+    """Neither the id nor the Runner's tree finds it: its own file does."""
+    companion = Path(__file__).parents[1] / "nasty" / "companion.py"
+    command = f"python {companion} ray-head {bench.repo} && python trainer.py long"
+    payload = living(bench, command=command, trainer="agentjet")
+    runner = bench.runner(payload["run_dir"])
+    (file,) = bench.repo.glob("saved_experiments/companion_logs/companion/*.pgid")
+    os.kill(runner["pid"], signal.SIGKILL)
+    bench.until(lambda: ended(runner["pid"]))
+    assert not ended(int(file.read_text()))
+    assert [r["ending"] for r in bench.json("adopt")["runs"]] == ["lost"]
+    assert ended(int(file.read_text()))
+    settled(bench, payload, "lost")
+
+
 NEVER_LOOKS = """
 from autoresearch.core import cadence
 from autoresearch.lab import watch

@@ -280,9 +280,8 @@ def test_limits_fire_after_a_jump_of_the_clock(bench: Any, shift: Callable[[int]
 # ------------------------------------------------------------------------------- kills
 
 
-def test_kill_9_of_the_collector_at_every_system_call(bench: Any) -> None:
+def test_kill_9_of_the_collector_at_every_system_call(bench: Any, strace: list[str]) -> None:
     """Killed at the n-th write, fsync, rename ... of the records, then `adopt`: always the same records."""
-    needs("strace")
     payload = bench.ask("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT="collect.measured:kill")
     over(bench, payload)
     run_dir, result_dir, ledger = (Path(payload[k]) for k in ("run_dir", "result_dir", "ledger"))
@@ -296,7 +295,8 @@ def test_kill_9_of_the_collector_at_every_system_call(bench: Any) -> None:
             for number, place in enumerate(places):
                 shutil.rmtree(place)
                 shutil.copytree(keep / str(number), place)
-            done = _collect_traced(bench, payload, f"inject={call}:signal=KILL:when={n}", places)
+            kill = [*strace, "-e", f"inject={call}:signal=KILL:when={n}"]
+            done = _collect_traced(bench, payload, kill, places)
             assert done.returncode in (0, -9), (call, n, done)
             if done.returncode == 0:
                 break
@@ -314,7 +314,7 @@ def test_kill_9_of_the_collector_at_every_system_call(bench: Any) -> None:
 
 
 def _collect_traced(
-    bench: Any, payload: dict[str, Any], inject: str, places: list[Path]
+    bench: Any, payload: dict[str, Any], strace: list[str], places: list[Path]
 ) -> subprocess.CompletedProcess[bytes]:
     """The collector under strace, which counts only the calls that touch files of these directories."""
     files = [p for place in places for p in (place, *place.rglob("*"))]
@@ -324,7 +324,7 @@ def _collect_traced(
     traced = [part for path in (*files, *names) for part in ("-P", str(path))]
     program = [sys.executable, "-m", "autoresearch", "collect", payload["run_dir"]]
     return subprocess.run(
-        ["strace", "-qq", "-o", "/dev/null", *traced, "-e", inject, *program],
+        [*strace, *traced, *program],
         env=bench.env,
         cwd=bench.repo,
         capture_output=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -69,24 +70,14 @@ def first_step(bench: Any, run: str) -> dict[str, Any]:
     return dict(event)
 
 
-def read(run_dir: Path) -> dict[str, dict[tuple[str, int], float]]:
-    """By source, what it says of the reward in training and of the objective: {(metric, step): value}."""
-    from autoresearch.core.trainer import Source, SourceFormat
-    from autoresearch.records import spec_file
-    from autoresearch.records.rundir import RunDir
-    from autoresearch.sinks.read import read_source
-    from autoresearch.trainers import registry
-
-    sources = [*spec_file.read(RunDir(run_dir)).sources, Source(SourceFormat.CONSOLE, str(run_dir / "run.log"))]
-    trainer = registry.by_name("trl")
+def read(bench: Any, run: str, source: str) -> dict[tuple[str, int], float]:
+    """What one source says of the reward in training, of the KL and of the objective, by metric and step."""
+    found = bench.ask("metrics", run, "--source", source)
     return {
-        source.format.value: {
-            (metric, reading.step): reading.metrics[metric]
-            for reading in read_source(source, Path(), 0, trainer)
-            for metric in ("reward", "kl", "eval_reward")
-            if metric in reading.metrics
-        }
-        for source in sources
+        (key, entry["step"]): entry["metrics"][key]
+        for entry in (*found["steps"], *found["validations"])
+        for key in ("reward", "kl", "eval_reward")
+        if key in entry["metrics"]
     }
 
 
@@ -94,8 +85,7 @@ def test_grpo_with_a_kl_and_three_sources_that_agree(bench: Any, tiny: Path) -> 
     started, last = ran(bench, tiny, "finished")
     assert first_step(bench, started["run"])["kl"] == 0.0  # the policy is its own reference yet
     assert last["verdict"] == "keep" and last["metrics"]["step"] == 20
-    said = read(Path(started["run_dir"]))
-    state, board, console = (said[name] for name in ("trainer_state", "tensorboard", "console"))
+    state, board, console = (read(bench, started["run"], name) for name in ("trainer_state", "tensorboard", "console"))
     steps = {("reward", n) for n in range(1, 21)} | {("kl", n) for n in range(1, 21)}
     assert set(state) == set(board) == set(console) == steps | {("eval_reward", n) for n in (0, 5, 10, 15, 20)}
     for key, value in state.items():
@@ -112,7 +102,8 @@ def test_without_beta_there_is_no_kl(bench: Any, tiny: Path) -> None:
     started, last = ran(bench, tiny, "finished")
     assert first_step(bench, started["run"]).get("kl") is None
     assert last["metrics"]["step"] == 5
-    assert not [key for source in read(Path(started["run_dir"])).values() for key in source if key[0] == "kl"]
+    for source in ("trainer_state", "console"):
+        assert {key for key, _ in read(bench, started["run"], source)} == {"reward", "eval_reward"}
 
 
 def test_a_reward_function_that_raises(bench: Any, tiny: Path) -> None:
@@ -123,3 +114,33 @@ def test_a_reward_function_that_raises(bench: Any, tiny: Path) -> None:
     assert last["verdict"] == "crash" and last["returncode"] == 1
     record = json.loads((Path(started["run_dir"]) / "collected.json").read_text())
     assert last["failure"] == "python_error" and "KeyError" in record["failure_line"]
+
+
+def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path, fonts: Path) -> None:
+    """Three ideas, each in a worktree; what the recipe says of output_dir differs from run to run."""
+    change(bench.repo / "blueprints" / "recipes" / "trl-tiny.yaml", "max_steps: 20", "max_steps: 10")
+    bench.git("commit", "-qam", "ten steps will do")
+    keys = {
+        "blueprint": "blueprints/examples/trl_tiny.md",
+        "proposer": "grid",
+        "space": {"learning_rate": [0.01, 0.0]},
+        "prefix": "autoresearch/lr",
+        "parallel": 1,
+        "baseline": 1,
+        "retests": 0,
+        "confirm": False,
+    }
+    path = bench.repo / "lr.yaml"
+    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()))
+    bench.env["MPLCONFIGDIR"] = str(fonts)
+    bench.ask("campaign", path, "--count", 3, "--yes", "--detach")
+    place = bench.repo / "reports" / "auto_research" / "lr"
+    bench.until((place / "finish.flag").exists, seconds=1500)
+    bench.until(lambda: not bench.carriers())
+    with open(place / "results.tsv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert [row["ending"] for row in rows] == ["finished"] * 3, rows
+    baseline, raised, frozen = (float(row["metric_value"]) for row in rows)
+    assert raised > baseline + 0.05 > frozen + 0.1, rows
+    outputs = list((bench.repo / "auto_agent" / "exp_results" / "trl_tiny").rglob("trainer_state.json"))
+    assert len({path.parents[0] for path in outputs if not path.parent.name.startswith("checkpoint")}) == 3, outputs

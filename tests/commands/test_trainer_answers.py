@@ -78,7 +78,7 @@ def test_the_file_logger_is_switched_on_shown_recorded_and_believed(bench: Any) 
     path = verl(bench)
     planned = bench.ask("run", path, "--dry-run")
     file = str(bench.root / "results" / "metrics.jsonl")
-    assert "'++trainer.logger=[console,file]'" in planned["command_line"]
+    assert "'++trainer.logger=[console,wandb,file]'" in planned["command_line"]
     assert planned["sources"][0] == {"format": "jsonl", "path": file}
     assert planned["environment"]["VERL_FILE_LOGGER_PATH"] == file
 
@@ -118,13 +118,13 @@ def test_what_would_be_resumed_is_refused_before_anything_is_touched(bench: Any)
 
 def test_the_trainers_own_limit_comes_first_and_leaves_time_to_save(bench: Any) -> None:
     planned = bench.ask("run", nemo(bench), "--dry-run", "--max-time", "10h")
-    assert planned["limits"]["max_s"] == 3 * 3600 + 1800
+    assert planned["limits"]["max_s"] == 3 * 3600 + 3600
     assert planned["seed"] == 5  # the child's; the limit and the metric come from the parent
     assert planned["metric"] == "validation/accuracy"
     assert any("logs/exp_*/tensorboard" in source["path"] for source in planned["sources"])
     done = bench.ask("run", nemo(bench), "--max-time", "10h")
     spec = spec_of(done)
-    assert (spec["limits"]["max_s"], spec["timed_by"]) == (3 * 3600 + 1800, "recipe")
+    assert (spec["limits"]["max_s"], spec["timed_by"]) == (3 * 3600 + 3600, "recipe")
     assert done["metrics"]["validation/accuracy"] == 0.3125
     cut = bench.ask("run", nemo(bench), "--dry-run", "--max-time", "2h")
     assert cut["limits"]["max_s"] == 7200
@@ -151,9 +151,81 @@ def test_what_lint_calls_an_error_stops_everything(bench: Any) -> None:
     assert bench.picture(".tmux") == {k: v for k, v in before.items() if k != str(space.relative_to(bench.root))}
 
 
+SMI = """#!/bin/sh
+echo "0, GPU-0a1b2c3d-1111-2222-3333-444455556666, NVIDIA H100, 81559, 4"
+echo "1, GPU-0a1bffff-1111-2222-3333-444455556666, NVIDIA H100, 81559, 78123"
+"""
+
+
+def test_gpus_that_are_not_here_are_missed_before_a_branch_is_made(bench: Any) -> None:
+    def asking(count: int) -> Path:
+        path = nemo(bench)
+        (bench.repo / "child.yaml").write_text(f"{NEMO}cluster: {{gpus_per_node: {count}, num_nodes: 1}}\n")
+        return path
+
+    bench.env["AUTORESEARCH_GPU_CHECK"] = "yes"
+    path = asking(8)
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "more")
+    before = bench.git("branch", "--list")
+    space = "--space", bench.root / "space.yaml", "--proposer", "grid", "--count", "3"
+    space[1].write_text("policy.optimizer.kwargs.lr: [0.1, 0.2]\n")
+    for words in (("run", path), ("run", path, "--dry-run"), ("campaign", path, *space)):
+        said = bench.ask(*words, check=6)["error"]
+        assert (said["code"], said["message"]) == (
+            "too_few_gpus",
+            "the recipe asks for 8 GPUs, and nvidia-smi shows none here",
+        )
+        assert "--no-gpu-check" in said["hint"]
+    assert bench.ask("run", path, "--dry-run", AUTORESEARCH_GPU_CHECK="no")["state"] == "planned"
+    for words in (("run", path, "--dry-run"), ("campaign", path, *space)):
+        assert bench.ask(*words, "--no-gpu-check")["state"] == "planned"
+    assert bench.git("branch", "--list") == before
+
+    smi = bench.root / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(SMI)
+    smi.chmod(0o755)
+    search = f"{smi.parent}:{bench.env['PATH']}"
+    said = bench.ask("run", path, "--dry-run", check=6, PATH=search)["error"]
+    assert said["message"] == "this machine has 2 GPUs, the recipe asks for 8 GPUs"
+    busy = bench.ask("run", asking(2), "--dry-run", PATH=search)
+    assert any("asks for 2 GPUs, and 1 of 2 are free now" in finding for finding in busy["findings"])
+    assert not any("GPUs" in finding for finding in bench.ask("run", asking(1), "--dry-run", PATH=search)["findings"])
+    leased = bench.ask("run", asking(2), "--dry-run", "--gpus", "1", check=6, PATH=search)["error"]
+    assert leased["message"] == "the recipe asks for 2 GPUs, and this run is given 1"
+    (bench.root / "ray").mkdir()
+    (bench.root / "ray" / "ray_current_cluster").write_text("127.0.0.1:6379")
+    joined = bench.ask("run", asking(8), "--dry-run", PATH=search, RAY_TMPDIR=str(bench.root))
+    assert any("may have them on its other nodes" in finding for finding in joined["findings"])
+    elsewhere = bench.ask("run", path, "--dry-run", RAY_ADDRESS="http://head:8265")
+    assert elsewhere["state"] == "planned"
+
+
 @pytest.mark.parametrize("parent", ["gone.yaml", "child.yaml"])
 def test_a_parent_that_cannot_be_read_is_an_error(bench: Any, parent: str) -> None:
     path = nemo(bench)
     (bench.repo / "child.yaml").write_text(f"defaults: {parent}\n")
     said = bench.ask("run", path, "--dry-run", check=3)
     assert "a parent of the recipe" in str(said["error"])
+
+
+def test_a_trainer_that_nobody_knows_is_measured_by_what_its_blueprint_declares(bench: Any) -> None:
+    text = """
+    for it in range(1, 4):
+        print(f"[rank0]: iter {it} of 3 | loss 0.{it}", flush=True)
+    print('{"after": 3, "accuracy": 0.75}', end="", flush=True)
+    """
+    notes = "- step_line: `^iter (?P<step>\\d+) of \\d+ \\| loss (?P<loss>\\S+)`\n- validation_line: json after"
+    path = bench.script(text, title="Try declared", trainer="generic", notes=notes)
+    path.write_text(path.read_text().replace("- metric: task_pass_rate@1", "- metric: accuracy"))
+    done = bench.ask("run", path)
+    bench.settled(done, "finished")
+    assert done["metrics"] == {"accuracy": 0.75, "best": 0.75, "step": 3}  # its line has no end
+    assert [json.loads(line)["event"] for line in (Path(done["run_dir"]) / "events.jsonl").read_text().splitlines()]
+    assert done["first_step_s"] is not None
+    results = Path(done["results"]).read_text()
+    assert "| 3 | 0.3" in results
+    assert spec_of(done)["lines"][1] == "validation json after"
+    bad = bench.script(text, title="Try declared", trainer="generic", notes="- step_line: iter (")
+    assert "not a regular expression" in bench.ask("blueprint", "check", bad, check=3)["error"]["message"]

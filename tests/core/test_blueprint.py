@@ -92,10 +92,26 @@ EXPECTED = {
         "/data/recipes/trl-grpo.yaml",
         "trl grpo --config /data/recipes/trl-grpo.yaml --beta 0.04", "/data/results/trl_grpo", 14400.0, 1200.0,
     ),
+    "examples/trl_tiny.md": (
+        "trl-in-a-minute", "./", ".venv-trl/bin/python", "blueprints/recipes/trl-tiny.yaml",
+        "python blueprints/trl/tiny_grpo.py --config blueprints/recipes/trl-tiny.yaml",
+        "./auto_agent/exp_results/trl_tiny/", 1200.0, 600.0,
+    ),
     "examples/openrlhf.md": (
         "reinforce-without-a-critic-in-openrlhf", "/data/projects/OpenRLHF", "/data/venvs/openrlhf/bin/python", "",
         "  --ckpt.path /data/results/openrlhf_rb/checkpoints --ckpt.output_dir /data/results/openrlhf_rb/model",
         "/data/results/openrlhf_rb", 43200.0, 2700.0,
+    ),
+    "examples/agentjet.md": (
+        "does-agentjet-learn-gsm8k-faster-with-a", "/data/projects/agentjet", "/data/venvs/agentjet/bin/python",
+        "/data/recipes/agentjet.yaml",
+        "python -m ajet.launcher --conf /data/recipes/agentjet.yaml --skip-check-avail-gpu --with-ray",
+        "/data/results/agentjet_gsm8k", 43200.0, 1800.0,
+    ),
+    "examples/agentjet_swarm.md": (
+        "a-coding-agent-trained-through-agentjet", "/data/projects/agentjet",
+        "/data/projects/agentjet/.venv/bin/python", "", "python tutorial/opencode_build_aime/agent_roll.py",
+        "/data/results/aime_swarm", 43200.0, 2400.0,
     ),
     "examples/verl.md": (
         "grpo-on-gsm8k-with-verl-at-a-higher-lear", "/data/projects/verl", "/data/venvs/verl/bin/python", "",
@@ -120,7 +136,10 @@ TRAINERS = {
     "examples/fenced.md": "verl",
     "examples/nemo_rl.md": "nemo_rl",
     "examples/trl.md": "trl",
+    "examples/trl_tiny.md": "trl",
     "examples/openrlhf.md": "openrlhf",
+    "examples/agentjet.md": "agentjet",
+    "examples/agentjet_swarm.md": "agentjet_swarm",
     "examples/verl.md": "verl",
     "examples/slime.md": "slime",
     "examples/slime_coding_agent.md": "slime",

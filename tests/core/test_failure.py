@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.failure import MAX_LINE, MAX_TRACEBACK, FailureKind, classify, traceback
+from autoresearch.core.failure import MAX_LINE, STORM, FailureKind, Place, Search, classify
 from autoresearch.core.lines import logical_lines
+from autoresearch.core.tracebacks import MAX_TRACEBACK, traceback
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 
@@ -52,7 +53,7 @@ TEXTS = [
     ("disk_full", "OSError: [Errno 28] No space left on device: '/ckpt/global_step_20'"),
     ("port_taken", "OSError: [Errno 98] Address already in use"),
     ("slurm_time_limit", "slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO TIME LIMIT ***"),
-    ("slurm_preempted", "slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO PREEMPTION ***"),
+    ("preempted", "slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO PREEMPTION ***"),
     ("network", "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443)"),
     ("auth", "Unexpected error: SWANLAB_API_KEY is not set in the environment."),
     ("auth", "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url"),
@@ -74,9 +75,11 @@ def test_texts(kind: str, text: str) -> None:
     assert len(found.line) <= MAX_LINE
 
 
-def test_every_kind_is_proved_by_some_text_and_has_a_hint() -> None:
-    assert {FailureKind(kind) for kind, _ in TEXTS} == set(FailureKind)
-    assert all(kind.hint for kind in FailureKind)
+OF_MORE_THAN_A_LINE = {FailureKind.RETRY_STORM, FailureKind.KILLED_BY_AUTOKILL, FailureKind.STALL}
+
+
+def test_every_kind_is_proved_by_some_text() -> None:
+    assert {FailureKind(kind) for kind, _ in TEXTS} == set(FailureKind) - OF_MORE_THAN_A_LINE
 
 
 @pytest.mark.parametrize(
@@ -240,3 +243,176 @@ def test_a_traceback_glued_to_a_bar(before: str) -> None:
     assert found is not None
     assert found.line == "ValueError: bad"
     assert traceback([f"Sample: [0:1, 'x'] {HEAD}", *lines[1:3]]) == ""
+
+
+def search(*lines: str) -> Search:
+    """A search that was shown these lines; `step N` is a training step, `step N nan` one with a NaN."""
+    found = Search()
+    for number, line in enumerate(lines, 1):
+        if line.startswith("step "):
+            found.step(line)
+            if line.endswith("nan"):
+                found.nan(line, Place(number))
+        else:
+            found.look(line, Place(number))
+    return found
+
+
+def kinds(*lines: str) -> list[str]:
+    return [failure.kind.value for failure in search(*lines).failures()]
+
+
+OOM = "CUDA out of memory. Tried to allocate 1 GiB"
+
+
+def test_records_with_the_old_name_are_read() -> None:
+    assert FailureKind("slurm_preempted") is FailureKind.PREEMPTED
+    with pytest.raises(ValueError, match="no_such_kind"):
+        FailureKind("no_such_kind")
+
+
+def test_where_it_stands() -> None:
+    found = classify(["fine", OOM, OOM])
+    assert found is not None
+    assert (found.place.number, found.times) == (2, 2)
+
+
+def test_what_two_steps_followed_was_overcome() -> None:
+    assert kinds(OOM, "step 1") == ["cuda_oom"]  # Ray may bring one late
+    assert kinds(OOM, "step 1", "step 1") == ["cuda_oom"]  # `ray job submit` prints the log's end again
+    assert kinds(OOM, "step 1", "step 2") == []
+    assert [f.kind.value for f in search(OOM, "step 1", "step 2").overcome()] == ["cuda_oom"]
+    assert kinds(OOM, "step 1", "step 2", *chain("ValueError: bad")) == ["python_error"]
+
+
+def test_what_comes_again_at_every_step_is_no_reason_for_the_end() -> None:
+    said = [line for n in range(4) for line in (*chain("KeyError: 'answer'"), f"step {n}")]
+    assert kinds(*said) == []
+    assert kinds(*said, *chain("ValueError: new")) == ["python_error"]
+
+
+def test_nan_is_overcome_by_one_step_and_told_where_it_began() -> None:
+    assert kinds("step 1 nan", "step 2") == []
+    assert kinds("step 1", "step 2 nan") == ["nan"]
+    found = search("step 1 nan", "step 2", "step 3", "step 4 nan", "step 5 nan", "step 6 nan").failures()
+    assert [(f.kind.value, f.place.number) for f in found] == [("nan", 4)]
+
+
+def test_a_retry_storm() -> None:
+    once = chain("KeyError: 'final'")
+    assert kinds(*once * STORM)[0] == "retry_storm"
+    assert kinds(*once * (STORM - 1)) == ["python_error"]
+    assert search(*once * STORM).failures()[0].times == STORM
+    numbers = [line for n in range(STORM) for line in chain(f"KeyError: '{n}'")]
+    assert kinds(*numbers)[0] == "retry_storm"  # the same, but for its numbers
+    others = [line for n in range(STORM) for line in chain(f"KeyError: '{'x' * n}'")]
+    assert "retry_storm" not in kinds(*others)
+    stepping = [line for n in range(3 * STORM) for line in (*once, f"step {n}")]
+    assert "retry_storm" not in kinds(*stepping)
+    assert kinds(*once * STORM, OOM)[0] == "cuda_oom"
+
+
+def test_the_ranks_of_one_crash_are_no_storm() -> None:
+    ranks = [line for n in range(8) for line in (f"[rank{n}]: {text}" for text in chain("KeyError: 'lr'"))]
+    assert kinds(*ranks) == ["python_error"]
+    torchrun = [*chain("KeyError: 'lr'") * 8, *chain("torch.distributed.elastic.ChildFailedError: ")]
+    assert kinds(*torchrun) == ["python_error"]
+
+
+def test_a_traceback_before_a_symptom_is_its_root_and_refused_connections_are_its_echo() -> None:
+    lost = "torch.distributed.DistBackendError: NCCL error in: x"
+    assert kinds(*chain("ValueError: bad"), *chain(lost)) == ["python_error", "nccl_error"]
+    assert kinds(lost, *chain("ValueError: bad")) == ["nccl_error", "python_error"]
+    refused = chain("ConnectionRefusedError: [Errno 111] Connection refused")
+    assert kinds("EngineDeadError: EngineCore encountered an issue", *refused)[0] == "engine_dead"
+    assert kinds(*refused, "EngineDeadError: EngineCore encountered an issue")[0] == "network"
+
+
+def test_the_headings_of_an_engines_traceback_know_less_than_it() -> None:
+    heading = "ERROR 08-22 07:20:11 [core.py:708] EngineCore failed to start."
+    inside = [f"ERROR 08-22 07:20:11 [core.py:708] {line}" for line in chain("ValueError: no such model")]
+    end = chain("RuntimeError: Engine core initialization failed. See root cause above.")
+    assert kinds(heading, *inside, *end)[0] == "python_error"
+    assert kinds(heading, *end)[0] == "engine_dead"
+
+
+def test_a_warning_that_says_how_it_went_on() -> None:
+    assert classify([f"2026-11-21 WARNING trainer: {OOM}; retrying with batch size 8"]) is None
+    assert classify(["WARNING: [Errno 28] No space left on device: '/x'; falling back to /tmp"]) is None
+    assert classify([f"ERROR {OOM}; retrying is off"]) is not None
+
+
+def test_what_python_ignored_at_its_exit() -> None:
+    assert classify(["Exception ignored in: <function f>", *chain("TypeError: None")]) is None
+    found = classify(["Exception ignored in: <function f>", *chain("TypeError: None"), *chain("ValueError: bad")])
+    assert found is not None
+    assert found.line == "ValueError: bad"
+
+
+def test_what_a_model_wrote_is_quoted() -> None:
+    quote = ["[prompt] x", "[response] look:", *chain("ModuleNotFoundError: No module named 'verl'"), OOM, "[score] 0"]
+    assert classify(quote) is None
+    assert classify([*quote, OOM]) is not None
+    prefixed = [f"(TaskRunner pid=1) {line}" for line in quote[:-1]]
+    found = classify([*prefixed[:3], f"(WorkerDict pid=2) {OOM}", *prefixed[3:]])  # others are not quoted
+    assert found is not None
+    endless = search(*quote[:-1])
+    endless.look(OOM, Place(99, 1 << 20))
+    assert endless.failures()
+
+
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        ([f"[rank3]: {text}" for text in chain("KeyError: 'lr'")], "KeyError: 'lr'"),
+        ([f"[default0]:{text}" for text in chain("KeyError: 'lr'")], "KeyError: 'lr'"),
+        ([f"ERROR 04-28 02:37:03 [core.py:398] {text}" for text in chain("OSError: no")], "OSError: no"),
+        (["[2026-08-22 07:31:05 TP0] Scheduler hit an exception: " + HEAD, FRAME, "OSError: no"], "OSError: no"),
+        ([f"    | {text}" for text in chain("OSError: no")], "OSError: no"),
+        (["ERROR:root:OSError: no"], "OSError: no"),
+        (["╭──── Traceback (most recent call last) ────╮", "│ x │", "OSError: no"], "OSError: no"),
+    ],
+)
+def test_what_stands_before_an_exception(lines: list[str], line: str) -> None:
+    found = classify(lines)
+    assert found is not None
+    assert found.line == line
+
+
+NEAR_MISSES = {  # what only looks like a class
+    "cuda_oom": ["except torch.cuda.OutOfMemoryError:", "CUDA out of memory is retried", "oom: 0"],
+    "kv_cache": ["Available KV cache memory: 41.22 GiB", "GPU KV cache size: 771,840 tokens"],
+    "host_oom": ["on_oom: abort, oom_retry: True", "0 Workers (tasks / actors) killed due to memory pressure (OOM)"],
+    "nccl_timeout": ["'nccl_timeout': 600,", "NCCL INFO Timeout 600 s"],
+    "nccl_error": ["NCCL INFO Bootstrap: Using eth0", "nccl_error_count: 0"],
+    "engine_dead": [
+        "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+        "Health check passed for rollout engine 3",
+        "Error flushing cache: HTTP 400 'pending requests'",
+        "Current engine status (already waited 30s): ENGINE.BOOTING",
+    ],
+    "ray_actor_died": ["max_restarts: how often an actor that died is started again", "actor_died: 0"],
+    "ray_pending": ["Tip: use `ray status` to view detailed cluster status.", "pending tasks: 3"],
+    "ray_unreachable": ["Connecting to existing Ray cluster at address: 10.0.0.5:6399..."],
+    "gpu_shortage": ["Total available GPUs 8, desired GPUs 8", "using 0 GPUs for the critic"],
+    "gpu_busy": ["✓ GPU check passed: 8 GPUs, all >= 95% free memory"],
+    "nan": ["INFO", "nan_to_num is on", "the loss is nanny-proof", "'completions/mean_length': 'nan'"],
+    "config_error": ["ConfigDict(lr=1e-6)", "the config was validated", "argument parsing took 0.1 s"],
+    "import_error": ["importing module verl", "flash_attn is not installed; using sdpa"],
+    "missing_file": ["no such file is needed", "created the directory that was not found"],
+    "auth": ["WANDB_API_KEY is set", "404 Client Error: Not Found", "authenticated as user"],
+    "disk_full": ["space left on device: 40 GB", "/tmp/ray is over 95% full, available space: 2.0 GB"],
+    "port_taken": ["Port 8000 is already in use, trying port 8001", "address: 127.0.0.1"],
+    "slurm_time_limit": ["TIME LIMIT of the partition: 4:00:00", "slurmstepd: info: time limit is 240 min"],
+    "preempted": ["WARNING Sequence group 0 is preempted by PreemptionMode.RECOMPUTE", "preemption: off"],
+    "network": ["wandb: Network error (ConnectionError), entering retry loop.", "connection pool size: 10"],
+    "command_not_found": ["checkpoint: not found", "the command was found"],
+    "segfault": ["segmentation model loaded", "faulthandler enabled for SIGSEGV"],
+    "rollout_stall": ["stall_timeout_s: 900", "no rollout stall was seen"],
+    "python_error": ["max_error: 3", "Error handling: off", "UserWarning: exceptions are logged", "Exceptions: 0"],
+}
+
+
+@pytest.mark.parametrize("text", [text for texts in NEAR_MISSES.values() for text in texts])
+def test_near_misses(text: str) -> None:
+    assert classify([text, f"(Worker pid=7) {text}", f"[rank0]: {text}"]) is None

@@ -11,6 +11,7 @@ from autoresearch.core.lines import logical_lines, plain
     ("raw", "wanted"),
     [
         (b"\x1b[36m(TaskRunner pid=5)\x1b[0m step:1 - a:1\n", ["step:1 - a:1"]),
+        (b"[rank0]: Traceback\n[default12]:step:1\n(T pid=7) [rank3]:   File\n", ["Traceback", "step:1", "  File"]),
         (b"(raylet, ip=10.0.0.1) low\n(autoscaler +1m2s) up\n(pid=7) x\n", ["low", "up", "x"]),
         (b"(Worker[rank=0] pid=17, ip=10.0.0.9) (EngineCore_DP0 pid=2) (Ray pid=3) INFO x", ["INFO x"]),
         (b"freed 1 GiB [repeated 4x across cluster] (Ray deduplicates logs by default.)\n", ["freed 1 GiB"]),

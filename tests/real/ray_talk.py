@@ -1,8 +1,9 @@
 """What verl, slime and OpenRLHF print, printed by real Ray actors: colours, prefixes and repeat marks are Ray's.
 
-    python ray_talk.py verl|slime|openrlhf [--fail]
+    python ray_talk.py verl|slime|openrlhf [--fail | --hold]
 
-Run with the Python of an environment that has Ray. `--fail`: the last actor raises, and so does the driver.
+Run with the Python of an environment that has Ray. `--fail`: the last actor raises, and so does the driver; `--hold`:
+it never comes back.
 """
 
 from __future__ import annotations
@@ -78,13 +79,15 @@ class Worker:
 
 
 def main() -> None:
-    framework, fail = sys.argv[1], "--fail" in sys.argv
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=True)
+    framework, fail, hold = sys.argv[1], "--fail" in sys.argv, "--hold" in sys.argv
+    ray.init()  # a cluster of its own, or the one that runs this as a job
     workers = [ray.remote(num_cpus=0)(Worker).remote() for _ in range(3)]
     ray.get([worker.load.remote() for worker in workers])
     time.sleep(1)
     speaker = ray.remote(num_cpus=1)(type(ACTORS[framework], (Speaker,), {})).remote()
     ray.get(speaker.train.remote(framework, fail))
+    while hold:
+        time.sleep(1)
     time.sleep(1)  # what actors print reaches the driver later
 
 

@@ -16,6 +16,7 @@ from autoresearch.core.limits import Limits
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import SignalKind, SignalPattern
+from autoresearch.core.swarm import Swarm
 from autoresearch.core.trainer import Source, SourceFormat
 
 EVIL = (
@@ -131,6 +132,7 @@ def spec() -> RunSpec:
         claims=("simpler",),
         timed_by="timeout",
         why="retest",
+        swarm=Swarm(server="ajet-swarm start", debug="python one.py", on_busy="stop", retries=(5, 60.0)),
     )
 
 

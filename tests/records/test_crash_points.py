@@ -26,7 +26,7 @@ finish_flag.write(place / "out", {"schema": 1, "run": "r-2", "ending": "finished
 @pytest.mark.parametrize(
     "call", ["openat", "flock", "pread64", "write", "fsync", "ftruncate", "rename", "unlink", "close"]
 )
-def test_killed_at_every_system_call_and_repeated(tmp_path: Path, call: str) -> None:
+def test_killed_at_every_system_call_and_repeated(tmp_path: Path, strace: list[str], call: str) -> None:
     from autoresearch.core.ledger_row import LedgerRow
     from autoresearch.records import finish_flag
     from autoresearch.records.ledger import Ledger
@@ -42,10 +42,8 @@ def test_killed_at_every_system_call_and_repeated(tmp_path: Path, call: str) -> 
         finish_flag.reserve(place / "out")
         files = ("results.tsv", "results.tsv.torn", "out/finish.flag", f"out/{finish_flag.RESERVE}")
         traced = [part for name in files for part in ("-P", str(place / name))]
-        strace = ["strace", "-qq", "-o", "/dev/null", *traced, "-e", f"inject={call}:signal=KILL:when={n}"]
-        done = subprocess.run(
-            [*strace, sys.executable, "-c", CODE, str(place)], capture_output=True, check=False
-        )
+        kill = [*strace, *traced, "-e", f"inject={call}:signal=KILL:when={n}"]
+        done = subprocess.run([*kill, sys.executable, "-c", CODE, str(place)], capture_output=True, check=False)
         assert done.returncode in (0, -9), done.stderr
         points += done.returncode != 0
         Ledger(place / "results.tsv").append_once(LedgerRow(index=2, run_id="r-2", description="d" * 3000))

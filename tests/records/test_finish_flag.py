@@ -7,7 +7,6 @@ import json
 import math
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -179,17 +178,12 @@ def test_killed_at_every_call_it_is_whole_or_missing_and_whole_when_repeated(
 
 
 @pytest.mark.real
-def test_a_really_full_disk(tmp_path: Path) -> None:
-    out = tmp_path / "small"
-    out.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(out)], check=True)
-    try:
-        finish_flag.reserve(out)
-        with pytest.raises(OSError, match="No space left"):
-            (out / "filler").write_bytes(b"x" * 100_000)
-        with pytest.raises(OSError, match="No space left"):
-            (out / "more").write_bytes(b"x" * 4096)
-        finish_flag.write(out, CONTENT)
-        assert flag_of(out) == CONTENT
-    finally:
-        subprocess.run(["umount", str(out)], check=True)
+def test_a_really_full_disk(disk: Any, tmp_path: Path) -> None:
+    out = disk(tmp_path / "small", "64k")
+    finish_flag.reserve(out)
+    with pytest.raises(OSError, match="No space left"):
+        (out / "filler").write_bytes(b"x" * 100_000)
+    with pytest.raises(OSError, match="No space left"):
+        (out / "more").write_bytes(b"x" * 4096)
+    finish_flag.write(out, CONTENT)
+    assert flag_of(out) == CONTENT

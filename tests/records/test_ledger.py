@@ -311,3 +311,18 @@ def test_an_editor_that_saves_by_renaming_is_followed(
     monkeypatch.setattr(module.fcntl, "flock", flock)
     assert ledger.append_once(row("r-2"))
     assert [r.run_id for r in ledger.rows()] == ["r-1", "r-2"]
+
+
+def test_a_ledger_from_before_a_column_was_added_goes_on(tmp_path: Path) -> None:
+    old = tuple(name for name in COLUMNS if name != "run_urls")
+    path = tmp_path / "results.tsv"
+    first = LedgerRow(index=1, run_id="r-1", metric_value=0.5).cells()
+    path.write_bytes(tsv.join(old) + tsv.join(first[name] for name in old).rstrip(b"\n"))  # an editor took the end off
+    ledger = Ledger(path)
+    assert ledger.append_once(LedgerRow(index=2, run_id="r-2", run_urls="https://wandb.ai/a/b/runs/c1d2"))
+    assert [(row.run_id, row.run_urls, row.schema) for row in ledger.rows()] == [("r-1", "", 1), ("r-2", "", 1)]
+    assert ledger.header() == old and not ledger.path.with_name("results.tsv.torn").exists()
+    fresh = Ledger(tmp_path / "new.tsv")
+    fresh.append_once(LedgerRow(index=1, run_id="r-1", run_urls="https://wandb.ai/a/b/runs/c1d2"))
+    assert fresh.header()[-2:] == ("run_urls", "schema")
+    assert next(fresh.rows()).run_urls == "https://wandb.ai/a/b/runs/c1d2"

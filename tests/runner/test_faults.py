@@ -119,34 +119,19 @@ def test_the_log_is_deleted(yard: Any) -> None:
 
 
 @pytest.mark.real
-def test_a_full_disk(yard: Any, tmp_path: Path) -> None:
+def test_a_full_disk(yard: Any, disk: Any, tmp_path: Path) -> None:
     """A file system of 256 KiB, filled by the trainer: the exit record was reserved before."""
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=True)
-    try:
-        yard.root = place
-        _, record = yard.ended("cat /dev/zero > rest; echo x > more; exit 9")
-        assert (record["ending"], record["returncode"]) == ("crashed", 9)
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
+    yard.root = disk(tmp_path / "small", "256k")
+    _, record = yard.ended("cat /dev/zero > rest; echo x > more; exit 9")
+    assert (record["ending"], record["returncode"]) == ("crashed", 9)
 
 
 @pytest.mark.real
-def test_a_disk_that_is_full_from_the_start(yard: Any, tmp_path: Path) -> None:
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=True)
-    try:
-        yard.root = place
-        live = yard.make("true")
-        with open(place / "rest", "wb", buffering=0) as out, pytest.raises(OSError, match="No space"):
-            while out.write(b"x" * 4096):
-                pass
-        process = yard.launch(live).process
-        assert process.wait(120) == 1
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
+def test_a_disk_that_is_full_from_the_start(yard: Any, disk: Any, tmp_path: Path) -> None:
+    yard.root = disk(tmp_path / "small", "64k")
+    live = yard.make("true")
+    disk.fill(yard.root)
+    assert yard.launch(live).process.wait(120) == 1
 
 
 def test_the_runner_is_small_and_imports_nothing_of_ours() -> None:

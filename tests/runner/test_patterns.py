@@ -30,6 +30,7 @@ def found(patterns: list[Pattern], text: bytes, start: int = 0) -> list[tuple[st
         (b"\x1b[32mstep:3 - \x1b[1mactor/kl_loss:-0.000\x1b[0m\n", b"3", 0.0),
         (b"\rTraining:  1%| | 1/3 [00:01<00:02, 1.03s/it]step:2 - actor/kl_loss:1e-05\r", b"2", 1e-05),
         (b"step:4 - actor/lr:1e-6\n", b"4", None),
+        (b"[default0]:step:6 - actor/kl_loss:0.5\n", b"6", 0.5),
         (b"step:5 - actor/kl_loss:nan\n", b"5", float("nan")),
     ],
 )

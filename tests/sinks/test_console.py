@@ -114,3 +114,10 @@ def test_tail_lines(tmp_path: Path) -> None:
     assert tail_lines(path) == ["first", "x" * 100, "last"]
     assert tail_lines(path, max_bytes=50) == ["last"]
     assert tail_lines(tmp_path / "none.log") == []
+
+
+def test_a_last_line_without_its_newline_counts_once_its_writer_ended(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("step:1 0.1\n[rank0]: step:2 0.4")
+    for ended, steps in ((False, [1]), (True, [1, 2])):
+        assert [reading.step for reading in read_console(log, read_line, PATTERNS, ended=ended)] == steps

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.failure import classify
+from autoresearch.core.harmless import sifted
+from autoresearch.trainers import ask, registry
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,54 @@ from autoresearch.core.failure import classify
 def test_last_words(lines: list[str], kind: str | None) -> None:
     found = classify(lines)
     assert (found and found.kind.value) == kind
+
+
+HEAD = "Traceback (most recent call last):"
+VLLM = "ERROR 11-21 10:00:00 [hermes_tool_parser.py:140] "
+PARSER = [
+    "Error in extracting tool call from response.",
+    HEAD,
+    '  File "/v/vllm/entrypoints/openai/tool_parsers/hermes_tool_parser.py", line 110, in extract_tool_calls',
+    "    raw = json.loads(text)",
+    "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+]
+CLAIM = [
+    HEAD,
+    '  File "/code/ajet/tuner_lib/swarm_client.py", line 80, in claim',
+    "requests.exceptions.HTTPError: 404 Client Error: Not Found for url: http://localhost:10086/claim_episode",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        (PARSER, None),
+        ([VLLM + line for line in PARSER], None),
+        (CLAIM, None),
+        ([*CLAIM, *PARSER], None),
+        (["episode 3f2 cannot be claimed: 404"], None),
+        ([*PARSER, HEAD, '  File "a.py", line 1', "ValueError: boom"], "python_error"),
+        ([HEAD, '  File "a.py", line 1', "FileNotFoundError: x", *PARSER], "missing_file"),
+        ([HEAD, '  File "a.py", line 1', "HTTPError: 404 Client Error: Not Found for url: http://h/m"], "python_error"),
+        (["Unexpected error: SWANLAB_API_KEY is not set in the environment. To use the swanlab logger"], "auth"),
+        ([HEAD, "RuntimeError: GPU memory check failed: all GPUs must have >= 95% free."], "gpu_busy"),
+        ([HEAD, "ValueError: We found a configuration conflict between AgentJet and Verl! Input yaml"], "config_error"),
+        ([HEAD, "AssertionError: real_train_batch_size (128) must be divisible by minimal possible batch size (3)"],
+         "config_error"),
+        ([HEAD, "AssertionError: Model path /m/o/d does not exist. Please check your configuration."], "missing_file"),
+        (["Unexpected error: Python environment does not match current backbone 'verl'."], "import_error"),
+        (["Error running subprocess: Command '['/v/bin/python']' returned non-zero exit status 1."], "python_error"),
+        (["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+          "Error running subprocess: Command '['/v/bin/python']' returned non-zero exit status 1."], "cuda_oom"),
+    ],
+)  # fmt: skip
+def test_agentjet_and_what_harms_nothing(lines: list[str], kind: str | None) -> None:
+    harmless = ask.harmless(registry.by_name("agentjet"))
+    for found in (classify(sifted(lines, harmless)), classify(lines, harmless)):
+        assert (found and found.kind.value) == kind
+
+
+def test_others_know_nothing_harmless() -> None:
+    assert ask.harmless(registry.by_name("verl")) == ()
+    assert sifted([*PARSER, HEAD, "  torn"], ()) == [*PARSER, HEAD, "  torn"]
+    assert sifted([HEAD, "  torn"], ("x",)) == [HEAD, "  torn"]

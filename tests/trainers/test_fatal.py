@@ -17,7 +17,11 @@ def hits(signal: SignalPattern, raw: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    "before", [b"", b"x\n", b"bar\r", b"(TaskRunner pid=5) ", b"\x1b[36m(A pid=5)\x1b[0m ", b"\x1b[31m", b"x\r\n"]
+    "before",
+    [
+        *(b"", b"x\n", b"bar\r", b"(TaskRunner pid=5) ", b"\x1b[36m(A pid=5)\x1b[0m ", b"\x1b[31m", b"x\r\n"),
+        *(b"[rank0]: ", b"[rank17]: "),
+    ],
 )
 def test_a_traceback_begins(before: bytes) -> None:
     assert hits(fatal.TRACEBACK, before + HEAD + b"\n") == 1

@@ -24,7 +24,11 @@ OWN = {  # sample: its trainer, the signals in it, and the first step that the R
     "verl_np1.log": ("verl", {"step": 1, "validation": 1}, (b"1", b"0.000741")),
     "verl_ok_np2_ray.log": ("verl", {"step": 3, "validation": 1}, (b"1", b"0.00074127")),
     "verl_raise_np2_ray.log": ("verl", {"step": 1, "validation": 1}, (b"1", b"0.00074127")),
-    "agentjet.log": ("verl", {"step": 1, "validation": 2}, (b"1", b"0.0009313225746154785")),
+    "verl_ray_260.log": ("verl", {"step": 3, "validation": 1}, (b"1", b"0.001")),
+    "verl_raise_ray_260.log": ("verl", {"step": 3, "validation": 1}, (b"1", b"0.001")),
+    "openrlhf_ray_260.log": ("openrlhf", {"step": 3, "validation": 1}, (b"1", b"0.001")),
+    "slime_ray_260.log": ("slime", {"step": 3, "validation": 1}, (b"0", b"0.000")),
+    "agentjet.log": ("agentjet", {"step": 1, "validation": 2}, (b"1", b"0.0009313225746154785")),
     "nemo_grpo.log": ("nemo_rl", {"step": 2, "validation": 2}, (b"", b"")),
     "trl_v4.log": ("trl", {"step": 1, "validation": 1}, (b"", b"0.0")),
     "trl_v5_tqdm.log": ("trl", {"step": 6, "validation": 2}, (b"", b"0")),
@@ -35,7 +39,15 @@ OWN = {  # sample: its trainer, the signals in it, and the first step that the R
     "slime.log": ("slime", {"step": 1, "validation": 1}, (b"0", b"0.0")),
 }
 
+FAMILIES = [{"verl", "agentjet"}]  # who prints the same lines
+
 COMMANDS = {
+    "agentjet": [
+        "python -m ajet.launcher --conf tests/bench/benchmark_math/benchmark_math.yaml --with-ray",
+        "cd /data/ajet && NO_COLOR=1 ajet --conf exp.yaml --backbone verl",
+        "/venv/bin/python -u ajet/launcher.py --conf=exp.yaml",
+        "bash -c 'exec /venv/bin/ajet --conf exp.yaml'",
+    ],
     "verl": [
         "python3 -m verl.trainer.main_ppo trainer.nnodes=1",
         "python verl/trainer/main_ppo.py",
@@ -78,6 +90,8 @@ COMMANDS = {
 }
 FOREIGN = [
     *("python run_grpo.py --conf c.yaml", "python train.py", "bash run.sh"),
+    *("ajet-swarm start --swarm-port=10086", "ajet --swarm-server --conf s.yaml"),
+    *("cd /data/ajet ; python roll.py", "echo ajet", "python train.py --conf ajet.yaml"),
     *("echo nemo", "trl vllm-serve", "python -m openrlhf.cli.serve_rm", "python slimer/x.py"),
     *(
         "python3 -m verl.trainer.main_generation_server",
@@ -129,7 +143,8 @@ def test_it_does_not_matter_where_the_log_is_cut(name: str) -> None:
 @pytest.mark.parametrize("trainer", sorted({own[0] for own in OWN.values()}))
 def test_nobody_claims_the_lines_of_another(name: str, trainer: str) -> None:
     known = registry.by_name(trainer)
-    mine = OWN.get(name, ("",))[0] == trainer
+    own = OWN.get(name, ("",))[0]
+    mine = own == trainer or any({own, trainer} <= family for family in FAMILIES)
     assert bool(scan(known, (SAMPLES / name).read_bytes())) == mine
     assert bool(read_source(Source(SourceFormat.CONSOLE, name), SAMPLES, 0, known)) == mine
 
@@ -146,6 +161,7 @@ def test_nobody_claims_a_command_that_says_nothing(command: str) -> None:
 
 
 EXAMPLES = {  # blueprint: its trainer, and its recipe if it has one
+    "agentjet.md": ("agentjet", "agentjet.yaml"),
     "verl.md": ("verl", ""),
     "nemo_rl.md": ("nemo_rl", "nemo-rl-grpo.yaml"),
     "openrlhf.md": ("openrlhf", ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 from pathlib import Path
@@ -10,17 +11,20 @@ from typing import Any
 import pytest
 import yaml
 
+from autoresearch.core.failure import classify
 from autoresearch.core.metric_keys import kl_of
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.sinks.read import read_source
-from autoresearch.trainers import registry
+from autoresearch.trainers import ask, registry
 from autoresearch.trainers.lines import logical_lines
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs" / "from-source"
 INDEX: dict[str, dict[str, Any]] = yaml.safe_load((SAMPLES / "index.yaml").read_text(encoding="utf-8"))
+TRAINERS = {"agentjet", "verl", "nemo_rl", "slime", "trl", "openrlhf"}
+FAMILY = {"agentjet", "verl"}  # who print the same lines
 EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 Seen = tuple[str, str, str, str]  # kind, step, kl, text
 
@@ -48,7 +52,7 @@ def watched(name: str, trainer: Trainer) -> list[Seen]:
 
 def test_the_index_is_whole() -> None:
     assert set(INDEX) == {path.relative_to(SAMPLES).as_posix() for path in SAMPLES.rglob("*.log")}
-    assert {name.split("/", maxsplit=1)[0] for name in INDEX} == {"verl", "nemo_rl", "slime", "trl", "openrlhf"}
+    assert {name.split("/", maxsplit=1)[0] for name in INDEX} == TRAINERS
     assert all(entry["about"] and entry["commit"] and entry["printed_by"] for entry in INDEX.values())
 
 
@@ -77,6 +81,12 @@ def test_what_the_runner_sees(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INDEX)
+def test_what_went_wrong(name: str) -> None:
+    failure = classify(logical_lines((SAMPLES / name).read_bytes()), ask.harmless(trainer_of(name)))
+    assert (failure.kind.value if failure else None) == INDEX[name]["failure"]
+
+
+@pytest.mark.parametrize("name", INDEX)
 def test_the_last_words_are_no_event(name: str) -> None:
     """A run ends by its exit code: `training complete` is printed by a crash as well."""
     raw, wanted = (SAMPLES / name).read_bytes(), INDEX[name]
@@ -89,10 +99,11 @@ def test_the_last_words_are_no_event(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INDEX)
-@pytest.mark.parametrize("other", ["verl", "nemo_rl", "slime", "trl", "openrlhf"])
+@pytest.mark.parametrize("other", sorted(TRAINERS))
 def test_nobody_claims_the_lines_of_another(name: str, other: str) -> None:
     known = registry.by_name(other)
-    if known.name != trainer_of(name).name:
+    names = {known.name, trainer_of(name).name}
+    if len(names) == 2 and names != FAMILY:
         assert readings(name, known) == []
         assert not [kind for kind, *_ in watched(name, known) if kind in EVENTS]
 
@@ -123,3 +134,17 @@ def test_validations_of_two_sets_and_of_parts() -> None:
     assert [r.metrics["eval/aime"] for r in slime if r.kind is SignalKind.VALIDATION] == [0.1333, 0.15]
     trl = readings("trl/grpo_v5_beta_eval_none.log", registry.by_name("trl"))
     assert math.isnan(next(r for r in trl if r.step == 2).metrics["rewards/format_reward/mean"])
+
+
+@pytest.mark.parametrize("name", sorted({name.split("/", maxsplit=1)[0] for name in INDEX}))
+def test_the_page_about_trainers_says_the_same(name: str) -> None:
+    """Repository and commit stand in the trainer's file, in the index and on the page; the seed's key on the page."""
+    page = (Path(__file__).parents[2] / "docs" / "trainers.md").read_text(encoding="utf-8")
+    head = (importlib.import_module(f"autoresearch.trainers.{name}").__doc__ or "").replace("\n", " ")
+    found = re.search(r"As of (\S+) ([0-9a-f]{8})\b", head)
+    assert found is not None
+    assert f"{found[1]} {found[2]}" in page
+    commits = {str(entry["commit"]) for sample, entry in INDEX.items() if sample.startswith(f"{name}/")}
+    assert f"{found[1]}@{found[2]}" in commits
+    seed = trainer_of(name).seed_key
+    assert f"`{seed}`" in page or f"`<algorithm>.{seed.rpartition('.')[2]}`" in page

@@ -130,6 +130,8 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
         ("📊 Validation Results for `default` set:", "validation"),
         ("🔍 Running initial validation...", "progress"),
         ("▶ Starting validation at step 0...", "progress"),
+        ("▶ Setting up model and training...", "progress"),
+        ("we are Setting up a trap...", None),
         ("❌ Error in async loop: boom", "error"),
         ("WARNING: rollout stall -- no rollout committed and no train step completed in 900s", "error"),
         ("nemo_rl.algorithms.single_controller.RolloutStall: no rollout", "error"),
@@ -182,6 +184,9 @@ def test_other_algorithms() -> None:
     assert NEMO.objective({"dpo": {}}) == Objective("validation-default/loss", Direction.MINIMIZE)
     assert NEMO.objective({"grpo": {}}) == Objective("validation/accuracy", Direction.MAXIMIZE)
     assert NEMO.objective({}) is None
+    assert NEMO.objective({"grpo": {}, "async_rl": {}}) == Objective("train/reward")
+    teachers: Recipe = {"distillation": {}, "checkpointing": {"metric_name": "train:loss", "higher_is_better": False}}
+    assert NEMO.objective(teachers) == Objective("train/loss", Direction.MINIMIZE)
     assert NEMO.time_limit({}) is None
 
 
@@ -198,6 +203,12 @@ def test_its_own_recording() -> None:
     found = NEMO.recording({}, "/r")
     assert found is not None
     assert found.source == Source(SourceFormat.TENSORBOARD, "/r/logs/exp_*/tensorboard")
+    assert NEMO.settings({}, "x " + " ".join(found.arguments)) == found.overrides
+    bare: Recipe = {"distillation": {}, "logger": {"tensorboard_enabled": False, "wandb": {"name": "a"}}}
+    found = NEMO.recording(bare, "/r")  # NeMo-RL looks the section up, and it is not there
+    assert found is not None
+    assert found.overrides["logger.tensorboard"] == {}
+    assert "++logger.tensorboard={}" in found.arguments
     assert NEMO.settings({}, "x " + " ".join(found.arguments)) == found.overrides
 
 
@@ -249,6 +260,9 @@ def test_the_form_of_the_limit(value: object, wanted: float | None) -> None:
         ({"grpo": {"val_period": 0}, "checkpointing.metric_name": "val:accuracy"}, {"no_validation": "warning"}),
         ({"grpo": {"val_period": 0, "val_at_end": True}, "checkpointing.metric_name": "val:accuracy"}, {}),
         ({"grpo": {"stop_at_validation_metric": "accuracy"}}, {"no_stop_threshold": "error"}),
+        ({"async_rl": {}, "checkpointing": {"metric_name": "val:accuracy"}}, {"controller_validates": "error"}),
+        ({"async_rl": {}, "grpo": {"val_period": 10}}, {"controller_validates": "error"}),
+        ({"async_rl": {}, "grpo": {"val_period": 0}, "checkpointing": {"metric_name": "train:reward"}}, {}),
         ({"grpo": {"stop_at_validation_metric": "accuracy", "stop_at_validation_threshold": 0.9}}, {}),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.trainers import ray_job
+from autoresearch.trainers import ask, ray_job, registry
 
 PLAIN = "ray job submit --address=http://h:1 --runtime-env-json='{}' -- python3 t.py --submission-id x --no-wait"
 
@@ -23,7 +23,10 @@ def test_a_job_is_found_and_named() -> None:
 
 def test_a_command_over_two_lines() -> None:
     assert "submit --submission-id a \\\n" in ray_job.named("ray \\\n job submit \\\n -- python t.py", "a")
-    assert ray_job.find("ray job submit --submission-id=a -- python t.py") == ray_job.RayJob(ray_job.ADDRESS, "a", True)
+    job = ray_job.find("ray job submit --submission-id=a -- python t.py")
+    assert job == ray_job.RayJob("", "a", True) and job.stop == ("ray", "job", "stop", "a")
+    named = ray_job.find("RAY_ADDRESS=http://h:2 ray job submit -- python t.py")
+    assert named == ray_job.RayJob("http://h:2", "", True)
 
 
 @pytest.mark.parametrize("command", ["python t.py", "ray start --head", "echo ray job submit", "ray job list"])
@@ -40,3 +43,29 @@ def test_lint() -> None:
         ("ray_job_unnamed", "warning"),
     ]
     assert ray_job.lint("ray job submit --submission-id a -- python t.py --no-wait") == ()
+
+
+@pytest.mark.parametrize(
+    ("address", "recorded"),
+    [
+        ("--address=http://127.0.0.1:8265", {"verl", "openrlhf"}),
+        ("--address http://localhost:8265/", {"verl", "openrlhf"}),
+        ("", set()),  # the environment may name another host
+        ("--address=http://head.cluster:8265", set()),
+        ("--address=$RAY_ADDRESS", set()),
+    ],
+)
+def test_a_job_elsewhere_has_neither_our_directories_nor_our_variables(address: str, recorded: set[str]) -> None:
+    """A writer that we switch on must not end the run: slime's wants a variable, the others a directory."""
+    commands = {
+        "verl": "python3 -m verl.trainer.main_ppo trainer.nnodes=1",
+        "openrlhf": "python3 -m openrlhf.cli.train_ppo_ray --train.seed 1",
+        "slime": "python3 train.py --rollout-batch-size 32",
+    }
+    found = set()
+    for name, command in commands.items():
+        trainer = registry.by_name(name)
+        assert ask.recording(trainer, ask.settings(trainer, {}, command), "/r") is not None
+        whole = ask.settings(trainer, {}, f"ray job submit {address} --submission-id a -- {command}")
+        found |= {name} if ask.recording(trainer, whole, "/r") is not None else set()
+    assert found == recorded

@@ -20,7 +20,7 @@ NAMED = {
     "verl_np1.log": "verl",
     "verl_ok_np2_ray.log": "verl",
     "verl_raise_np2_ray.log": "verl",
-    "agentjet.log": "verl",
+    "agentjet.log": "agentjet",
     "tinygrpo.log": "tinygrpo",
     "tinygrpo_nan.log": "tinygrpo",
     "tinygrpo_oom.log": "tinygrpo",
@@ -119,7 +119,7 @@ def test_verl_values() -> None:
 
 
 def test_agentjet_values() -> None:
-    found = readings("agentjet.log", "verl")
+    found = readings("agentjet.log", "agentjet")
     assert [(r.kind.value, r.step) for r in found] == [("validation", 0), ("validation", 0), ("step", 1)]
     assert found[0].metrics["task_pass_rate@1"] == 0.41
     assert found[0].metrics["num_pass_n_tasks(pass@4)"] == 80

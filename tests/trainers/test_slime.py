@@ -112,6 +112,7 @@ def test_flags() -> None:
     assert SLIME.seed({}) == 42
     assert SLIME.outputs(found) == (Output("save", "checkpoints"), Output("load", "checkpoints"))
     assert set(SLIME.space(found)) == {"lr", "kl_loss_coef"}
+    assert set(SLIME.space({"lr": 1e-6, "kl_loss_coef": 0.01})) == {"lr"}  # without --use-kl-loss it has no effect
     assert [f.code for f in SLIME.lint(found)] == ["silent_resume"]
     assert [f.code for f in SLIME.lint_command(JOB)] == ["ray_job_unnamed"]
 
@@ -119,6 +120,8 @@ def test_flags() -> None:
 def test_without_evaluation_the_rollouts_are_the_metric() -> None:
     assert SLIME.objective({}) == Objective("rollout/raw_reward")
     assert SLIME.objective({"eval_prompt_data": "aime"}) == Objective("rollout/raw_reward")
+    alone = SLIME.settings({}, "python3 train.py --eval-prompt-data /data/a.jsonl --eval-interval 5")
+    assert SLIME.objective(alone) == Objective("eval/aime")  # what slime calls a path without a name
 
 
 def test_tensorboard() -> None:
@@ -131,7 +134,9 @@ def test_tensorboard() -> None:
     assert SLIME.recording(on, "/r") is None
     found = SLIME.recording({}, "/r")
     assert found is not None
-    assert (found.environment, found.arguments) == ({"TENSORBOARD_DIR": "/r/tensorboard"}, ("--use-tensorboard",))
+    assert found.environment == {"TENSORBOARD_DIR": "/r/tensorboard"}
+    assert found.arguments == ("--use-tensorboard", "--tb-project-name", "autoresearch")
+    assert SLIME.settings({}, "python3 train.py " + " ".join(found.arguments)) == found.overrides
     assert SLIME.arguments({"lr": 1e-06, "use_kl_loss": True, "colocate": False}) == ("--lr", "1e-06", "--use-kl-loss")
 
 
@@ -145,6 +150,7 @@ def test_tensorboard() -> None:
         ({"use_tensorboard": True}, ["tensorboard_nowhere"]),
         ({"eval_interval": 20}, ["eval_without_data"]),
         ({"save": "/a", "load": "/b"}, []),
+        ({"kl_coef": 0.01, "kl_loss_coef": 0.01, "use_kl_loss": True}, ["two_kl_coefficients"]),
     ],
 )
 def test_lint(recipe: Recipe, codes: list[str]) -> None:

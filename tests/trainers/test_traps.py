@@ -58,6 +58,7 @@ QUOTED = [
     "INFO 08-13 10:12:12 ppo_trainer.py:224] Sample: ['" + OPEN_1 + "', 0.5]",
     "│ │ say this │ " + TRL_1 + " │",
     "  rollout done for prompt='train step 9/20  trainer_v=9...'",
+    "  the prompt says 'train step 9/20  trainer_v=9  lag=1  '",
     "the answer is: model.py:918 - step 3: 5",
     'user: "' + SLIME_0 + '"',
     "  - 📊 Training Results: are printed below",
@@ -82,6 +83,21 @@ def test_a_line_that_every_node_prints_is_one_step(tmp_path: Path) -> None:
     text = "".join(f"{node}{line.format(n=n)} [repeated 2x across cluster]\n" for n in (1, 2) for node in nodes)
     assert steps(tmp_path, text, "verl") == [1, 2]
     assert seen(text, "verl", "step") == ["1"] * 4 + ["2"] * 4  # with its number, so that they count as one
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank0]: ", "[default0]:", "(RayTrainWorker pid=17, ip=10.0.0.2) "])
+def test_a_rank_before_every_line(tmp_path: Path, prefix: str) -> None:
+    """torch's hook and torchrun's --tee put the rank before each line, of bars as well."""
+    bars = [f"\r{prefix}{n * 25:3d}%|##        | {n}/4 [00:10<00:10,  1.10it/s]" for n in range(5)]
+    trl = f"{bars[0]}{bars[1]}{bars[2]}\n{prefix}{TRL_1}\n{bars[2]}{bars[3]}\n{prefix}{TRL_1}\n{bars[4]}\n"
+    assert steps(tmp_path, trl, "trl") == [2, 4]
+    assert len(seen(trl, "trl", "step")) == 2
+    sft = "".join(
+        f"{prefix}step:{n} - train/loss:0.5 - train/lr:1e-05\n{prefix}step:{n} - val/loss:0.4\n" for n in (1, 2)
+    )
+    assert steps(tmp_path, sft, "verl") == [1, 2]
+    assert seen(sft, "verl", "step") == ["1", "2"]
+    assert seen(sft, "verl", "validation") == ["validation"] * 2
 
 
 def mark(what: str, n: int, of: int) -> str:

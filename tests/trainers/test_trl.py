@@ -155,6 +155,25 @@ def test_a_recipe_and_its_flags() -> None:
 
 
 @pytest.mark.parametrize(
+    ("recipe", "command", "gpus"),
+    [
+        ({}, "trl grpo --num_processes 4", 4),
+        ({"num_processes": 2}, "trl sft --config c.yaml", 2),
+        ({"use_cpu": True}, "trl sft --config c.yaml", 0),
+        ({}, "trl grpo --config c.yaml", None),
+    ],
+)
+def test_gpus(recipe: Recipe, command: str, gpus: int | None) -> None:
+    assert TRL.gpus(TRL.settings(recipe, command)) == gpus
+
+
+def test_examples_of_experimental_trainers() -> None:
+    found = TRL.settings({"output_dir": "/o"}, "accelerate launch examples/scripts/async_grpo.py")
+    assert TRL.objective(found) == Objective("reward")
+    assert TRL.objective(TRL.settings({}, "python examples/scripts/gspo.py")) == Objective("reward")
+
+
+@pytest.mark.parametrize(
     ("recipe", "codes"),
     [
         ({}, []),

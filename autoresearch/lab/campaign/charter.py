@@ -18,6 +18,8 @@ from autoresearch.core.stop_rules import span
 from autoresearch.core.trainer import Trainer
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
+from autoresearch.lab.enough_gpus import Wanted
+from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.terms import Terms, raise_on, terms
@@ -27,7 +29,7 @@ from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.snapshot import snapshot
 from autoresearch.repository.survey import survey
-from autoresearch.trainers import registry
+from autoresearch.trainers import ray_job, registry
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 
@@ -46,12 +48,12 @@ class Charter:
     dirty: tuple[str, ...]  # what the base would hold beyond HEAD
 
 
-def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "") -> Charter:
+def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_check: bool = True) -> Charter:
     """Decide everything. Raises UsageError, BlueprintError or EnvironmentUnusable with one sentence."""
     resolved = resolve(declared.blueprint, environ=parts.environ)
     raise_on_errors(resolved)
     notes = resolved.blueprint.notes
-    trainer = registry.choose(notes.trainer, resolved.blueprint.launch_command)
+    trainer = registry.choose(notes.trainer, resolved.blueprint.launch_command, notes.lines)
     checkout = repository.find(resolved.codebase)
     if checkout is None:
         raise EnvironmentUnusable(
@@ -64,7 +66,10 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "") -> Chart
             f"the repository {checkout.root} has no commit yet", fix="git commit -m start", code="no_commit"
         )
     asked = terms(trainer, resolved, job="ajet_campaign")
-    lint = asked.findings(min(declared["timeout"] or math.inf, resolved.blueprint.max_time_s))
+    lint = (
+        *asked.findings(min(declared["timeout"] or math.inf, resolved.blueprint.max_time_s), parts.environ),
+        *_one_name_for_all(resolved.blueprint.launch_command),
+    )
     raise_on(lint)
     objective, said = _objective(declared, asked)
     sources = {**declared.sources, **said}
@@ -74,8 +79,25 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "") -> Chart
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
     spec = _spec(declared, asked, checkout, objective, rules, parts)
     spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
-    findings = (*resolved.findings, *lint, *_promise(spec))
+    spec = replace(spec, gpu_check=declared["gpu_check"] and gpu_check)
+    findings = (*resolved.findings, *lint, *_promise(spec), *_too_few_gpus(asked, spec, parts))
     return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
+
+
+def _too_few_gpus(asked: Terms, spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
+    """What the recipe asks for, against what each run is given of the pool, else against the machine."""
+    environ = {**parts.environ, **asked.resolved.blueprint.notes.env}
+    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environ) if spec.gpu_check else 0
+    return Wanted(count, spec.gpus_per_run).compared(environ) if count else ()
+
+
+def _one_name_for_all(command: str) -> tuple[Finding, ...]:
+    job = ray_job.find(command)
+    if job is None or not job.submission_id:
+        return ()
+    message = f"every run would submit the Ray job {job.submission_id}, and Ray takes a name only once"
+    hint = "take --submission-id out: each run gets one of its own"
+    return (Finding(Severity.ERROR, "ray_job_named_for_all", message, hint),)
 
 
 def _objective(declared: Declared, asked: Terms) -> tuple[Objective, dict[str, str]]:

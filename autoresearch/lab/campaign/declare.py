@@ -43,6 +43,7 @@ DEFAULTS: dict[str, Any] = {
     "prune": "",
     "warmup": None,
     "trees": "",
+    "gpu_check": True,
 }
 _WHOLE = {"count": 1, "seed": 0, "baseline": 1, "retests": 0, "confirm_runs": 2, "parallel": 1, "gpus_per_run": 0,
           "runs_per_gpu": 1, "gpu_busy_mib": 0, "min_steps": 0, "warmup": 0}  # fmt: skip
@@ -177,7 +178,7 @@ def _converted(key: str, value: Any, now: float) -> Any:
         return _seconds(value)
     if key == "deadline":
         return as_deadline(value, now)
-    if key == "confirm" and not isinstance(value, bool):
+    if key in ("confirm", "gpu_check") and not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")
     if key == "include":
         return [value] if isinstance(value, str) else [str(item) for item in value]

@@ -55,7 +55,7 @@ def _series(run_dir: str) -> Sequence[tuple[int, float]]:
     rundir = RunDir(Path(run_dir))
     try:
         spec = spec_file.read(rundir)
-        return measure(spec, registry.by_name(spec.trainer), rundir.log).series
+        return measure(spec, registry.by_name(spec.trainer, spec.lines), rundir.log).series
     except (OSError, ValueError, AutoresearchError):
         return ()
 

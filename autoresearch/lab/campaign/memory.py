@@ -22,6 +22,7 @@ from statistics import median
 
 from autoresearch.core.campaign import CampaignSpec, CampaignState
 from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.stop_rules import Stand, span
 from autoresearch.lab.campaign import summary, texts
 from autoresearch.lab.campaign.standing import next_commands, state_now
@@ -154,7 +155,10 @@ def tried(lines: Sequence[IdeaLine], skipped: int = 0) -> list[str]:
     return words + _by_key(lines)
 
 
-_GROUPS = ("confirmed", "kept", "demoted", "no more than noise", "worse", "better by less", "crashed", "smoke")
+_GROUPS = (
+    *("confirmed", "kept", "demoted", "no more than noise", "worse", "better by less", "crashed"),
+    *("no signal", "smoke"),
+)
 
 
 def _order(title: str) -> tuple[int, str]:
@@ -169,6 +173,8 @@ def _group(line: IdeaLine) -> str:
             return "kept, not confirmed"
         case Standing.DEMOTED:
             return "demoted: fresh runs did not confirm it"
+        case Standing.SMOKE if line.why.startswith(NO_SIGNAL):
+            return "no signal: there was nothing to learn from, so that they judge nothing"
         case Standing.SMOKE:
             return "smoke runs, which judge nothing"
         case Standing.CRASHED:

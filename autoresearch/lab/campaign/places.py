@@ -11,6 +11,7 @@ from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import Idea
 from autoresearch.core.finding import Finding, errors
 from autoresearch.core.recipe_edits import diff_recipes
+from autoresearch.core.swarm import Swarm
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.campaign.workshop import RECIPE, Workshop
 from autoresearch.lab.import_proof import import_environment, prove_imports
@@ -45,17 +46,30 @@ def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapp
     recipe_path = slot.path / shop.recipe_path if shop.recipe_path else None
     recipe = plan.resolved.recipe_data if recipe_path else {}
     found = map_launch(plan.spec.command, recipe, declared, places)
-    if bad := errors(found.findings):
+    swarm, more = _mapped_swarm(plan.spec.swarm, places)
+    if bad := errors((*found.findings, *more)):
         raise BlueprintError(bad[0].message, hint=bad[0].hint, code=bad[0].code)
+    asked = plan.terms
     if recipe_path and (changes := diff_recipes(recipe, found.recipe)):
-        text = edit(recipe_path.read_text(), {change.key: change.new for change in changes}, name=shop.recipe_path)
-        recipe_path.write_text(text)
+        new = {change.key: change.new for change in changes}
+        recipe_path.write_text(edit(recipe_path.read_text(), new, name=shop.recipe_path))
+        if asked.copy:  # what is read instead of it
+            asked = replace(asked, copy=(asked.copy[0], edit(asked.copy[1], new, name=shop.recipe_path)))
     environment = {**plan.environment, **found.environment}
     command, mapped = found.command, found.mapped
     if shop.recipe_path == RECIPE and spec.recipe in command:  # the idea's copy, and not the file outside
         command = command.replace(spec.recipe, str(recipe_path))
         mapped = (*mapped, Mapped("command", spec.recipe, str(recipe_path)))
-    return replace(plan, spec=replace(plan.spec, command=command), environment=environment), mapped
+    spec_here = replace(plan.spec, command=command, swarm=swarm)
+    return replace(plan, spec=spec_here, terms=asked, environment=environment), mapped
+
+
+def _mapped_swarm(swarm: Swarm | None, places: Places) -> tuple[Swarm | None, tuple[Finding, ...]]:
+    """The commands of a swarm's server and check, as the launch command is mapped."""
+    if swarm is None:
+        return None, ()
+    server, debug = (map_launch(command, {}, {}, places) for command in (swarm.server, swarm.debug))
+    return replace(swarm, server=server.command, debug=debug.command), (*server.findings, *debug.findings)
 
 
 def proof(shop: Workshop, slot: Slot, idea: Idea, environment: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -50,7 +50,7 @@ def read_curve(rundir: RunDir) -> Curve:
     """The validations of a run so far; () where they cannot be read (any more)."""
     try:
         spec = spec_file.read(rundir)
-        return validations(spec, registry.by_name(spec.trainer), rundir.log)
+        return validations(spec, registry.by_name(spec.trainer, spec.lines), rundir.log)
     except (OSError, ValueError, AutoresearchError):
         return ()
 

@@ -16,7 +16,7 @@ from autoresearch.lab.campaign.ideas import as_line, claim
 from autoresearch.lab.campaign.requests import stop_run
 from autoresearch.lab.campaign.workshop import Refused, Workshop
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.sessions import session_info
+from autoresearch.lab.sessions import server_session_info, session_info
 from autoresearch.lab.sweep import SWEEP_S, sweep
 from autoresearch.lab.withdraw import erase, take_back
 from autoresearch.records import campaign_dir
@@ -137,7 +137,8 @@ def obey_again(view: CampaignView, live: Mapping[str, RunDir]) -> None:
 def close_panes(place: CampaignDir, tmux_socket: str, parts: Parts) -> None:
     """Close the sessions of runs that are over."""
     over = [RunDir(path.parent) for path in place.path.glob("*/collected.json")]
-    names = {info.session for rundir in over if (info := session_info(rundir))}
+    infos = (look(rundir) for rundir in over for look in (session_info, server_session_info))
+    names = {info.session for info in infos if info}
     _close_named(names, tmux_socket, parts)
 
 

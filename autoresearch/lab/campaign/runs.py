@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import Idea, IdeaRun
 from autoresearch.core.finding import errors
 from autoresearch.core.naming import slugify
@@ -66,7 +67,7 @@ def get_ready(
     commit, branch = _commit(shop, wanted, seed, result_dir)
     failpoint("campaign.committed")
     slot.switch(commit, spec.include)
-    settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec.tmux_socket))
+    settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec))
     member = Member(
         campaign=spec.name,
         directory=Path(spec.directory),
@@ -82,6 +83,7 @@ def get_ready(
         timeout_s=spec.timeout_s,
         fix_of=idea.rows[-1].run_id if wanted.why == "fix" and idea.rows else "",
         environment=environment_in(spec, slot, parts.environ),
+        gpus=spec.gpus_per_run or None,
     )
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
     plan, mapped = at_home_in(shop, slot, plan)
@@ -149,5 +151,5 @@ def _own_settings(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: 
     return found
 
 
-def _flags(tmux_socket: str) -> dict[str, str]:
-    return {"tmux_socket": tmux_socket} if tmux_socket else {}
+def _flags(spec: CampaignSpec) -> dict[str, str]:
+    return {"tmux_socket": spec.tmux_socket, "gpu_check": "" if spec.gpu_check else "no"}

@@ -12,6 +12,7 @@ from typing import Any
 from autoresearch.core.campaign_view import CampaignView, Idea, best_so_far, measured
 from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.pruning import PRUNED
 
 CLAIMS = ("confirmed", "demoted", "undecided")
@@ -174,6 +175,8 @@ def _why(idea: Idea, standing: Standing, delta: float | None, sign: float, noise
         return ended_badly(rows[-1])
     if rows[-1].failure == PRUNED:
         return rows[-1].description.rpartition("[")[2].rstrip("]") or "ended early by its curve"
+    if standing is Standing.SMOKE and rows[-1].failure == NO_SIGNAL:
+        return rows[-1].description.rpartition("[")[2].rstrip("]") or "there was nothing to learn from"
     if standing is Standing.SMOKE:
         return "a smoke run: it shows that the plumbing works, and judges nothing"
     if idea.hypothesis.is_baseline or delta is None:
@@ -239,10 +242,13 @@ def honest(lines: Sequence[IdeaLine]) -> list[str]:
     kept = [line for line in lines if line.standing is Standing.KEPT]
     sure = [line for line in lines if line.standing is Standing.CONFIRMED]
     gone = [line for line in lines if line.standing is Standing.DEMOTED]
+    rows = [row for line in lines for row in line.rows]
+    unseeded = bool(rows) and all(row.seed is None for row in rows)
+    with_seeds = "" if unseeded else " with other seeds"
     words = []
     if sure:
         names = ", ".join(line.slug for line in sure[:10])
-        words.append(f"Confirmed by fresh runs with other seeds: {names}{_more(sure, 10)}.")
+        words.append(f"Confirmed by fresh runs{with_seeds}: {names}{_more(sure, 10)}.")
     else:
         words.append("Nothing is confirmed: no idea of this campaign may be claimed to beat the baseline.")
     if kept:
@@ -257,6 +263,11 @@ def honest(lines: Sequence[IdeaLine]) -> list[str]:
     if built := [line for line in lines if line.marked]:
         names = ", ".join(f"{line.slug} (on {line.marked})" for line in built[:10])
         words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
+    if unseeded:
+        words.append("Replicates are unseeded: nothing gives a run a seed of its own, so they differ by chance alone.")
+    if idle := [line for line in lines if any(row.failure == NO_SIGNAL for row in line.rows)]:
+        names = ", ".join(line.slug for line in idle[:10])
+        words.append(f"No signal (the reward never changed, or the gradient was zero): {names}{_more(idle, 10)}.")
     return words
 
 

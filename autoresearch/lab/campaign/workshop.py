@@ -44,7 +44,9 @@ class Workshop:
     def of(cls, spec: CampaignSpec, checkout: Checkout) -> Workshop:
         """Read the campaign's blueprint again from what was kept of it."""
         blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
-        return cls(spec, checkout, blueprint, registry.choose(blueprint.notes.trainer, blueprint.launch_command))
+        notes = blueprint.notes
+        chosen = registry.choose(notes.trainer, blueprint.launch_command, notes.lines)
+        return cls(spec, checkout, blueprint, chosen)
 
     @property
     def recipe_path(self) -> str:

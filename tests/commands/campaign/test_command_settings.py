@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from pathlib import Path
 from typing import Any
 
 VERL = '''
@@ -61,7 +62,11 @@ def words_of(command: str) -> dict[str, str]:
 
 def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
     verl(camp.bench)
-    view = camp.run(space={LR: [0.5, 0.1]}, proposer="grid", count=3, retests=0, confirm=False)
+    keys = {"space": {LR: [0.5, 0.1]}, "proposer": "grid", "count": 3, "retests": 0, "confirm": False}
+    plan = camp.bench.ask("campaign", camp.file(**keys))["plan"]
+    assert plan["metrics"] == "jsonl in the directory of each run, switched on"
+    assert plan["seeds"] == "data.seed 7, and the next numbers for replicates"
+    view = camp.run(**keys)
     rows = {(row.index, row.replicate): row for row in view.rows}
     assert len(rows) == 4
     ran = {key: words_of(row.command) for key, row in rows.items()}
@@ -74,6 +79,18 @@ def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
         lr, seed = float(ran[key][LR]), int(ran[key]["data.seed"])
         assert row.metric_value is not None and abs(row.metric_value - (lr + 0.003 + 0.0001 * seed)) < 1e-9
         assert f"{row.result_dir}/metrics.jsonl" in row.command
+    compared = camp.bench.ask("compare", "one:1.1", "one:2")
+    assert compared["config"] == {LR: [0.25, 0.5]}
+    assert list(compared["per_run"]) == ["trainer.experiment_name"]
+
+    before = Path(rows[2, 1].result_dir, "metrics.jsonl").read_bytes()
+    again = camp.bench.ask("repro", "one:2", "--run")
+    camp.bench.until(lambda: camp.bench.ask("status", again["run"])["state"] == "ended")
+    ended = camp.bench.ask("status", again["run"])
+    assert ended["metrics"]["critic/rewards/mean"] == rows[2, 1].metric_value
+    assert Path(rows[2, 1].result_dir, "metrics.jsonl").read_bytes() == before  # it wrote elsewhere
+    assert Path(ended["result_dir"], "metrics.jsonl").read_bytes() == before
+
     idea = view.ideas[1]
     assert f"{LR}" in str(idea.hypothesis.overrides)
     text = camp.bench.git("show", f"{idea.branch}:.autoresearch/blueprint.md")
@@ -113,3 +130,33 @@ def test_a_key_that_nobody_can_set_is_refused_before_anything_is_begun(camp: Any
     file = camp.file(space={LR: [0.5, 0.125]}, proposer="grid", count=2)
     said = camp.bench.ask("campaign", file, "--yes", "--detach", check=3)
     assert said["error"]["code"] == "no_place_for_settings"
+
+
+CHECKPOINTS = '''
+import os, sys
+recipe = dict(line.split(": ") for line in open(sys.argv[1]).read().splitlines())
+place = recipe["trainer.default_local_dir"]
+os.makedirs(place)
+open(place + "/latest_checkpointed_iteration.txt", "w").write("1")
+print("step:1 - actor/kl_loss:0.001 - critic/rewards/mean:0.1", flush=True)
+assert recipe["mode"] == "ok", "the reward model is gone"
+print("step:1 - global_steps:1 - pass_n:2 - task_pass_rate@1:0.5 - mean_reward:0.5", flush=True)
+'''
+
+
+def test_a_repaired_idea_begins_afresh_beside_what_its_first_run_left(camp: Any) -> None:
+    (camp.bench.repo / "train.py").write_text(CHECKPOINTS)
+    recipe = "mode: ok\ntrainer.default_local_dir: out\ntrainer.experiment_name: mine\n"
+    (camp.bench.repo / "recipe.yaml").write_text(recipe)
+    queue = camp.ideas({"slug": "broken", "overrides": {"mode": "bad"}})
+    camp.start(queue=queue, count=3, baseline=1, retests=0, confirm=False)
+    camp.state("waiting")
+    camp.bench.ask("campaign", "fix", "broken", "--set", "mode=ok")
+    camp.until(lambda: len(camp.idea("broken").rows) == 2)
+    first, second = camp.idea("broken").rows
+    assert (first.status, second.ending, second.metric_value) == ("crash", "finished", 0.5)
+    assert first.result_dir == second.result_dir
+    places = [path.parent.name for path in Path(first.result_dir).rglob("latest_checkpointed_iteration.txt")]
+    assert sorted(places) == ["checkpoints", "checkpoints-2"]
+    text = camp.bench.git("show", f"{second.commit}:recipe.yaml")
+    assert "broken-2" in text or "trainer.experiment_name: one-broken-2" in text

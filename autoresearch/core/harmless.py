@@ -1,0 +1,38 @@
+"""Harmless: errors that a framework prints on its way and that end nothing, taken out before a cause is looked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+_HEAD = "Traceback (most recent call last):"
+
+
+def sifted(lines: Iterable[str], harmless: Sequence[str]) -> list[str]:
+    """The lines without those that match one of these patterns, and without tracebacks that hold such a line.
+
+    lines: stripped of prefixes and colours. A traceback ends with the first line that is not indented.
+    """
+    if not harmless:
+        return list(lines)
+    pattern = re.compile("|".join(f"(?:{one})" for one in harmless))
+    return [line for block in _blocks(lines) if not any(map(pattern.search, block)) for line in block]
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Each line on its own, a traceback as one."""
+    open_: list[str] = []
+    for line in lines:
+        starts = line.strip() == _HEAD
+        if open_ and (starts or not line.startswith((" ", "\t"))):
+            done, open_ = open_, []
+            if not starts:  # the exception itself
+                yield [*done, line]
+                continue
+            yield done
+        if starts or open_:
+            open_.append(line)
+        else:
+            yield [line]
+    if open_:
+        yield open_

@@ -1,0 +1,68 @@
+"""Diagnosis: why a run ended badly, from its log, its exit record and its commands; the one place that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.end_cause import killed_from_outside, with_the_end
+from autoresearch.core.ending import Ending
+from autoresearch.core.failure import Failure
+from autoresearch.core.run import RunSpec
+from autoresearch.core.trainer import Trainer
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.sinks.last_words import LastWords, last_words
+from autoresearch.trainers import ask
+
+BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
+_SCRIPT_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The root cause, what else holds, and what the run seems to have overcome."""
+
+    cause: Failure | None = None
+    also: tuple[Failure, ...] = ()
+    overcome: tuple[Failure, ...] = ()
+
+
+def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Diagnosis:
+    """The diagnosis of a run that is over; of one that ended well it names no cause."""
+    badly = end.ending in BADLY
+    killed = killed_from_outside(end.ending, end.cause, end.returncode)
+    kills = killing_command(spec) if killed else ""
+    if not badly and not kills:
+        return Diagnosis()
+    words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
+    cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
+    return diagnosis(words, cause)
+
+
+def diagnosis(words: LastWords, cause: Failure | None) -> Diagnosis:
+    """A diagnosis with this cause, which is then not said twice."""
+    also = tuple(f for f in words.failures if cause is None or f.kind is not cause.kind)
+    return Diagnosis(cause, also, tuple(f for f in words.overcome if f != cause))
+
+
+def killing_command(spec: RunSpec) -> str:
+    """Which of a run's commands, or line of a script that they start, ends processes by name; "" for none."""
+    from autoresearch.core.lint import DEADLY, lint_shell, named_scripts
+
+    for command in (spec.command, *spec.prepare):
+        texts = [("the command", command)]
+        texts += [(name, _text(Path(spec.cwd) / name)) for name in named_scripts(command)]
+        for where, text in texts:
+            for finding in lint_shell(text, where=where):
+                if finding.code in DEADLY:
+                    said = text.splitlines()[finding.line - 1 : finding.line] or [command]
+                    return f"{where}, line {finding.line}: {said[0].strip()[:200]}"
+    return ""
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_SCRIPT_BYTES)
+    except OSError:
+        return ""

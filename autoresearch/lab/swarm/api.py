@@ -1,0 +1,64 @@
+"""The swarm server's HTTP, as much of it as a harness needs. No method raises for a server that is not well.
+
+Paths and answers: modelscope/AgentJet, ajet/tuner_lib/experimental/swarm_server.py (at c0ef49bb).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autoresearch.core.swarm import OFFLINE, Look, look_of
+
+ANSWER_S = 5.0
+STOP_S = 45.0  # /stop_engine ends a tree with 16 s of grace, and blocks the server meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server, by its address; proxies of the environment are not asked, as it is ours or our forward's."""
+
+    url: str
+
+    def healthy(self) -> str:
+        """ "" where GET /health says ok, else why not."""
+        answer, trouble = self._ask("/health")
+        return "" if answer.get("status") == "ok" else trouble or f"/health says {str(answer)[:80]}"
+
+    def look(self) -> Look:
+        """Status and pool now; a pool that cannot be had leaves the counters at 0."""
+        status, trouble = self._ask("/get_engine_status")
+        if trouble:
+            return Look(trouble=trouble)
+        pool, _ = self._ask("/get_current_batch_rollout_pool_information")
+        return look_of(status, pool)
+
+    def stop(self, *, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic) -> str:
+        """POST /stop_engine and wait until the engine is offline; "" when it is, else what stands in the way."""
+        until = clock() + STOP_S
+        _, trouble = self._ask("/stop_engine", {}, STOP_S)
+        while (look := self.look()).status != OFFLINE:
+            if clock() >= until:
+                return trouble or look.trouble or f"the engine is still {look.status} after {STOP_S:.0f} s"
+            sleep(0.2)
+        return ""
+
+    def _ask(self, path: str, body: object = None, timeout: float = ANSWER_S) -> tuple[dict[str, object], str]:
+        """The object that was answered, or {} and why there is none."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout) as answer:
+                value = json.loads(answer.read(1 << 22))
+        except urllib.error.HTTPError as error:
+            with error:
+                return {}, f"HTTP {error.code} for {path}"
+        except (OSError, ValueError, http.client.HTTPException) as error:  # refused, silent, torn, no JSON
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            return {}, f"{path}: {str(reason)[:160] or type(error).__name__}"
+        return (value, "") if isinstance(value, dict) else ({}, f"{path} answers no object")

@@ -1,0 +1,114 @@
+"""What swarm mode adds to a run before it starts: steps around the client, files of metrics, remarks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.blueprint import Blueprint
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.run import RunSpec
+from autoresearch.core.swarm import Swarm, is_url
+from autoresearch.core.swarm_metrics import PREFIX
+from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.errors import ConflictError
+from autoresearch.lab.swarm import place
+from autoresearch.lab.swarm.session import program
+
+TRAINER = "agentjet_swarm"
+_RUN_DIR = '"$AUTORESEARCH_RUN_DIR"'
+_TOLD = re.compile(r"\bAJET_SWARM_URL=[\"']?(https?://[^\s\"';&|]+)")
+_ITS_OWN = re.compile(r"(?:task_pass_rate@\d|mean_reward|std_reward)")
+_AUTHORITY = {"val_results.md": 0, "train_results.md": 20, "server": 90}
+
+
+def trainer_name(blueprint: Blueprint) -> str:
+    """The trainer that the notes ask for without naming one; "" where they do not."""
+    return TRAINER if blueprint.notes.swarm and not blueprint.notes.trainer else ""
+
+
+def arrange(spec: RunSpec, blueprint: Blueprint) -> RunSpec:
+    """The run with its server's half, if it is one of swarm mode."""
+    if spec.trainer != TRAINER:
+        return spec
+    swarm = blueprint.notes.swarm or Swarm()
+    if not swarm.url and not swarm.ours:
+        swarm = replace(swarm, url=_told(blueprint.launch_command, blueprint.notes.env))
+    objective = spec.objective
+    if objective and _renamed(blueprint):
+        objective = replace(objective, metric=PREFIX + objective.metric)
+    return replace(
+        spec,
+        swarm=swarm,
+        objective=objective,
+        prepare=(*spec.prepare, program("up", _RUN_DIR)),
+        cleanup=(program("down", _RUN_DIR), *spec.cleanup),
+    )
+
+
+def start_command(spec: RunSpec) -> str:
+    """What the Runner starts in the client's place; "" where it starts the command itself."""
+    return f"exec {program('client', _RUN_DIR)}" if spec.swarm else ""
+
+
+def located(spec: RunSpec) -> RunSpec:
+    """The run with the files of metrics that lie where it was given its place: its own and its server's."""
+    if spec.swarm is None:
+        return spec
+    result_dir, authority = Path(spec.result_dir), _AUTHORITY
+    usual = [
+        Source(SourceFormat.SWARM_VAL, str(result_dir / "val_results.md"), authority["val_results.md"]),
+        Source(SourceFormat.DICT_LINES, str(result_dir / "train_results.md"), authority["train_results.md"]),
+        Source(SourceFormat.CONSOLE, f"{spec.run_dir}/server/run.log", authority["server"]),
+    ]
+    known = {source.path for source in spec.sources}
+    return replace(spec, sources=(*spec.sources, *(source for source in usual if source.path not in known)))
+
+
+def refuse_taken_port(spec: RunSpec) -> None:
+    """ConflictError where somebody listens on the port that this run's server is to have."""
+    port = spec.swarm.port if spec.swarm and spec.swarm.server else None
+    if port is not None and place.listening(port):
+        raise ConflictError(
+            f"port {port} of this run's swarm server is taken by somebody else",
+            hint="end that server, or write --swarm-port=$AJET_SWARM_PORT, which takes any free one",
+            code="port_taken",
+        )
+
+
+def findings(spec: RunSpec, blueprint: Blueprint) -> tuple[Finding, ...]:
+    """What a person should know of the server's half."""
+    swarm = spec.swarm
+    if swarm is None:
+        if blueprint.notes.swarm is None:
+            return ()
+        message = f"the `swarm_` notes are not read: the trainer is {spec.trainer}"
+        return (_warning("swarm_ignored", message, "take `trainer:` out of the notes, or them", blueprint),)
+    found = []
+    if not swarm.ours:
+        where = swarm.url or "AJET_SWARM_URL, or http://127.0.0.1:10086"
+        message, hint = f"no server is started: there must be one at {where}", "`- swarm_server: ...` starts one"
+        found.append(_warning("swarm_no_server", message, hint, blueprint))
+    if _renamed(blueprint):
+        message = f"the metric is recorded as {PREFIX}{blueprint.notes.metric}: classic mode counts it otherwise"
+        hint = f"write `- metric: {PREFIX}{blueprint.notes.metric}`"
+        found.append(_warning("swarm_metric", message, hint, blueprint))
+    return tuple(found)
+
+
+def _warning(code: str, message: str, hint: str, blueprint: Blueprint) -> Finding:
+    return Finding(Severity.WARNING, code, message, hint, blueprint.name, blueprint.lines.get("notes", 0))
+
+
+def _renamed(blueprint: Blueprint) -> bool:
+    """Whether the metric is one of the client's evaluation by its bare name; a file that was named has its own."""
+    own = all(source.format is SourceFormat.SWARM_VAL for source in blueprint.notes.source)
+    return own and _ITS_OWN.match(blueprint.notes.metric) is not None
+
+
+def _told(command: str, env: Mapping[str, str]) -> str:
+    found = _TOLD.search(command)
+    url = (found[1] if found else env.get("AJET_SWARM_URL", "")).rstrip("/")
+    return url if is_url(url) else ""

@@ -1,0 +1,103 @@
+"""A child in a process group of its own: waited for without a busy loop, ended politely, its end passed on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+INTERRUPT_S = 10.0  # between INT and TERM; a client that is told twice within it ends faster
+TERM_S = 10.0
+
+
+class Child:
+    """One command; the Runner above us still owns the whole tree, and ends what this leaves."""
+
+    def __init__(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], out: int | None = None) -> None:
+        self._process = subprocess.Popen(
+            argv, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=out, process_group=0
+        )
+        self.pid = self._process.pid
+        self._pidfd = os.pidfd_open(self.pid)
+
+    def ended(self, seconds: float) -> bool:
+        """Sleep until it ends, at most so long; whether it has."""
+        if self._process.returncode is None:
+            select.select([self._pidfd], [], [], max(0.0, seconds))
+        return self._process.poll() is not None
+
+    @property
+    def returncode(self) -> int | None:
+        """As `subprocess` has it: -n for signal n; None while it runs."""
+        return self._process.poll()
+
+    def send(self, number: int) -> None:
+        """Signal its process group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def end(self, *, told: bool = False) -> None:
+        """INT as a person at the keyboard would, then TERM, then KILL. `told`: it was signalled a moment ago."""
+        for number, seconds in ((signal.SIGINT, INTERRUPT_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, TERM_S)):
+            if not told:  # a second INT makes many a server drop what it was about to tidy up
+                self.send(number)
+            told = False
+            if self.ended(seconds):
+                break
+        self.send(signal.SIGKILL)  # what its leader left behind in the group
+
+    def close(self) -> None:
+        """Let go of it; a child that still runs is ended."""
+        if not self.ended(0.0):
+            self.end()
+        os.close(self._pidfd)
+
+
+def shell(command: str, cwd: str | Path, env: Mapping[str, str], out: int | None = None) -> Child:
+    """`bash -c command`, as the Runner starts a trainer."""
+    return Child(["bash", "-c", command], str(cwd), env, out)
+
+
+class Asked:
+    """TERM, INT and HUP to this process, remembered and passed on."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.children: list[Child] = []
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.number = self.number or number
+        for child in self.children:
+            child.send(number)
+
+
+@contextlib.contextmanager
+def listening_to_signals() -> Iterator[Asked]:
+    """Inside, a signal to end us is a fact to look at; afterwards everything is as before."""
+    asked = Asked()
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.signal(number, asked) for number in numbers]
+    try:
+        yield asked
+    finally:
+        for number, former in zip(numbers, before, strict=True):
+            signal.signal(number, former)
+
+
+def pass_on(returncode: int) -> int:
+    """End as the child did: the same exit code, or by the same signal (then this does not return)."""
+    if returncode >= 0:
+        return returncode
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # one core is enough
+    if -returncode not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(-returncode, signal.SIG_DFL)
+    os.kill(os.getpid(), -returncode)
+    time.sleep(1.0)  # a signal to oneself may take a moment
+    return 128 - returncode

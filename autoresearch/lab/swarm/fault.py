@@ -1,0 +1,20 @@
+"""What stops a swarm run, as one line that its Runner understands, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+from autoresearch.core.swarm_watch import TAG
+
+EXIT = 3  # of our own programs, where the run cannot go on
+
+
+class SwarmFault(Exception):  # noqa: N818 - it names what happened to the run
+    """The run cannot go on. `kind` is the stable word: port_taken, server_died, engine_busy, boot_failed ..."""
+
+    def __init__(self, kind: str, text: str, evidence: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.evidence = evidence
+
+    def lines(self) -> list[str]:
+        """For the log: what it is first, then what shows it."""
+        return [f"{TAG}error {self.kind}: {' '.join(str(self).split())}", *self.evidence]

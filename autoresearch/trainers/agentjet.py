@@ -1,0 +1,194 @@
+"""agentjet: AgentJet's classic mode, one launcher that trains agents with verl.
+
+As of modelscope/AgentJet d20cce0e (the newest whole tree) and, file by file, in the stored versions after it:
+ajet/{launcher,backbone/trainer_verl}.py, ajet/utils/{launch_utils,config_utils,smart_daemon}.py. The console is verl's
+(see `step_line`); a validation is printed as a step line, too, twice at the start. What is measured is written into
+two files in append mode, one dict a line (see `sinks.dict_lines`). docs/agentjet.md has the rules one by one.
+
+`task_pass_rate@1` counts answers with a reward of 1 or more. A swarm's clients count every reward above 0, which is
+why theirs has another name here and is never compared with it. The KL is in every line, 0 where it is off.
+
+Overrides: in the recipe alone, the launcher has no flags for them. Leaves behind: with `--with-ray` a Ray head, and
+with `--with-appworld` and its like their servers, each in a session of its own and written down under
+`saved_experiments/companion_logs`; `<checkpoint_base_dir>/<project>/<experiment>`, which the next run of that name
+resumes. A signal saves nothing: `total_training_steps` ends it well. The launcher's exit code is 1 for every fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoresearch.core import metric_keys
+from autoresearch.core.finding import Finding
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.trainer import Circumstances, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.trainers import agentjet_lint, fatal, shared_patterns, step_line
+from autoresearch.trainers.agentjet_lint import COMMON, FLAGS, GPUS, NAME, TRAINING, VALIDATION
+from autoresearch.trainers.command_settings import with_flags
+from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
+from autoresearch.trainers.verl import read_step_line
+
+PASS_RATE = "task_pass_rate@1"
+COMPANIONS = "saved_experiments/companion_logs/companion/*.pgid"
+
+ANNOUNCED_S = 1800.0  # a validation may say nothing between its first and its last episode
+
+PROGRESS = SignalPattern(
+    SignalKind.PROGRESS,
+    rf"{shared_patterns.BAR}|% Completed \| *[1-9]"
+    r"|@ step \d{1,9}: {1,4}\d{1,3}%"  # EVAL @ step 0: 49% 1882/3840
+    r"|Rollout progress \((?!0\.00 )[\d.]{1,20} tokens/s\)"  # every ten seconds; without new tokens it is none
+    r"|Waiting for process launch \[PGID"  # --with-ray and its like, which have a limit of their own
+    r"|(?:test_gen_batch meta info:|Training from scratch|ompleted validate rollout|end validate rollout)",
+    shared_patterns.HOLD_S,
+    (
+        *("%|", "% Completed |", "@ step ", "Rollout progress (", "Waiting for process launch [PGID"),
+        *("test_gen_batch meta info:", "Training from scratch", "ompleted validate rollout", "end validate rollout"),
+    ),
+)
+"""Boot and validation go on."""
+
+ANNOUNCED = SignalPattern(
+    SignalKind.PROGRESS,
+    r"tart(?:ing)? validate rollout",
+    ANNOUNCED_S,
+    ("tarting validate rollout", "tart validate rollout"),
+)
+"""A validation begins: `Starting ...`, or `start ...` in older trees."""
+
+REFUSED = SignalPattern(
+    SignalKind.ERROR,
+    r"(?P<text>(?:Error running subprocess: Command '\[|GPU memory check failed: all GPUs must have"
+    r"|SWANLAB_API_KEY is not set in the environment|Python environment does not match current backbone"
+    r"|We found a configuration conflict between AgentJet and Verl!)[^\r\n]{0,160})",
+    needles=(
+        *("Error running subprocess: Command '[", "GPU memory check failed: all GPUs must have"),
+        *("SWANLAB_API_KEY is not set in the environment", "Python environment does not match current backbone"),
+        "We found a configuration conflict between AgentJet and Verl!",
+    ),
+)
+"""The launcher's own words, before or instead of a traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentJet:
+    """AgentJet's launcher, recipe, console and files."""
+
+    name: str = "agentjet"
+    named: bool = True
+
+    def recognises(self, command: str) -> bool:
+        """`python -m ajet.launcher ...`, or `ajet ...`; a swarm's server and clients are another trainer's."""
+        return agentjet_lint.launches(command)
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        """Steps, validations, NaN, fatal lines; boot and a validation that goes on hold."""
+        return (
+            *(step_line.STEP, step_line.VALIDATION, step_line.NAN),
+            *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT, REFUSED),
+            *(PROGRESS, ANNOUNCED),
+        )
+
+    def harmless(self) -> tuple[str, ...]:
+        """A tool call that cannot be parsed, and an episode that another client has claimed or that is gone."""
+        return (r"hermes_tool_parser", r"\b404\b.{0,200}episode", r"episode.{0,200}\b404\b")
+
+    def objective(self, recipe: Recipe) -> Objective | None:
+        """The share of answers that solve their validation task; where nothing is validated, the training reward."""
+        validated = agentjet_lint.validates_every(recipe) > 0
+        return Objective(PASS_RATE if validated else "critic/real_reward", Direction.MAXIMIZE)
+
+    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
+        """The validation file, whose older lines name no step, and the training file."""
+        found = []
+        if path := text_of(recipe, VALIDATION):
+            every = agentjet_lint.validates_every(recipe) or 1
+            first = 0 if look_up(recipe, f"{COMMON}.val_before_train") else every
+            last = whole_number(recipe, f"{COMMON}.total_training_steps") or 0
+            found.append(Source(SourceFormat.DICT_LINES, path, 0, first, every, last))
+        if path := text_of(recipe, TRAINING):
+            found.append(Source(SourceFormat.DICT_LINES, path, 1))
+        return tuple(found)
+
+    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
+        """Both files, as far as the recipe names none; AgentJet makes the directory."""
+        if look_up(recipe, "ajet") is None:
+            return None
+        wanted = {VALIDATION: f"{directory}/validation.md", TRAINING: f"{directory}/training.md"}
+        missing: dict[str, object] = {key: path for key, path in wanted.items() if not text_of(recipe, key)}
+        if not missing:
+            return None
+        first = next(s for s in self.sources({**recipe, **missing}) if s.path in missing.values())
+        return Recording(first, overrides=missing)
+
+    def settings(self, recipe: Recipe, command: str) -> Recipe:
+        """The launcher's flags, beside the recipe: it sets no key of it but `ajet.backbone`."""
+        flags = with_flags({}, command) if self.recognises(command) else {}
+        return {**recipe, FLAGS: flags} if flags else recipe
+
+    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
+        """None: the launcher takes no value for a key."""
+        return ()
+
+    def lint_command(self, command: str) -> tuple[Finding, ...]:
+        """See `agentjet_lint`."""
+        return agentjet_lint.lint_command(command)
+
+    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
+        """See `agentjet_lint`."""
+        return agentjet_lint.lint(recipe)
+
+    def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
+        """See `agentjet_lint`."""
+        return agentjet_lint.lint_here(recipe, here)
+
+    def environment(self, recipe: Recipe) -> Mapping[str, str]:
+        """loguru colours even into a file."""
+        return {"LOGURU_COLORIZE": "NO"}
+
+    def companions(self) -> tuple[str, ...]:
+        """ajet/utils/smart_daemon.py writes `<tag>.<hash>.<host>.pgid` there, relative to where it was started."""
+        return (COMPANIONS,)
+
+    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
+        """The mark of a checkpoint under this experiment's name, unless resume_mode says otherwise."""
+        name = text_of(recipe, NAME).replace("|", "-")
+        if name in ("", "read_yaml_name") or not agentjet_lint.resumes_by_itself(recipe):
+            return ()
+        base = text_of(recipe, f"{COMMON}.checkpoint_base_dir") or "./saved_checkpoints"
+        project = text_of(recipe, "ajet.project_name") or "ajet_default_project"
+        folder = f"{base.rstrip('/')}/{project}/{name}"
+        return () if "$" in folder else (f"{folder}/latest_checkpointed_iteration.txt",)
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """GPUs per node times nodes; 8 and 1 where nothing is said."""
+        return product(recipe, *GPUS) if look_up(recipe, "ajet") is not None else None
+
+    def read_line(self, line: str) -> Reading | None:
+        """verl's step line, with older names of the pass rates made new."""
+        found = read_step_line(line)
+        return found and Reading(found.kind, found.step, metric_keys.renamed(found.metrics))
+
+    def seed(self, recipe: Recipe) -> int | None:
+        """verl's `data.seed`, which orders the tasks; the rollouts stay random."""
+        return whole_number(recipe, self.seed_key)
+
+    @property
+    def seed_key(self) -> str:
+        """Beside `ajet:`, at the top of the recipe; AgentJet itself has none."""
+        return "data.seed"
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """Both files and the name, whether they are set or not; checkpoints where they have a place of their own."""
+        saved = f"{COMMON}.checkpoint_base_dir"
+        own = (Output(saved, "checkpoints"),) if text_of(recipe, saved) else ()
+        return (Output(VALIDATION, "validation.md"), Output(TRAINING, "training.md"), *own, Output(NAME))
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """Learning rate and KL coefficient, where the recipe has them."""
+        keys = [f"{COMMON}.optim.lr"]
+        if look_up(recipe, f"{COMMON}.use_kl_loss") is None or true_at(recipe, f"{COMMON}.use_kl_loss"):
+            keys.append(f"{COMMON}.kl_loss_coef")
+        return around(recipe, *keys)

@@ -1,0 +1,182 @@
+"""AgentJet in swarm mode: a client script that runs agents against a server which trains (modelscope/AgentJet).
+
+The lines that count here are our own, printed by `autoresearch swarm client` beside the client's (core/swarm_watch.py):
+the engine's status, its pool, its steps. verl's step lines stand in the server's log. The trainer never validates in
+this mode (ajet/backbone/trainer_verl.py asserts it at 81e2b7d7); the client does, and prints
+`[EVAL @ step 10] AIME-2025  mean_reward=0.2167 ... task_pass_rate@1=21.67% ...` (tutorial/opencode_build_aime).
+
+Overrides: in the client's code, or in the YAML that it sends. Leaves behind: an engine whose processes left their
+group, `saved_checkpoints/<project>/<experiment>` from which the next run of that name resumes, and a `ray start` of
+`--with-ray`. Stopped gracefully by POST /stop_engine, which `autoresearch swarm down` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.regex import later
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.swarm_metrics import PREFIX, Evaluations, share
+from autoresearch.core.trainer import LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.values import NUMBER
+from autoresearch.trainers import fatal
+from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
+from autoresearch.trainers.verl import read_step_line
+
+HOLD_S = 120.0  # a booting engine says so every 30 s, an evaluation's bar more often
+MOVED_S = 0.001  # a pool that fills is no stall, but holds no first step back
+
+_CLIENT = later(
+    r"\bagent_roll\w*\.py\b|\bAJET_SWARM_URL=|\bajet\.tuner_lib\.\S*swarm_client\b|\bauto_research/auto_train\.py\b"
+)
+_TAG = r"^\[swarm\] "
+_NEEDLE = ("[swarm] ",)
+_SIGNALS = (
+    SignalPattern(
+        SignalKind.STEP, rf"{_TAG}step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER}))?(?=\r?$)", needles=_NEEDLE
+    ),
+    SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.BOOTING\b", HOLD_S, _NEEDLE),
+    SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.(?!BOOTING|OFFLINE)[A-Z_]{{1,40}}", MOVED_S, _NEEDLE),
+    SignalPattern(
+        SignalKind.ERROR, rf"{_TAG}error (?P<kind>[a-z_]{{1,40}}): (?P<text>[^\r\n]{{1,300}})", needles=_NEEDLE
+    ),
+    SignalPattern(SignalKind.NAN, rf"{_TAG}nan: (?P<text>[^\r\n]{{1,120}})", needles=_NEEDLE),
+    SignalPattern(SignalKind.VALIDATION, r"\[EVAL @ step \d{1,9}\] \S", needles=("[EVAL @ step ",)),
+    SignalPattern(SignalKind.PROGRESS, r"^EVAL [^\r\n]{1,120} @ step \d{1,9}: {1,4}\d{1,3}%", HOLD_S, (" @ step ",)),
+    fatal.TRACEBACK,
+    fatal.OUT_OF_MEMORY,
+)
+_EVAL = later(r"\[EVAL @ step (?P<step>\d{1,9})\] (?P<name>\S.{0,200}?) {1,4}(?P<pairs>[\w@.-]{1,60}=\S.*)\Z")
+_PAIR = later(r"([\w@.-]{1,60})=(\S+)")
+_STEP = later(rf"\[swarm\] step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER}))?\Z")
+_COMMON = "ajet.trainer_common"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentJetSwarm:
+    """The client's evaluations, the server's step lines, and what our own watch says of the engine."""
+
+    name: str = "agentjet_swarm"
+    named: bool = True
+
+    def recognises(self, command: str) -> bool:
+        """A client by the names that AgentJet's skills and tutorials give it, or one that is told of a server."""
+        return _CLIENT.search(command) is not None
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        """Our watch's lines, the client's evaluations, and what any Python program dies of."""
+        return _SIGNALS
+
+    def objective(self, recipe: Recipe) -> Objective | None:
+        """The client's pass rate; `swarm/` sets it apart from that of classic mode, which counts otherwise."""
+        return Objective(f"{PREFIX}task_pass_rate@1", Direction.MAXIMIZE)
+
+    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
+        """The trainer's own table of steps, where the recipe names one and the server is on this machine."""
+        path = text_of(recipe, f"{_COMMON}.train_print_to_markdown_file_path")
+        return (Source(SourceFormat.DICT_LINES, path, 20),) if path else ()
+
+    def reader(self) -> LogReader:
+        """Evaluations are told apart by what came before them."""
+        return _Lines()
+
+    def read_line(self, line: str) -> Reading | None:
+        """One line by itself: a step, or an evaluation as if there were only one data set."""
+        return _Lines().line(line)
+
+    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
+        """What crashes or is ignored in this mode, and lengths that do not fit."""
+        return (*_lint_validation(recipe), *_lint_lengths(recipe), *_lint_lora(recipe))
+
+    def seed(self, recipe: Recipe) -> int | None:
+        """None: ajet's recipe fixes no seed, and the order of the tasks is the client's."""
+        return None
+
+    @property
+    def seed_key(self) -> str:
+        """See `seed`."""
+        return ""
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """The table of steps, and the experiment's name, which names checkpoints and tracker runs."""
+        path = f"{_COMMON}.train_print_to_markdown_file_path"
+        wanted = [Output(path, "train_results.md")] if text_of(recipe, path) else []
+        return (*wanted, *([Output("ajet.experiment_name")] if text_of(recipe, "ajet.experiment_name") else []))
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """The learning rate and the weight of the KL, where the recipe has them."""
+        return around(recipe, f"{_COMMON}.optim.lr", f"{_COMMON}.kl_loss_coef")
+
+    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
+        """The mark of a checkpoint under this experiment's name; verl's resume_mode is auto here."""
+        experiment = text_of(recipe, "ajet.experiment_name")
+        if not experiment or experiment == "read_yaml_name":
+            return ()
+        base = text_of(recipe, f"{_COMMON}.checkpoint_base_dir") or "./saved_checkpoints"
+        project = text_of(recipe, "ajet.project_name") or "ajet_default_project"
+        return (f"{base}/{project}/{experiment}/latest_checkpointed_iteration.txt",)
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """The server's: GPUs per node times nodes, 8 and 1 where nothing is said."""
+        if look_up(recipe, "ajet") is None:
+            return None
+        return product(recipe, (f"{_COMMON}.n_gpus_per_node", 8), (f"{_COMMON}.nnodes", 1))
+
+
+class _Lines:
+    """Reads a client's log, or a server's."""
+
+    needles = ("step:", "[EVAL @ step ", "[swarm] step ")
+
+    def __init__(self) -> None:
+        self._evaluations = Evaluations()
+
+    def line(self, text: str) -> Reading | None:
+        """A step of the server's, one that our watch saw, or an evaluation."""
+        if "[EVAL @ step " in text:
+            found = _EVAL.search(text)
+            return self._evaluation(int(found["step"]), found["name"].strip(), found["pairs"]) if found else None
+        if found := _STEP.match(text):
+            metrics = {"actor/kl_loss": float(found["kl"])} if found["kl"] else {}
+            return Reading(SignalKind.STEP, int(found["step"]), metrics)
+        return read_step_line(text) if "step:" in text else None
+
+    def end(self) -> None:
+        """Nothing stays open."""
+
+    def _evaluation(self, step: int, name: str, pairs: str) -> Reading | None:
+        values = {key: value for key, text in _PAIR.findall(pairs) if (value := share(text)) is not None}
+        return Reading(SignalKind.VALIDATION, step, self._evaluations.add(step, name, values)) if values else None
+
+
+def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
+    for key in ("val_before_train", "val_only"):
+        if true_at(recipe, f"{_COMMON}.{key}"):
+            message = f"{_COMMON}.{key} is true: in swarm mode the engine stops with an AssertionError"
+            yield Finding(Severity.ERROR, f"swarm_{key}", message, "set it to False; the client evaluates")
+    if (whole_number(recipe, f"{_COMMON}.test_freq") or 0) > 0:
+        message = f"{_COMMON}.test_freq is not read in swarm mode: only the client evaluates"
+        yield Finding(Severity.WARNING, "swarm_test_freq", message, "have the client evaluate every so many steps")
+    if text_of(recipe, f"{_COMMON}.val_print_to_markdown_file_path"):
+        message = f"{_COMMON}.val_print_to_markdown_file_path is never written in swarm mode"
+        yield Finding(Severity.WARNING, "swarm_val_file", message, "have the client write val_results.md")
+
+
+def _lint_lengths(recipe: Recipe) -> Iterator[Finding]:
+    prompt, response = (whole_number(recipe, f"ajet.data.max_{what}_length") for what in ("prompt", "response"))
+    whole = whole_number(recipe, "ajet.rollout.max_model_len")
+    if prompt and response and whole and prompt + response > whole:
+        message = f"max_prompt_length {prompt} + max_response_length {response} is more than max_model_len {whole}"
+        hint = f"set ajet.rollout.max_model_len to {prompt + response}"
+        yield Finding(Severity.ERROR, "lengths_do_not_fit", message, hint)
+
+
+def _lint_lora(recipe: Recipe) -> Iterator[Finding]:
+    if not (whole_number(recipe, "ajet.lora.lora_rank") or 0) > 0:
+        return
+    if text_of(recipe, "ajet.lora.load_format") != "safetensors" or not true_at(recipe, "ajet.lora.layered_summon"):
+        message = "ajet.lora needs load_format safetensors and layered_summon true, or the first weight sync fails"
+        yield Finding(Severity.WARNING, "lora_sync", message, "set both keys")

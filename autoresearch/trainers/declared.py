@@ -1,0 +1,117 @@
+"""Lines that a blueprint declares: how a step or a validation of a trainer that nobody knows looks.
+
+    - step_line: json iteration              a JSON object, or a Python dict, in which `iteration` is the step
+    - step_line: pairs it                    `it: 12  loss=0.3`, in which `it` is the step
+    - step_line: ^iter (?P<step>\\d+), loss (?P<loss>\\S+)    any regular expression
+
+`json` and `pairs` alone take the key `step`. A regular expression's named groups are metrics, `step` aside; what
+stands beside them as `key: value` is read as well. Where no step is named they are counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from dataclasses import dataclass
+
+from autoresearch.core.metric_keys import NO_STEP
+from autoresearch.core.regex import later
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.values import NUMBER, number, numbers, python_dict
+from autoresearch.errors import BlueprintError
+
+PAIR = later(rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}})\s?[:=]\s?(?P<value>{NUMBER})(?![\w.:%])")
+_SHORT = re.compile(r"(?P<how>json|pairs)(?:\s+(?P<key>[^\s{}()\\\"]{1,80}))?\Z")
+_LONGEST = 20_000  # characters; a longer line is none of pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One declared line. `how`: json, pairs or regex; `text`: the key of the step, or the expression."""
+
+    kind: SignalKind
+    how: str
+    text: str
+
+    @property
+    def signal(self) -> SignalPattern:
+        """What the Runner watches for."""
+        if self.how == "regex":
+            return SignalPattern(self.kind, self.text)
+        key = re.escape(self.text)
+        end = r"(?P<step>\d{1,10})(?![\w.])"
+        if self.how == "json":
+            return SignalPattern(self.kind, rf"[\"']{key}[\"']: ?{end}", needles=(f'"{self.text}"', f"'{self.text}'"))
+        begins = rf"{key}(?:(?<=^{key})|(?<=[\s,;|\[(\]]{key}))"
+        return SignalPattern(self.kind, rf"{begins}\s?[:=]\s?{end}", needles=(self.text,))
+
+    def read(self, line: str) -> Reading | None:
+        """The reading that a stripped line holds; None where it is no such line."""
+        if self.how == "regex":
+            return self._matched(line)
+        metrics = loaded(line) if self.how == "json" else pairs(line)
+        step = metrics.pop(self.text, None)
+        if step is None or not step >= 0 or not float(step).is_integer() or not metrics:
+            return None
+        return Reading(self.kind, int(step), metrics)
+
+    def _matched(self, line: str) -> Reading | None:
+        found = re.search(self.text, line)
+        if found is None:
+            return None
+        named = {name: number(text) for name, text in found.groupdict().items() if text is not None}
+        step = named.pop("step", None)
+        metrics = pairs(line) | {name: value for name, value in named.items() if value is not None}
+        return Reading(self.kind, NO_STEP if step is None else int(step), metrics)
+
+
+@functools.cache
+def declared(lines: tuple[str, ...]) -> tuple[Declared, ...]:
+    """From `step ...` and `validation ...`; BlueprintError for an expression that is useless."""
+    found = []
+    for line in lines:
+        kind, _, text = line.partition(" ")
+        short = _SHORT.match(text)
+        if short is None:
+            _check(text)
+        how, value = (short["how"], short["key"] or "step") if short else ("regex", text)
+        found.append(Declared(SignalKind(kind), how, value))
+    return tuple(found)
+
+
+def _check(pattern: str) -> None:
+    try:
+        compiled = re.compile(pattern.encode("utf-8"), re.MULTILINE)
+    except re.error as error:
+        raise BlueprintError(
+            f"the declared line {pattern!r} is not a regular expression: {error}",
+            hint="`json KEY`, `pairs KEY`, or a Python regular expression with its number named (?P<step>...)",
+            code="bad_line",
+        ) from None
+    if compiled.match(b""):
+        raise BlueprintError(
+            f"the declared line {pattern!r} matches an empty line: any output would be a step",
+            hint="name at least one word that only a training step prints",
+            code="bad_line",
+        )
+
+
+def loaded(line: str) -> dict[str, float]:
+    """The numbers of the JSON object or Python dict that a line ends with; {} where there is none."""
+    start = line.find("{")
+    if start < 0 or not line.endswith("}"):
+        return {}
+    try:
+        value = json.loads(line[start:])
+    except (ValueError, RecursionError):
+        value = python_dict(line[start:])
+    return numbers(value, strings=True) if isinstance(value, dict) else {}
+
+
+def pairs(line: str) -> dict[str, float]:
+    """Every `key: value` and `key=value` whose value is a number."""
+    if len(line) > _LONGEST:
+        return {}
+    read = ((found["key"], number(found["value"])) for found in PAIR.finditer(line))
+    return {key: value for key, value in read if value is not None}

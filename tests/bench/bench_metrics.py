@@ -1,0 +1,231 @@
+"""`metrics`: 100,000 steps of five metrics from each sink into a pandas frame, against the reference reader.
+
+Both sides are processes of their own that time the reading alone, in seconds of CPU, imports left out. The
+references are pandas for JSON lines, `ast.literal_eval` and pandas for AgentJet's dicts, TensorBoard's own
+EventAccumulator, and the protobuf classes of wandb and swanlab with a plain loop over their blocks. Those three are
+no dependencies of ours: they are looked for in the interpreter that BENCH_REFERENCE_PYTHON names, else in this one;
+where one is missing the row says so, and shows our side alone. Console: the verl line by one plain expression.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.bench.result import Result
+
+STEPS = 100_000
+KEYS = ("actor/kl_loss", "actor/pg_loss", "actor/entropy", "critic/rewards/mean", "timing_s/step")
+ROOT = Path(__file__).parents[2]
+OURS = """
+import sys, time
+from pathlib import Path
+from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.lab.metric_frame import frame
+from autoresearch.sinks.read import read_source
+from autoresearch.trainers import registry
+import pandas
+verl = registry.by_name("verl")
+began = time.process_time()
+table = frame(read_source(Source(SourceFormat(sys.argv[1]), sys.argv[2]), Path(), 0, verl))
+print(time.process_time() - began, len(table), table.iloc[:, 2:].sum().sum())
+"""
+BLOCKS = """
+def records(path):
+    at, parts = 7, b""
+    with open(path, "rb") as file:
+        while block := file.read(32768):
+            while at + 7 <= len(block):
+                check, length, kind = struct.unpack_from("<IHB", block, at)
+                part = block[at + 7 : at + 7 + length]
+                at += 7 + length
+                parts = part if kind in (1, 2) else parts + part
+                if kind in (1, 4):
+                    yield parts
+            at = 0
+"""
+THEIRS = {
+    "jsonl": "import pandas",
+    "dict_lines": "import ast, pandas",
+    "console": "import pandas, re",
+    "tensorboard": "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator",
+    "wandb": "import json, struct, pandas\nfrom wandb.proto import wandb_internal_pb2 as pb" + BLOCKS,
+    "swanlab": "import struct, pandas\nfrom swanlab.proto.swanlab.record.v1 import record_pb2 as pb" + BLOCKS,
+}
+READ = {
+    "jsonl": "pandas.read_json(path, lines=True)",
+    "dict_lines": "pandas.DataFrame(list(map(ast.literal_eval, open(path))))",
+    "console": "pandas.DataFrame([dict((k, float(v)) for k, v in re.findall(r'([^\\s:]+):([-+.\\de]+)(?: |$)', line)) "
+    "for line in open(path)])",
+    "tensorboard": "tensorboard(path)",
+    "wandb": "pandas.DataFrame([{i.nested_key[0]: json.loads(i.value_json) for i in r.history.item} "
+    "for r in map(pb.Record.FromString, records(path)) if r.HasField('history')])",
+    "swanlab": "pandas.DataFrame([(r.scalar.step, r.scalar.key, r.scalar.value.number) "
+    "for r in map(pb.Record.FromString, records(path)) if r.HasField('scalar')])",
+}
+TENSORBOARD = """
+def tensorboard(path):
+    found = EventAccumulator(path, size_guidance={"scalars": 0})
+    found.Reload()
+    return [(e.step, tag, e.value) for tag in found.Tags()["scalars"] for e in found.Scalars(tag)]
+"""
+NAMES = {
+    "jsonl": "pandas.read_json(lines=True)",
+    "dict_lines": "ast.literal_eval, pandas.DataFrame",
+    "console": "re.findall, pandas.DataFrame",
+    "tensorboard": "TensorBoard's EventAccumulator",
+    "wandb": "wandb's protobuf classes, pandas.DataFrame",
+    "swanlab": "swanlab's protobuf classes, pandas.DataFrame",
+}
+GOALS = {"jsonl": 5.0, "dict_lines": 0.5, "console": 3.0, "tensorboard": 1.0, "wandb": 5.0, "swanlab": 5.0}
+
+
+def run(repeats: int = 5) -> list[Result]:
+    """Seconds of CPU."""
+    results = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for kind, write in WRITERS.items():
+            path = Path(scratch) / f"{kind}.{NAMES_OF_FILES.get(kind, kind)}"
+            write(path)
+            results.append(_compare(kind, path, repeats))
+            path.unlink()
+    return results
+
+
+def _compare(kind: str, path: Path, repeats: int) -> Result:
+    theirs: list[float] = []
+    ours: list[float] = []
+    other = os.environ.get("BENCH_REFERENCE_PYTHON", sys.executable)
+    place = str(path.parent if kind == "tensorboard" else path)
+    program = f"{THEIRS[kind]}{TENSORBOARD if kind == 'tensorboard' else ''}\nimport sys, time\npath = sys.argv[1]\n"
+    program += f"began = time.process_time()\ntable = {READ[kind]}\nprint(time.process_time() - began, len(table), 0)\n"
+    missing = ""
+    for turn in range(repeats):
+        for side in (0, 1) if turn % 2 else (1, 0):
+            if side:
+                took, rows, _ = _timed([sys.executable, "-c", OURS, kind, place]) or (0.0, 0, 0.0)
+                assert rows == STEPS, (kind, rows)
+                ours.append(took)
+            elif not missing:
+                if answer := _timed([other, "-c", program, place]):
+                    theirs.append(answer[0])
+                else:
+                    missing = "the reference is not installed: BENCH_REFERENCE_PYTHON names no Python that has it"
+    what = f"`metrics` of {STEPS} steps of {len(KEYS)} metrics from {kind}"
+    if missing:
+        return Result(what, NAMES[kind], ours, [], 60.0, "s", note=missing)
+    return Result(what, NAMES[kind], ours, theirs, GOALS[kind], "s")
+
+
+def _timed(argv: list[str]) -> tuple[float, int, float] | None:
+    """Seconds, rows and a sum that a program prints; None where it has no such module."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        assert "ModuleNotFoundError" in done.stderr or "ImportError" in done.stderr, done.stderr
+        return None
+    took, rows, total = done.stdout.split()[-3:]
+    return float(took), int(rows), float(total)
+
+
+def _rows() -> Iterator[tuple[int, dict[str, float]]]:
+    for step in range(1, STEPS + 1):
+        yield step, {key: (step * 7 + n) % 1000 / 1000 for n, key in enumerate(KEYS)}
+
+
+def _jsonl(path: Path) -> None:
+    path.write_text("".join(json.dumps({"step": step, **metrics}) + "\n" for step, metrics in _rows()))
+
+
+def _dict_lines(path: Path) -> None:
+    path.write_text("".join(f"{ {'training/global_step': step, **metrics} }\n" for step, metrics in _rows()))
+
+
+def _console(path: Path) -> None:
+    with path.open("w") as file:
+        for step, metrics in _rows():
+            file.write(f"(TaskRunner pid=7) step:{step} - {' - '.join(f'{k}:{v}' for k, v in metrics.items())}\n")
+
+
+def _tensorboard(path: Path) -> None:
+    """As SummaryWriter writes it: an event for each scalar; the checksums are right, as its reader looks at them."""
+    from autoresearch.sinks.tensorboard import masked_crc
+
+    with path.open("wb") as file:
+        for step, metrics in _rows():
+            for key, value in metrics.items():
+                inner = _field(1, key.encode()) + b"\x15" + struct.pack("<f", value)
+                event = b"\x09" + struct.pack("<d", 1.77e9) + b"\x10" + _varint(step) + _field(5, _field(1, inner))
+                head = struct.pack("<Q", len(event))
+                file.write(head + struct.pack("<I", masked_crc(head)) + event + struct.pack("<I", masked_crc(event)))
+
+
+def _wandb(path: Path) -> None:
+    def record(step: int, metrics: dict[str, float]) -> bytes:
+        items = {**metrics, "_step": step}.items()
+        history = b"".join(_field(1, _field(2, k.encode()) + _field(16, json.dumps(v).encode())) for k, v in items)
+        return b"\x08" + _varint(step) + _field(2, history + _field(2, b"\x08" + _varint(step)))
+
+    _blocks(path, b":W&B\xe1\xbe\x00", (record(step, metrics) for step, metrics in _rows()))
+
+
+def _swanlab(path: Path) -> None:
+    def scalar(step: int, key: str, value: float) -> bytes:
+        number = _field(5, b"\x09" + struct.pack("<d", value))
+        return (
+            b"\x08"
+            + _varint(step)
+            + _field(13, _field(1, key.encode()) + b"\x10" + _varint(step) + b"\x18\x01" + number)
+        )
+
+    found = (scalar(step, key, value) for step, metrics in _rows() for key, value in metrics.items())
+    _blocks(path, b":SWL\xd6\xe1\x02", found)
+
+
+def _blocks(path: Path, head: bytes, records: Iterator[bytes]) -> None:
+    """LevelDB's log format."""
+    block = 1 << 15
+    with path.open("wb") as file:
+        at = file.write(head)
+        for record in records:
+            first, left = True, record
+            while left or first:
+                room = block - at % block - 7
+                if room < 0:
+                    at += file.write(bytes(room + 7))
+                    continue
+                part, left = left[:room], left[room:]
+                kind = {(True, True): 1, (True, False): 2, (False, False): 3, (False, True): 4}[first, not left]
+                check = zlib.crc32(part, zlib.crc32(bytes([kind])))
+                at += file.write(struct.pack("<IHB", check, len(part), kind) + part)
+                first = False
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {
+    "jsonl": _jsonl,
+    "dict_lines": _dict_lines,
+    "console": _console,
+    "tensorboard": _tensorboard,
+    "wandb": _wandb,
+    "swanlab": _swanlab,
+}
+NAMES_OF_FILES = {"tensorboard": "tfevents.1", "console": "log", "dict_lines": "md"}

@@ -1,0 +1,157 @@
+"""AgentJet, classic, through the CLI: a launcher that reads its recipe and writes as AgentJet's does."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LAUNCHER = """
+import os, sys
+import yaml
+conf = sys.argv[sys.argv.index("--conf") + 1]
+ajet = yaml.safe_load(open(conf))["ajet"]
+common = ajet["trainer_common"]
+print("environment", *(f"{k}={os.environ.get(k)}" for k in ("LOGURU_COLORIZE", "RAY_COLOR_PREFIX", "NO_COLOR")))
+print("Starting validate rollout", flush=True)
+
+def append(key, line):
+    path = common.get(key)
+    if path:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a+") as file:
+            file.write(line + chr(10))
+
+def validate(step, rate):
+    append("val_print_to_markdown_file_path",
+           f"{{'global_steps': {step}, 'pass_n': 4, 'task_pass_rate@1': {rate}, 'std_reward': np.float64(0.4)}}")
+    print(f"(TaskRunner pid=5) step:{step} - global_steps:{step} - pass_n:4 - task_pass_rate@1:{rate:.3f}", flush=True)
+
+rate = 0.1 + 0.0001234 * int(common["kl_loss_coef"] * 10000)
+validate(0, 0.05)
+for step in (1, 2):
+    append("train_print_to_markdown_file_path",
+           f"{{'critic/real_reward': np.float64(0.5), 'actor/kl_loss': nan, 'training/global_step': {step}}}")
+    print(f"(TaskRunner pid=5) step:{step} - critic/real_reward:0.500 - actor/kl_loss:0.001", flush=True)
+validate(2, rate)
+"""
+RECIPE = """
+# what differs from AgentJet's defaults
+ajet:
+  project_name: p
+  experiment_name: {name}
+  model: {{path: /m}}
+  data: {{train_batch_size: 8, max_prompt_length: 10, max_response_length: 10}}
+  rollout: {{num_repeat: 4, max_model_len: 20}}
+  trainer_common:
+    n_gpus_per_node: 1
+    logger: tensorboard
+    val_before_train: True
+    test_freq: 2
+    total_training_steps: 2
+    save_freq: -1
+    kl_loss_coef: 0.002   # the weight
+{more}
+defaults: [ajet_default]
+hydra: {{searchpath: []}}
+"""
+OLD = "{'global_steps': 9, 'task_pass_rate@1': 0.99}\n"
+
+
+def ajet(bench: Any, more: str = "", *, name: str = "first", **values: str) -> Path:
+    """A blueprint whose command starts the launcher above."""
+    (bench.repo / "ajet").mkdir(exist_ok=True)
+    (bench.repo / "ajet" / "launcher.py").write_text(textwrap.dedent(LAUNCHER))
+    (bench.repo / "exp").mkdir(exist_ok=True)
+    (bench.repo / "exp" / "gsm8k.yaml").write_text(RECIPE.format(more=textwrap.indent(more, "    "), name=name))
+    given = {"command": "python -m ajet.launcher --conf exp/gsm8k.yaml --with-ray", "trainer": "agentjet", **values}
+    path = Path(bench.blueprint("agentjet", **given))
+    path.write_text(path.read_text().replace("- path: NA", "- path: exp/gsm8k.yaml"))
+    return path
+
+
+def test_its_files_are_switched_on_in_a_copy_of_the_recipe_and_believed(bench: Any) -> None:
+    path = ajet(bench)
+    results = bench.root / "results"
+    before = (bench.repo / "exp" / "gsm8k.yaml").read_text()
+    planned = bench.ask("run", path, "--dry-run")
+    copy = results / "recipe" / "gsm8k.yaml"
+    assert planned["command_line"] == f"python -m ajet.launcher --conf {copy} --with-ray"
+    assert planned["sources"][0]["path"] == str(results / "validation.md")
+    assert not copy.exists()
+
+    done = bench.ask("run", path)
+    bench.settled(done, "finished")
+    assert done["metrics"]["task_pass_rate@1"] == pytest.approx(0.1 + 0.0001234 * 20, abs=1e-9)  # the console: 0.102
+    assert (results / "training.md").read_text().count("\n") == 2
+    assert (bench.repo / "exp" / "gsm8k.yaml").read_text() == before
+    assert "validation.md" in copy.read_text()
+    log = Path(done["log_path"]).read_text()
+    assert "environment LOGURU_COLORIZE=NO RAY_COLOR_PREFIX=0 NO_COLOR=1" in log
+    told = (results / "results.md").read_text()
+    assert "critic/real_reward" in told
+    assert "copy" in (results / "experiment_log.md").read_text()
+
+    again = bench.ask("repro", done["run"])
+    assert str(copy) not in again["command_line"]
+    assert "exp/gsm8k.yaml" in again["command_line"]
+
+
+def test_what_is_appended_to_an_older_file_alone_counts(bench: Any) -> None:
+    """Outside of the result directory it is the user's own, and told of."""
+    file = bench.root / "elsewhere" / "val.md"
+    file.parent.mkdir()
+    file.write_text(OLD)
+    path = ajet(bench, f"val_print_to_markdown_file_path: {file}\ntrain_print_to_markdown_file_path: {file}.train")
+    planned = bench.ask("run", path, "--dry-run")
+    assert any("outside of exp_result_dir" in finding for finding in planned["findings"])
+    done = bench.ask("run", path)
+    bench.settled(done, "finished")
+    assert done["metrics"]["task_pass_rate@1"] == pytest.approx(0.102468, abs=1e-6)
+    assert file.read_text().startswith(OLD)
+    rows = bench.ask("ledger", "show", done["run"])["rows"]
+    assert (rows[0]["best_value"], rows[0]["trainer"]) == (pytest.approx(0.102468, abs=1e-6), "agentjet")
+
+
+def test_caller_and_blueprint_win_over_the_quiet_variables(bench: Any) -> None:
+    done = bench.ask("run", ajet(bench, notes="- env: LOGURU_COLORIZE=YES"), RAY_COLOR_PREFIX="1")
+    bench.settled(done, "finished")
+    log = Path(done["log_path"]).read_text()
+    assert "environment LOGURU_COLORIZE=YES RAY_COLOR_PREFIX=1 NO_COLOR=1" in log
+
+
+@pytest.mark.parametrize(
+    ("more", "command", "told"),
+    [
+        ("logger: swanlab", "", "SWANLAB_API_KEY is not set"),
+        ("n_gpus_per_node: 3", "", "3 GPUs cannot share"),
+        ("", "python -m ajet.launcher --conf exp/gsm8k.yaml --kill 'a|python'", "--kill"),
+        ("", "python -u -m ajet.launcher --conf exp/gsm8k.yaml --autok", "--autokill"),
+        ("", "ajet swarm server --port 10086", "ajet-swarm start"),
+    ],
+)
+def test_what_is_refused_before_anything_is_touched(bench: Any, more: str, command: str, told: str) -> None:
+    path = ajet(bench, notes="", **({"command": command} if command else {}))
+    recipe = bench.repo / "exp" / "gsm8k.yaml"
+    for line in filter(None, [more]):
+        key = line.partition(":")[0]
+        kept = [x for x in recipe.read_text().splitlines() if not x.strip().startswith(f"{key}:")]
+        recipe.write_text("\n".join(kept).replace("  trainer_common:", f"  trainer_common:\n    {line}"))
+    before = bench.picture(".tmux")
+    for words in (("run", path), ("run", path, "--dry-run"), ("blueprint", "check", path)):
+        said = bench.ask(*words, check=3)
+        assert told in json.dumps(said), words
+    assert bench.picture(".tmux") == before
+
+
+def test_a_checkpoint_of_the_same_name_is_not_gone_on_with(bench: Any) -> None:
+    path = ajet(bench)
+    mark = bench.repo / "saved_checkpoints" / "p" / "first" / "latest_checkpointed_iteration.txt"
+    mark.parent.mkdir(parents=True)
+    mark.write_text("40")
+    said = bench.ask("run", path, check=5)
+    assert (said["error"]["code"], str(mark) in said["error"]["message"]) == ("would_resume", True)
+    assert bench.ask("run", ajet(bench, name="second"), "--dry-run")["ok"]

@@ -1,0 +1,286 @@
+"""`autoresearch metrics`: any log without a run, and a run whose sources disagree."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+from autoresearch import cli
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+LOGS = SAMPLES / "trainer-logs"
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    """The JSON object of `metrics`."""
+
+    def asked(*args: object, code: int = 0) -> dict[str, Any]:
+        found = cli.run(["metrics", *map(str, args), "--json"])
+        out, err = capsys.readouterr()
+        assert found == code, out + err
+        return dict(json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON")))
+
+    return asked
+
+
+def steps(payload: dict[str, Any], key: str) -> dict[int, float | None]:
+    return {row["step"]: row["metrics"][key] for row in payload["steps"] if key in row["metrics"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "trainer", "counts"),
+    [
+        ("verl_np1.log", "verl", (1, 1)),
+        ("verl_ok_np2_ray.log", "verl", (3, 1)),
+        ("trl_v5_tqdm.log", "trl", (6, 2)),
+        ("slime.log", "slime", (1, 1)),
+        ("openrlhf.log", "openrlhf", (1, 1)),
+        ("nemo_grpo.log", "nemo_rl", (2, 2)),
+        ("tinygrpo.log", "tinygrpo", (4, 3)),
+    ],
+)
+def test_any_log(ask: Ask, name: str, trainer: str, counts: tuple[int, int]) -> None:
+    found = ask("--log", LOGS / name, "--trainer", trainer)
+    assert (len(found["steps"]), len(found["validations"])) == counts
+    assert set(found["steps"][0]) == {"step", "metrics"} and found["steps"][0]["metrics"]
+    assert (found["failure"], found["warnings"]) == (None, [])
+    assert (found["source_kind"], found["source"]) == ("console", str(LOGS / name))
+    alone = ask("--log", LOGS / name)
+    assert (len(alone["steps"]), len(alone["validations"])) == counts
+    assert alone["trainer"] == ("verl" if trainer == "tinygrpo" else trainer)
+
+
+def test_a_failure_with_the_line_that_proves_it(ask: Ask) -> None:
+    found = ask("--log", LOGS / "verl_raise_np2_ray.log", "--trainer", "verl")
+    assert found["failure"]["class"] == "cuda_oom" and "out of memory" in found["failure"]["line"]
+
+
+def test_what_is_not_finite_is_null(ask: Ask) -> None:
+    found = ask("--log", LOGS / "tinygrpo_nan.log", "--trainer", "tinygrpo", "--metric", "mean(actor/kl_loss)")
+    assert steps(found, "actor/kl_loss")[3] is None and steps(found, "actor/kl_loss")[2]
+    assert (found["metric_value"], found["step"]) == (None, None)
+
+
+def test_expressions(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    log = LOGS / "tinygrpo.log"
+    found = ask("--log", log, "--metric", "max(task_pass_rate@1) - first(task_pass_rate@1)")
+    assert found["metric_value"] == pytest.approx(0.007812 - 0.004883) and found["step"] == 2
+    assert ask("--log", log, "--metric", "task_pass_rate@1")["metric_value"] == 0.007812
+    bad = ask("--log", log, "--metric", "max(task_pass_rate@1", code=2)
+    assert bad["error"]["code"] == "bad_metric" and "character 21" in bad["error"]["message"]
+    none = ask("--log", log, "--metric", "avg(task_pass_rate@1)")
+    assert none["metric_value"] is None and "did you mean mean(...)?" in none["warnings"][0]
+    capsys.readouterr()
+    assert cli.run(["metrics", "--log", str(log), "--metric", "max(task_pass_rate@1)"]) == 0
+    assert "max(task_pass_rate@1) = 0.007812 at step 2" in capsys.readouterr().out
+
+
+def test_the_wrong_trainer_is_told(ask: Ask) -> None:
+    found = ask("--log", LOGS / "verl_ok_np2_ray.log", "--trainer", "nemo_rl")
+    assert (found["steps"], found["source"]) == ([], None)
+    assert "--trainer verl" in found["warnings"][0]
+    unknown = ask("--log", LOGS / "verl_ok_np2_ray.log", "--trainer", "vrl", code=2)
+    assert unknown["error"]["code"] == "unknown_trainer"
+
+
+def test_what_is_no_log(ask: Ask, tmp_path: Path) -> None:
+    missing = ask("--log", tmp_path / "none.log", code=4)
+    assert "none.log" in missing["error"]["message"]
+    binary = tmp_path / "model.safetensors"
+    binary.write_bytes(bytes(range(256)) * 40)
+    for more in ((), ("--trainer", "verl"), ("--source", "console")):
+        assert ask("--log", binary, *more, code=2)["error"]["code"] == "binary_file"
+    assert ask("--log", tmp_path, code=4)["error"]["code"] == "no_metrics"
+    assert ask("--log", tmp_path, "--source", "console", code=2)["error"]["code"] == "not_a_file"
+    assert ask("--log", "/dev/null", code=2)["error"]["code"] == "not_a_file"
+    for name in ("empty.log", "empty.jsonl"):
+        (tmp_path / name).touch()
+        found = ask("--log", tmp_path / name)
+        assert found["steps"] == [] and "is empty" in found["warnings"][0]
+    prose = tmp_path / "prose.log"
+    prose.write_text("nothing to see\n" * 9)
+    found = ask("--log", prose)
+    assert found["steps"] == [] and found["failure"] is None and "no line with metrics" in found["warnings"][0]
+    assert ask("last-summer", "--log", prose, code=2)["error"]["code"] == "usage"
+    assert ask("--trainer", "verl", code=2)["error"]["code"] == "usage"
+
+
+def test_a_log_that_was_truncated_under_its_writer(ask: Ask, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_bytes(bytes(200_000) + (LOGS / "verl_np1.log").read_bytes())
+    assert len(ask("--log", log, "--trainer", "verl")["steps"]) == 1
+
+
+def test_every_kind_of_file(ask: Ask) -> None:
+    kinds = {"wandb": "wandb", "swanlab": "swanlab", "swanlab-0.6": "swanlab", "tensorboard": "tensorboard"}
+    for name, kind in kinds.items():
+        for more in ((), ("--source", kind)):
+            found = ask("--log", SAMPLES / "metrics" / name, *more)
+            assert (found["source_kind"], len(found["steps"]), len(found["validations"])) == (kind, 12, 3)
+    assert ask("--log", LOGS / "tinygrpo.jsonl")["source_kind"] == "jsonl"
+    assert ask("--log", LOGS / "agentjet_val.md")["source_kind"] == "dict_lines"
+    assert ask("--log", LOGS / "trl_v4.log")["source_kind"] == "console"
+
+
+def test_an_event_file_that_was_cut_in_a_record(ask: Ask, tmp_path: Path) -> None:
+    events = next((SAMPLES / "metrics" / "tensorboard").iterdir())
+    cut = tmp_path / events.name
+    cut.write_bytes(events.read_bytes()[:-20])
+    found = ask("--log", cut, "--key", "kl_loss")
+    assert found["warnings"] == [] and 10 <= len(found["steps"]) <= 12
+
+
+def test_a_file_that_grows_while_it_is_read(ask: Ask, tmp_path: Path) -> None:
+    log, done = tmp_path / "m.jsonl", threading.Event()
+    log.write_text("".join(f'{{"step": {n}, "loss": 0.5}}\n' for n in range(1, 2000)))
+
+    def write() -> None:
+        with log.open("a") as file:
+            for n in range(2000, 200_000):
+                file.write(f'{{"step": {n}, "loss": 0.5}}\n')
+                if done.is_set():
+                    return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        found = ask("--log", log)
+    finally:
+        done.set()
+        writer.join()
+    numbers = [row["step"] for row in found["steps"]]
+    assert len(numbers) >= 1999 and numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_table_for_people_and_a_file_for_pandas(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "m.jsonl"
+    rows = [{"step": n, **{f"actor/k{m}": n * m for m in range(40)}, "reward": n / 1000} for n in range(1, 1001)]
+    rows += [{"step": n, "val/acc": n / 1000, "val/other": None} for n in range(100, 1001, 100)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert cli.run(["metrics", "--log", str(log), "--out", str(tmp_path / "deep" / "m.csv")]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) <= 30 and "1000 steps, 10 validations" in out and "1010 rows" in out
+    read = {
+        ".csv": lambda path: pandas.read_csv(path),
+        ".tsv": lambda path: pandas.read_csv(path, sep="\t"),
+        ".jsonl": lambda path: pandas.read_json(path, lines=True, precise_float=True),
+    }
+    for suffix, reader in read.items():
+        target = tmp_path / f"out{suffix}"
+        assert cli.run(["metrics", "--log", str(log), "--out", str(target), "--key", "reward", "--key", "val/*"]) == 0
+        table = reader(target)
+        assert list(table.columns[:2]) == ["step", "kind"] and set(table.columns[2:]) >= {"reward", "val/acc"}
+        training, validation = (table[table["kind"] == kind] for kind in ("step", "validation"))
+        assert list(training["reward"]) == [n / 1000 for n in range(1, 1001)]
+        assert list(validation["step"]) == list(range(100, 1001, 100))
+        assert validation["val/other"].isna().all() if "val/other" in table else True
+    assert not list(tmp_path.rglob("*.part"))
+    assert cli.run(["metrics", "--log", str(log), "--out", str(tmp_path / "m.xlsx")]) == 2
+    before = log.read_bytes()
+    assert cli.run(["metrics", "--log", str(log), "--out", f"{tmp_path}/deep/../m.jsonl"]) == 2
+    assert log.read_bytes() == before  # a source is never written over
+    assert cli.run(["metrics", "--log", str(log), "--out", "/proc/m.csv"]) == 6
+
+
+def test_only_some_metrics_and_only_the_newest(ask: Ask) -> None:
+    found = ask("--log", LOGS / "tinygrpo.log", "--key", "*kl_loss", "--last", 2)
+    assert [row["step"] for row in found["steps"]] == [3, 4]
+    assert all(set(row["metrics"]) == {"actor/kl_loss"} for row in found["steps"])
+    assert (found["validations"], found["left_off"]) == ([], 2)
+
+
+SOURCES = """
+import json, os, shutil, sys
+home, sample = sys.argv[1:]
+print("wandb: View run at https://user:pass@wandb.corp.io/team/proj/runs/1a2b3c4d?apiKey=hush", flush=True)
+with open(home + "/m.jsonl", "a") as file:
+    for n in range(1, 5):
+        step(n, reward=str(n / 10))
+        data = {"actor/lr": 1e-6, "critic/rewards/mean": n / 10 + (n == 3)}
+        file.write(json.dumps({"step": n, "data": data}) + "\\n")
+    for n, rate in ((0, 0.1), (2, 0.75), (4, 0.5)):
+        validation(n, rate)
+        file.write(json.dumps({"step": n, "data": {"task_pass_rate@1": rate + (n == 4) / 100}}) + "\\n")
+shutil.copytree(sample, "wandb/offline-run-20300101_000000-x")
+for name in os.listdir("wandb/offline-run-20300101_000000-x"):
+    os.utime("wandb/offline-run-20300101_000000-x/" + name)
+"""
+
+
+@pytest.fixture
+def ran(bench: Any) -> dict[str, Any]:
+    """A run with a JSONL file that disagrees with its console twice, a run of W&B and a URL."""
+    sample = next((SAMPLES / "metrics" / "wandb").iterdir())
+    old = bench.repo / "wandb" / "offline-run-20200101_000000-old"
+    shutil.copytree(sample, old)
+    for path in old.iterdir():
+        os.utime(path, (1.0, 1.0))
+    (bench.root / "m.jsonl").write_text('{"step": 1, "data": {"task_pass_rate@1": 0.99}}\n')  # an earlier run's
+    path = bench.script(
+        SOURCES,
+        title="Try sources",
+        command=f"python sources.py {bench.root} {sample}",
+        notes=f"- source: jsonl {bench.root}/m.jsonl",
+    )
+    path.write_text(path.read_text().replace("metric: task_pass_rate@1", "metric: max(task_pass_rate@1)"))
+    return dict(bench.ask("run", path))
+
+
+def test_a_run_its_records_and_its_sources(bench: Any, ran: dict[str, Any]) -> None:
+    assert ran["metrics"] == {"max(task_pass_rate@1)": 0.75, "best": 0.75, "step": 2}
+    url = "https://wandb.corp.io/team/proj/runs/1a2b3c4d"
+    assert ran["run_urls"] == [url]
+    (doubt,) = ran["warnings"]
+    assert "task_pass_rate@1 at step 4" in doubt and "0.51" in doubt and "0.5" in doubt
+    results = Path(ran["results"]).read_text()
+    story = (Path(ran["result_dir"]) / "experiment_log.md").read_text()
+    told = [(e["event"], e.get("text")) for e in bench.ask("events", ran["run"], "--last", 0)["events"]]
+    assert doubt in results and url in results and doubt in story and url in story
+    assert ("warning", doubt) in told and told.count(("run_url", url)) == 1
+    (row,) = bench.ask("ledger", "show", ran["run"])["rows"]
+    assert (row["run_urls"], row["metric_name"], row["metric_value"]) == (url, "max(task_pass_rate@1)", 0.75)
+    assert bench.ask("status", ran["run"])["run_urls"] == [url]
+    everything = results + story + Path(ran["ledger"]).read_text() + json.dumps(told)
+    assert "hush" not in everything and "user:pass" not in everything
+
+    found = bench.ask("metrics", ran["run"])
+    assert (found["source_kind"], found["metric_value"], found["step"]) == ("jsonl", 0.75, 2)
+    assert [row["step"] for row in found["steps"]] == [1, 2, 3, 4]
+    assert [row["step"] for row in found["validations"]] == [0, 2, 4]
+    assert any("critic/rewards/mean at step 3" in text for text in found["warnings"])
+    assert found["failure"] is None and {s["kind"] for s in found["sources"]} == {"jsonl", "console"}
+    console = bench.ask("metrics", ran["run"], "--source", "console", "--metric", "last(task_pass_rate@1)")
+    assert (console["source_kind"], console["metric_value"], console["warnings"]) == ("console", 0.5, [])
+    wandb = bench.ask("metrics", ran["run"], "--source", "wandb", "--metric", "max(val-core/openai/gsm8k/acc/mean@1)")
+    assert wandb["source"].endswith("offline-run-20300101_000000-x") and wandb["metric_value"] == 0.12
+    other = bench.ask("metrics", ran["run"], "--source", LOGS / "tinygrpo.jsonl")
+    assert other["metric_value"] == 0.007812
+    for word in ("swanlab", "tensorboard", "nowhere.jsonl"):
+        assert bench.ask("metrics", ran["run"], "--source", word, check=4)["error"]["code"] == "no_source"
+    code, out, _ = bench.here("metrics")  # `last`
+    assert code == 0 and "max(task_pass_rate@1) = 0.75 at step 2" in out and len(out.splitlines()) <= 30
+
+
+def test_a_broken_expression_is_refused_before_anything_starts(bench: Any) -> None:
+    path = bench.blueprint("ok")
+    whole = path.read_text()
+    for metric, code in (("max(task_pass_rate@1", "bad_metric"), ("max(a) - last(b)", "no_direction")):
+        text = whole.replace("metric: task_pass_rate@1", f"metric: {metric}")
+        path.write_text(text.replace("- direction: maximize\n", "") if code == "no_direction" else text)
+        before = bench.picture("home")
+        told = bench.ask("run", path, check=3)["error"]
+        assert told["code"] == ("no_direction" if code == "no_direction" else "blueprint_invalid")
+        assert "character 21" in told["message"] or code == "no_direction"
+        assert bench.picture("home") == before
+        campaign = bench.ask("campaign", "start", path, "--count", 2, "--yes", check=None)["error"]
+        assert campaign["message"] == told["message"] or code == campaign["code"] == "no_direction"

@@ -1,0 +1,184 @@
+"""Hung or exited, silent or chatty, and what killed it: from the records of runs that are over."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.ending import Ending
+from autoresearch.core.limits import Limits
+from autoresearch.core.run import RunSpec
+from autoresearch.lab.diagnosis import diagnose, killing_command
+from autoresearch.lab.explain import Explanation, explain_log, explain_run
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import registry
+
+T = 1_790_000_000.0
+VERL = registry.by_name("verl")
+STEPS = "step:1 - actor/pg_loss:0.1 - actor/kl_loss:0.001\nstep:2 - actor/pg_loss:0.1 - actor/kl_loss:0.001\n"
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> RunSpec:
+    """A run in a directory of its own."""
+    (tmp_path / "run").mkdir()
+    return RunSpec(
+        run="sort-aaaaaa",
+        slug="sort",
+        purpose="",
+        campaign="c",
+        experiment="sort",
+        index=1,
+        replicate=1,
+        blueprint="/b/sort.md",
+        blueprint_sha="",
+        recipe="",
+        trainer="verl",
+        command="python train.py",
+        cwd=str(tmp_path),
+        interpreter="",
+        limits=Limits(),
+        session="ajet_sort",
+        run_dir=str(tmp_path / "run"),
+        result_dir=str(tmp_path),
+        ledger=str(tmp_path / "results.tsv"),
+        created=T,
+        signals=VERL.signals(),
+    )
+
+
+def end(ending: Ending, **more: object) -> ExitRecord:
+    return replace(ExitRecord("sort-aaaaaa", ending, "because", started=T, ended=T + 900, duration_s=900), **more)
+
+
+def explained(
+    spec: RunSpec, record: ExitRecord | None, *happened: tuple[float, str, dict[str, object]], written: float = T
+) -> Explanation:
+    """What is said of a run with these events (seconds, word, fields) whose log was written last at `written`."""
+    rundir = RunDir(Path(spec.run_dir))
+    lines = [json.dumps({"t": T + s, "s": s, "event": word, "text": word, **more}) for s, word, more in happened]
+    rundir.events.write_text("".join(line + "\n" for line in lines))
+    if not rundir.log.exists():
+        rundir.log.write_text(STEPS)
+    os.utime(rundir.log, (written, written))
+    return explain_run(rundir, spec, record, VERL, 5)
+
+
+LIMIT = (900.0, "limit", {"limit": "stalled", "limit_s": 300.0})
+STOPPING = (900.0, "stopping", {})
+
+
+def test_a_stall_with_and_without_output(spec: RunSpec) -> None:
+    found = explained(spec, end(Ending.STALLED), LIMIT, STOPPING, written=T + 899)
+    assert found.death is not None
+    assert (found.death.word, found.death.hung, found.death.silent_s, found.death.chatty) == ("cut", True, 300.0, True)
+    assert "went on to print" in found.death.sentence
+    assert found.diagnosis.cause is not None
+    assert found.diagnosis.cause.kind == "stall"
+    found = explained(spec, end(Ending.STALLED), LIMIT, STOPPING, written=T + 590)
+    assert found.death is not None
+    assert (found.death.hung, found.death.chatty, found.death.quiet_s) == (True, False, 310.0)
+    assert "it hung" in found.death.sentence
+
+
+def test_no_first_step(spec: RunSpec) -> None:
+    found = explained(spec, end(Ending.FIRST_STEP_TIMEOUT), STOPPING, written=T + 100)
+    assert found.death is not None
+    assert (found.death.hung, found.death.silent_s, found.diagnosis.cause) == (True, 900.0, None)
+    assert any("--first-step-timeout" in text for text in found.tries)
+
+
+def test_the_time_in_all_cuts_what_trains_and_what_hangs(spec: RunSpec) -> None:
+    found = explained(spec, end(Ending.MAX_TIME), STOPPING, written=T + 899)
+    assert found.death is not None
+    assert (found.death.hung, found.death.chatty) == (False, False)
+    assert "getting on" in found.death.sentence
+    stall = (600.0, "stall", {"silent_s": 60.0})
+    found = explained(spec, end(Ending.MAX_TIME), stall, STOPPING, written=T + 899)
+    assert found.death is not None
+    assert (found.death.hung, found.death.silent_s, found.death.chatty) == (True, 360.0, True)
+    found = explained(spec, end(Ending.MAX_TIME), stall, (700.0, "resumed", {}), STOPPING)
+    assert found.death is not None
+    assert found.death.hung is False
+
+
+@pytest.mark.parametrize(
+    ("record", "word", "hung"),
+    [
+        (end(Ending.CRASHED, returncode=1), "exited", False),
+        (end(Ending.FINISHED, returncode=0), "exited", False),
+        (end(Ending.CRASHED, returncode=137, signal=9), "killed", False),
+        (end(Ending.STOPPED, returncode=143), "stopped", False),
+        (end(Ending.LOST), "lost", False),
+        (end(Ending.LAUNCH_FAILED), "not_launched", False),
+        (None, "running", False),
+    ],
+)
+def test_exited_or_not(spec: RunSpec, record: ExitRecord | None, word: str, hung: bool) -> None:
+    found = explained(spec, record)
+    assert found.death is not None
+    assert (found.death.word, found.death.hung) == (word, hung)
+
+
+def test_a_run_that_is_silent_now(spec: RunSpec) -> None:
+    found = explained(spec, None, (600.0, "stall", {"silent_s": 60.0}))
+    assert found.death is not None
+    assert (found.death.word, found.death.hung, found.death.silent_s) == ("running", True, 60.0)
+
+
+def test_what_a_signal_suggests(spec: RunSpec) -> None:
+    assert "out-of-memory" in explained(spec, end(Ending.CRASHED, returncode=137, signal=9)).tries[0]
+    assert "out-of-memory" in explained(spec, end(Ending.CRASHED, returncode=137)).tries[0]  # a shell said so
+    assert explained(spec, end(Ending.FINISHED, returncode=0)).tries == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "script", "told"),
+    [
+        ("python -m ajet.launcher --conf x.yaml --autokill", "", "--autokill"),
+        ("set -e\npkill -9 python\npython train.py", "", "line 2: pkill -9 python"),
+        ("bash train.sh", "#!/bin/bash\nray stop --force\npython train.py\n", "train.sh, line 2: ray stop --force"),
+        ("bash train.sh", "python train.py\n", ""),
+        ("python train.py --note 'never use --autokill'", "", ""),
+        ("bash missing.sh", "", ""),
+    ],
+)
+def test_what_kills_by_name(spec: RunSpec, command: str, script: str, told: str) -> None:
+    (Path(spec.cwd) / "train.sh").write_text(script)
+    found = killing_command(replace(spec, command=command))
+    assert told in found
+    assert bool(found) is bool(told)
+
+
+def test_killed_by_autokill(spec: RunSpec) -> None:
+    deadly = replace(spec, command="python -m ajet.launcher --autokill")
+    for record in (
+        end(Ending.CRASHED, returncode=143, signal=15),
+        end(Ending.LOST, cause="runner_died"),
+        end(Ending.STOPPED, cause="sigterm", returncode=143),
+    ):
+        cause = explained(deadly, record).diagnosis.cause
+        assert cause is not None
+        assert (cause.kind.value, "--autokill" in cause.line) == ("killed_by_autokill", True)
+        harmless = explained(spec, record).diagnosis.cause
+        assert harmless is None
+    asked = end(Ending.STOPPED, cause="stop_request", returncode=143)
+    assert explained(deadly, asked).diagnosis.cause is None
+    assert explained(deadly, end(Ending.CRASHED, returncode=1)).diagnosis.cause is None
+
+
+def test_what_was_overcome_explains_a_bad_end_only(spec: RunSpec, tmp_path: Path) -> None:
+    log = Path(spec.run_dir) / "run.log"
+    log.write_text("CUDA out of memory. Tried to allocate 2.00 GiB\n" + STEPS)
+    crashed = diagnose(spec, end(Ending.CRASHED, returncode=1), log, VERL)
+    assert crashed.cause is not None
+    assert crashed.cause.kind == "cuda_oom"
+    assert crashed.overcome == ()
+    found = explain_log(log, None, 5)
+    assert found.diagnosis.cause is None
+    assert [failure.kind.value for failure in found.diagnosis.overcome] == ["cuda_oom"]

@@ -1,0 +1,104 @@
+"""The shipped blueprints of the frameworks: clean on a machine that has what they name, and rendered back the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.blueprint import parse_blueprint
+from autoresearch.core.blueprint_fields import fields_like
+from autoresearch.lab.preflight import Resolved, resolve
+from autoresearch.lab.render import data_dir, render_blueprint
+from autoresearch.lab.terms import Terms, terms
+from autoresearch.trainers import ask, registry
+
+BLUEPRINTS = data_dir("blueprints")
+GPUS = {  # blueprint: the GPUs that it takes; None where only its script knows
+    "agentjet.md": 4,
+    "verl.md": 8,
+    "nemo_rl.md": 1,  # what its parent says
+    "trl.md": None,
+    "openrlhf.md": 8,
+    "slime.md": 8,
+    "slime_coding_agent.md": None,
+}
+PARENT = "grpo:\n  seed: 42\n  val_period: 10\ncluster:\n  gpus_per_node: 1\n  num_nodes: 1\n"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A place that looks like the machine the examples were written for, with `/data` below it."""
+    (tmp_path / "models" / "Qwen2.5-7B-Instruct").mkdir(parents=True)
+    for folder in (
+        "projects/agentjet",
+        "projects/verl",
+        "projects/trl",
+        "projects/OpenRLHF",
+        "projects/slime/scripts/models",
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+    for venv in (
+        "venvs/agentjet",
+        "venvs/verl",
+        "venvs/trl",
+        "venvs/openrlhf",
+        "venvs/slime",
+        "projects/nemo-rl/.venv",
+    ):
+        python = tmp_path / venv / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.symlink_to("/bin/sh")
+    (tmp_path / "projects/nemo-rl/examples/configs").mkdir(parents=True)
+    (tmp_path / "projects/nemo-rl/examples/configs/grpo_math_1B.yaml").write_text(PARENT)
+    (tmp_path / "recipes").mkdir()
+    for recipe in ("agentjet.yaml", "nemo-rl-grpo.yaml", "trl-grpo.yaml"):
+        text = (BLUEPRINTS / "recipes" / recipe).read_text()
+        (tmp_path / "recipes" / recipe).write_text(text.replace("/data/", f"{tmp_path}/"))
+    return tmp_path
+
+
+def resolved(machine: Path, name: str) -> Resolved:
+    text = (BLUEPRINTS / "examples" / name).read_text().replace("/data/", f"{machine}/")
+    (machine / name).write_text(text)
+    return resolve(machine / name, environ={"E2B_API_KEY": "x"})
+
+
+def asked(machine: Path, name: str) -> Terms:
+    found = resolved(machine, name)
+    notes = found.blueprint.notes
+    return terms(registry.choose(notes.trainer, found.blueprint.launch_command), found)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_nothing_is_wrong_with_it(machine: Path, name: str) -> None:
+    own = asked(machine, name)
+    blueprint = own.resolved.blueprint
+    limit = blueprint.max_time_s
+    found = [*own.resolved.findings, *own.findings(limit, {})]
+    assert [str(finding) for finding in found] == []
+    assert own.left_behind() == ""
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_it_says_what_its_trainer_says(machine: Path, name: str) -> None:
+    own = asked(machine, name)
+    notes = own.resolved.blueprint.notes
+    usual = own.trainer.objective(own.whole)
+    assert usual is not None
+    assert (usual.metric, usual.direction) == (notes.metric, notes.direction)
+    assert ask.gpus(own.trainer, own.whole) == GPUS[name]
+    assert own.trainer.seed(own.whole) is not None
+    if name != "slime_coding_agent.md":  # whose script holds the flags
+        assert own.trainer.space(own.whole)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_it_renders_and_parses_back(machine: Path, name: str) -> None:
+    own = resolved(machine, name).blueprint
+    again = parse_blueprint(render_blueprint(fields_like(own)).encode(), "again.md")
+    for field in ("purpose", "codebase_dir", "venv_exe", "yaml_path", "launch_command", "result_dir", "max_time_s"):
+        assert getattr(again, field) == getattr(own, field), field
+    assert (again.notes.trainer, again.notes.metric) == (own.notes.trainer, own.notes.metric)
+    assert (again.notes.cleanup, again.notes.requires_env) == (own.notes.cleanup, own.notes.requires_env)
+    assert [finding for finding in again.findings if finding.severity == "error"] == []

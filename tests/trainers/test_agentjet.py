@@ -1,0 +1,402 @@
+"""AgentJet, classic: its recipe against every rule of its skill, its console, files, checkpoints and companions.
+
+Lines are from the sample and from the source of modelscope/AgentJet, at d20cce0e and later.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from autoresearch.core.finding import Severity
+from autoresearch.core.lint import lint_recipe
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.recipe_edits import apply_overrides
+from autoresearch.core.signal import SignalKind
+from autoresearch.core.trainer import Circumstances, Output, Recipe, Source, SourceFormat
+from autoresearch.trainers import ask
+from autoresearch.trainers.agentjet import AgentJet
+from autoresearch.trainers.lines import logical_lines
+
+AJET = AgentJet()
+TEMPLATE = Path(__file__).parents[2] / "blueprints" / "recipes" / "agentjet.yaml"
+GOOD: dict[str, Any] = yaml.safe_load(TEMPLATE.read_text())
+COMMAND = "python -m ajet.launcher --conf r.yaml --with-ray --skip-check-avail-gpu"
+COMMON = "ajet.trainer_common"
+HERE = Circumstances("/code", "/data/results/agentjet_gsm8k", 12 * 3600.0, {}, lambda path: True)
+
+
+def changed(**values: object) -> dict[str, Any]:
+    """The template with these keys set, `__` for a dot; None takes one out."""
+    overrides = {key.replace("__", "."): value for key, value in values.items()}
+    found = apply_overrides(GOOD, {k: v for k, v in overrides.items() if v is not None}, allow_new=True)
+    for key in (k for k, v in overrides.items() if v is None):
+        *groups, last = key.split(".")
+        holder: Any = found
+        for group in groups:
+            holder = holder[group]
+        del holder[last]
+    return found
+
+
+def codes(recipe: Recipe, command: str = COMMAND, here: Circumstances | None = HERE) -> dict[str, str]:
+    return {f.code: f.severity.value for f in ask.findings(AJET, recipe, command, here=here)}
+
+
+def test_the_template_is_clean() -> None:
+    assert codes(GOOD) == {}
+    assert lint_recipe(GOOD, TEMPLATE.read_text(), where="r.yaml") == []
+    assert all(f.hint for f in ask.findings(AJET, {"ajet": {}}, "ajet --conf x"))
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "severity"),
+    [
+        ({"ajet__trainer_common__val_before_train": False}, "val_before_train", "warning"),
+        ({"ajet__trainer_common__val_before_train": None}, "val_before_train", "warning"),
+        ({"ajet__trainer_common__test_freq": None}, "test_freq", "warning"),
+        ({"ajet__trainer_common__test_freq": 0}, "never_validates", "warning"),
+        ({"ajet__trainer_common__test_freq": 999999}, "never_validates", "warning"),
+        ({"ajet__trainer_common__val_only": True}, "only_validates", "warning"),
+        ({"ajet__trainer_common__n_gpus_per_node": None}, "n_gpus_per_node", "warning"),
+        ({"ajet__trainer_common__n_gpus_per_node": 3}, "batch_not_divisible", "error"),
+        ({"ajet__trainer_common__save_freq": None}, "saves_checkpoints", "warning"),
+        ({"ajet__trainer_common__save_freq": 20}, "saves_checkpoints", "warning"),
+        ({"ajet__trainer_common__val_print_to_markdown_file_path": None}, "no_validation_file", "warning"),
+        ({"ajet__trainer_common__train_print_to_markdown_file_path": None}, "no_training_file", "warning"),
+        ({"ajet__trainer_common__train_print_to_markdown_file_path": "./x.md"}, "outside_result_dir", "warning"),
+        (
+            {"ajet__trainer_common__val_print_to_markdown_file_path": "/data/results/agentjet_gsm8k2/v.md"},
+            "outside_result_dir",
+            "warning",
+        ),
+        ({"ajet__experiment_name": None}, "no_experiment_name", "warning"),
+        ({"ajet__experiment_name": "read_yaml_name"}, "no_experiment_name", "warning"),
+        ({"trainer": None}, "silent_resume", "warning"),
+        ({"ajet__trainer_common__total_training_steps": 1000}, "cut_by_max_time", "warning"),
+        ({"ajet__enable_swarm_mode": True}, "swarm_recipe", "error"),
+        ({"ajet__rollout__max_model_len": 9999}, "too_long", "error"),
+        ({"ajet__data__max_response_length": None}, "too_long", "error"),
+        ({"ajet__trainer_comon__test_freq": 10}, "unknown_key", "warning"),
+        ({"ajet__trainer_common__n_gpu_per_node": 8}, "unknown_key", "warning"),
+        ({"actor_rollout_ref__actor__optim__lr": 2e-6}, "set_twice", "error"),
+        ({"actor_rollout_ref__rollout__max_num_seqs": 64}, "set_by_ajet", "warning"),
+        ({"trainer__test_freq": 20}, "set_twice", "error"),
+        ({"defaults": None}, "no_defaults", "warning"),
+        ({"hydra": None}, "no_hydra", "warning"),
+        ({"ajet__lora__lora_rank": 32}, "lora_lr", "warning"),
+        ({"ajet__trainer_common__logger": "swanlab"}, "no_swanlab_key", "error"),
+        ({"ajet__trainer_common__logger": None}, "no_swanlab_key", "error"),
+    ],
+)
+def test_each_rule(change: dict[str, object], code: str, severity: str) -> None:
+    here = Circumstances(HERE.cwd, HERE.result_dir, HERE.max_s, {}, lambda path: not path.endswith(".env"))
+    found = codes(changed(**change), here=here)
+    assert found.pop(code) == severity
+    assert set(found) <= {"lora_load_format", "lora_layered_summon"}
+
+
+def test_what_is_wrong_in_any_recipe_has_its_line() -> None:
+    for key, value, code in (
+        ("execute_test: False", "execute_test: True", "execute_test"),
+        ("/data/results/agentjet_gsm8k/validation.md", "validation.md", "path_without_directory"),
+    ):
+        text = TEMPLATE.read_text().replace(key, value)
+        (found,) = lint_recipe(yaml.safe_load(text), text, where="r.yaml")
+        assert (found.code, found.severity) == (code, Severity.ERROR)
+        assert value in text.splitlines()[found.line - 1]
+    assert lint_recipe({"ajet": {"execute_test": "do_not_test"}}, "", where="r.yaml") == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ajet__trainer_common__optim__weight_decay": 0.1},
+        {"ajet__rollout__val_kwargs__n": 2},
+        {"ajet__task_reader__my_reader__path": "x"},
+        {"actor_rollout_ref__actor__optim__lr": 1e-6},
+        {"actor_rollout_ref__actor__clip_ratio": 0.3},
+        {"ajet__trainer_common__val_before_train": True, "ajet__trainer_common__test_freq": 100},
+        {"ajet__trainer_common__total_training_steps": None},
+    ],
+)
+def test_near_misses(change: dict[str, object]) -> None:
+    assert set(codes(changed(**change))) <= {"set_by_ajet"}
+
+
+def test_a_whole_adapter_is_fine_and_half_of_one_is_told() -> None:
+    lora = {"ajet__lora": {"lora_rank": 32, "load_format": "safetensors", "layered_summon": True}}
+    assert codes(changed(**lora, ajet__trainer_common__optim__lr=1e-4)) == {}
+    assert set(codes(changed(ajet__lora__lora_rank=32))) == {"lora_load_format", "lora_layered_summon", "lora_lr"}
+    assert codes(changed(ajet__lora__lora_rank=0)) == {}
+
+
+def test_an_unknown_key_is_told_with_the_nearest() -> None:
+    (found,) = AJET.lint(changed(ajet__trainer_common__test_frequency=10))
+    assert "ajet.trainer_common.test_freq?" in found.hint
+    (found,) = AJET.lint(changed(ajet__num_repeat=10))
+    assert "ajet.rollout.num_repeat?" in found.hint
+
+
+def test_a_secret_may_be_in_the_environment_or_in_a_file() -> None:
+    recipe = changed(ajet__trainer_common__logger="swanlab")
+
+    def told(environment: Mapping[str, str], *there: str) -> set[str]:
+        here = Circumstances("/code", HERE.result_dir, HERE.max_s, environment, lambda path: path in there)
+        return set(codes(recipe, here=here)) - {"missing_model"}
+
+    assert told({}) == {"no_swanlab_key"}
+    assert told({"SWANLAB_API_KEY": ""}) == {"no_swanlab_key"}
+    assert told({"SWANLAB_API_KEY": "k"}) == told({}, "/code/.env") == set()
+    assert codes(changed(ajet__trainer_common__logger=["console", "swanlab"])) == {}
+    nowhere = Circumstances("/code", HERE.result_dir, HERE.max_s, {}, lambda path: False)
+    found = codes(changed(ajet__trainer_common__logger=["console", "swanlab"]), here=nowhere)
+    assert found == {"no_swanlab_key": "warning", "missing_model": "error"}
+
+
+def test_the_model_must_be_there_if_it_is_a_path() -> None:
+    def told(path: str) -> set[str]:
+        here = Circumstances("/code", HERE.result_dir, HERE.max_s, {}, lambda found: found == "/code/a/b/c/d")
+        return set(codes(changed(ajet__model__path=path), here=here))
+
+    assert told("/data/models/nothing") == {"missing_model"}
+    assert told("a/b/c/d") == told("Qwen/Qwen2.5-7B") == told("$HOME/m/o/d/el") == set()
+
+
+@pytest.mark.parametrize(
+    ("max_h", "steps", "every", "wanted"),
+    [
+        (12.0, 100, 10, set()),
+        (5.0, 100, 10, set()),  # 100 steps of three minutes
+        (4.9, 100, 10, {"cut_by_max_time"}),
+        (0.4, 100, 10, {"cut_by_max_time", "validates_too_late"}),
+        (0.4, 5, 10, {"never_validates"}),
+        (0.4, None, 10, {"validates_too_late"}),
+        (5.0, None, 100, set()),
+    ],
+)
+def test_time_against_steps(max_h: float, steps: int | None, every: int, wanted: set[str]) -> None:
+    here = Circumstances("/code", HERE.result_dir, max_h * 3600, {}, lambda path: True)
+    recipe = changed(ajet__trainer_common__total_training_steps=steps, ajet__trainer_common__test_freq=every)
+    assert set(codes(recipe, here=here)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("python -m ajet.launcher", "no_conf"),
+        ("ajet --conf recipe.yml", "no_conf"),
+        ("ajet swarm server --port 10086", "no_such_command"),
+        ("ajet --conf r.yaml --with-ray --with-ray-cluster", "two_rays"),
+    ],
+)
+def test_what_the_launcher_would_refuse(command: str, code: str) -> None:
+    assert [(f.code, f.severity.value) for f in AJET.lint_command(command)] == [(code, "error")]
+    assert AJET.lint_command("bash scripts/run.sh") == ()
+
+
+def test_a_run_on_a_part_of_the_gpus_must_not_look_at_all_of_them() -> None:
+    here = Circumstances("/code", HERE.result_dir, HERE.max_s, {"CUDA_VISIBLE_DEVICES": "GPU-1"}, lambda path: True)
+    assert codes(GOOD, "ajet --conf r.yaml", here) == {"checks_all_gpus": "warning"}
+    assert codes(GOOD, COMMAND, here) == codes(GOOD, "ajet --conf r.yaml") == {}
+
+
+def test_other_backbones() -> None:
+    assert codes(GOOD, "ajet --conf r.yaml --backbone debug") == {"debug_backbone": "warning"}
+    assert codes(GOOD, "ajet --conf r.yaml --backbone trinity") == {"other_backbone": "warning"}
+    assert codes({}, "ajet --conf r.yaml --backbone trinity", None) == {}
+
+
+def test_what_is_measured() -> None:
+    assert AJET.objective(GOOD) == Objective("task_pass_rate@1", Direction.MAXIMIZE)
+    never = changed(ajet__trainer_common__test_freq=-1)
+    assert AJET.objective(never) == Objective("critic/real_reward", Direction.MAXIMIZE)
+
+
+def test_the_files_that_it_writes() -> None:
+    form = SourceFormat.DICT_LINES
+    place = "/data/results/agentjet_gsm8k"
+    assert AJET.sources(GOOD) == (
+        Source(form, f"{place}/validation.md", 0, 0, 10, 100),
+        Source(form, f"{place}/training.md", 1),
+    )
+    late = changed(ajet__trainer_common__val_before_train=False, ajet__trainer_common__total_training_steps=None)
+    assert AJET.sources(late)[0] == Source(form, f"{place}/validation.md", 0, 10, 10, 0)
+    assert AJET.sources({}) == ()
+
+
+def test_files_are_switched_on_where_the_recipe_names_none() -> None:
+    assert ask.recording(AJET, GOOD, "/r") is None
+    assert ask.recording(AJET, {}, "/r") is None
+    half = changed(ajet__trainer_common__train_print_to_markdown_file_path=None)
+    recording = ask.recording(AJET, half, "/r")
+    assert recording is not None
+    assert recording.source == Source(SourceFormat.DICT_LINES, "/r/training.md", 1)
+    assert recording.overrides == {f"{COMMON}.train_print_to_markdown_file_path": "/r/training.md"}
+    whole = changed(
+        ajet__trainer_common__train_print_to_markdown_file_path=None,
+        ajet__trainer_common__val_print_to_markdown_file_path=None,
+    )
+    recording = ask.recording(AJET, whole, "/r")
+    assert recording is not None
+    after = apply_overrides(whole, recording.overrides, allow_new=True)
+    assert AJET.sources(after)[0] == recording.source
+    assert [s.path for s in AJET.sources(after)] == ["/r/validation.md", "/r/training.md"]
+    assert ask.recording(AJET, after, "/r") is None
+    assert not {"no_validation_file", "no_training_file"} & set(codes(after))
+
+
+def test_no_two_runs_share_a_place() -> None:
+    keys = [output.key for output in AJET.outputs({})]
+    assert keys == [f"{COMMON}.val_print_to_markdown_file_path", f"{COMMON}.train_print_to_markdown_file_path",
+                    "ajet.experiment_name"]  # fmt: skip
+    saved = changed(ajet__trainer_common__checkpoint_base_dir="/c")
+    assert Output(f"{COMMON}.checkpoint_base_dir", "checkpoints") in AJET.outputs(saved)
+
+
+def test_what_would_be_resumed() -> None:
+    assert AJET.resumes(GOOD) == ()
+    auto = copy.deepcopy(GOOD)
+    del auto["trainer"]
+    mark = "latest_checkpointed_iteration.txt"
+    assert AJET.resumes(auto) == (f"./saved_checkpoints/gsm8k/gsm8k_kl_5e-4/{mark}",)
+    auto["ajet"] |= {"experiment_name": "a|b"}
+    auto["ajet"]["trainer_common"]["checkpoint_base_dir"] = "/c/"
+    assert AJET.resumes(auto) == (f"/c/gsm8k/a-b/{mark}",)
+    auto["ajet"]["experiment_name"] = "read_yaml_name"
+    assert AJET.resumes(auto) == AJET.resumes({}) == ()
+
+
+def test_gpus_seed_space_environment() -> None:
+    assert ask.gpus(AJET, GOOD) == 4
+    assert ask.gpus(AJET, {"ajet": {"trainer_common": {"nnodes": 2}}}) == 16
+    assert ask.gpus(AJET, {}) is None
+    assert (AJET.seed(GOOD), AJET.seed_key, AJET.seed({"ajet": {}})) == (1, "data.seed", None)
+    assert set(AJET.space(GOOD)) == {f"{COMMON}.optim.lr", f"{COMMON}.kl_loss_coef"}
+    assert set(AJET.space(changed(ajet__trainer_common__use_kl_loss=False))) == {f"{COMMON}.optim.lr"}
+    assert AJET.space({}) == {}
+    assert ask.environment(AJET, GOOD) == {**ask.QUIET, "LOGURU_COLORIZE": "NO"}
+    assert ask.arguments(AJET, {"a": 1}) == ()
+
+
+BAR = "█▏        "
+LOUD = "\x1b[36m(TaskRunner pid=512)\x1b[0m "
+PROGRESS = [
+    (f"{LOUD}\x1b[32m2026-03-02 10:13:00.000\x1b[0m | \x1b[1mINFO    \x1b[0m | Starting validate rollout", True),
+    ("==========start validate rollout==========", True),
+    ("Completed validate rollout", True),
+    ("==========end validate rollout==========", True),
+    (f"validate rollout:  12%|{BAR}| 15/128 [00:40<05:01]", True),
+    ("EVAL @ step 0:  49% 1882/3840 [30:48<1:06:14]", True),
+    ("Rollout progress (1234.56 tokens/s): [0-5]:60 threads  //  [finished]:4 threads", True),
+    ("Rollout progress (0.25 tokens/s): [0-5]:60 threads", True),
+    ("Rollout progress (0.00 tokens/s): [0-5]:64 threads", False),
+    ("Rollout progress (N/A): [0-5]:64 threads", False),
+    (f"epochtest.1.collect_rollout:  12%|{BAR}| 61/512 [00:00<00:01, 300it/s]", True),
+    ("\rWaiting for process launch [PGID 4711, PID 4711]... 597s remaining", True),
+    ("Loading safetensors checkpoint shards:  25% Completed | 1/4 [00:00<00:02,  1.2it/s]", True),
+    (f"{LOUD}Training from scratch", True),
+    ("test_gen_batch meta info: {'validate': True}", True),
+    ("Training Progress:   0%|          | 0/200 [00:00<?, ?it/s]", False),
+    ("404 Client Error: Not Found for url: http://localhost:10086/claim_episode", False),
+    ("INFO:     127.0.0.1:5555 - GET /health HTTP/1.1 200 OK", False),
+]
+
+
+def matched(kind: SignalKind, line: str) -> list[float]:
+    patterns = [s for s in AJET.signals() if s.kind is kind]
+    found = [s for s in patterns if re.search(s.pattern.encode("latin-1"), line.encode() + b"\n", re.MULTILINE)]
+    assert all(any(needle in line for needle in s.needles) for s in found)
+    return [s.hold_s for s in found]
+
+
+@pytest.mark.parametrize(("line", "found"), PROGRESS)
+def test_boot_and_validation_hold_the_clock(line: str, found: bool) -> None:
+    assert bool(matched(SignalKind.PROGRESS, line)) is found
+
+
+def test_an_announced_validation_may_be_silent_for_longer() -> None:
+    assert matched(SignalKind.PROGRESS, "Starting validate rollout") == [1800.0]
+    assert matched(SignalKind.PROGRESS, "Completed validate rollout") == [120.0]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("10:11 | execute_training_process:222 | Error running subprocess: Command '['/v/bin/python', '-m']' "
+         "returned non-zero exit status 1.", True),
+        ("Unexpected error: SWANLAB_API_KEY is not set in the environment. To use the swanlab logger", True),
+        ("RuntimeError: GPU memory check failed: all GPUs must have >= 95% free. Violations: GPU 0 (H20): x", True),
+        ("ValueError: We found a configuration conflict between AgentJet and Verl! Input yaml contains", True),
+        ("Unexpected error: the agent said so", False),
+        ("ERROR 11-21 10:00:00 [hermes_tool_parser.py:140] Traceback (most recent call last):", False),
+        ("requests.exceptions.HTTPError: 404 Client Error: Not Found for url: http://h:1/claim_episode", False),
+        ("GPU 0 (NVIDIA H20): total=97871 MiB, used=4 MiB, free_ratio=1.000", False),
+    ],
+)  # fmt: skip
+def test_errors_and_what_is_none(line: str, found: bool) -> None:
+    assert bool(matched(SignalKind.ERROR, line)) is found
+
+
+def read(text: str) -> list[tuple[str, int, dict[str, float]]]:
+    found = [AJET.read_line(line) for line in logical_lines(text.encode())]
+    return [(r.kind.value, r.step, dict(r.metrics)) for r in found if r]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step:1 - actor/pg_loss:0.002 - actor/kl_loss:0.001 - critic/real_reward:0.443 - training/global_step:1.000",
+        f"{LOUD}step:1 - actor/pg_loss:0.002 - actor/kl_loss:0.001 - critic/real_reward:0.443 - training/global_step:1",
+        f"{LOUD}step:1 - actor/pg_loss:np.float64(0.002) - actor/kl_loss:np.float64(1e-03) - "
+        "critic/real_reward:np.float64(0.443) - training/global_step:1",
+    ],
+)
+def test_three_ways_to_write_a_number(line: str) -> None:
+    ((kind, step, metrics),) = read(line)
+    assert (kind, step) == ("step", 1)
+    assert metrics == {
+        "actor/pg_loss": 0.002,
+        "actor/kl_loss": 0.001,
+        "critic/real_reward": 0.443,
+        "training/global_step": 1,
+    }
+    assert matched(SignalKind.STEP, line) == [0.0]
+
+
+def test_the_old_name_of_the_pass_rate() -> None:
+    old = "step:20 - pass_n:4 - total_tasks:128 - TGC@1:0.41 - TGC@4:0.63 - TGC@4-all-pass:0.24 - mean_reward:0.41"
+    ((kind, step, metrics),) = read(old)
+    assert (kind, step) == ("validation", 20)
+    assert (metrics["task_pass_rate@1"], metrics["TGC@1"], metrics["task_pass_rate@4-all-pass"]) == (0.41, 0.41, 0.24)
+    assert matched(SignalKind.VALIDATION, old) == [0.0]
+
+
+def test_what_is_printed_for_people_is_no_metric() -> None:
+    text = (
+        f"{LOUD}(\"Initial validation metrics: {{'global_steps': 0, 'pass_n': 4, \"\n"
+        f"{LOUD} \"'task_pass_rate@1': 0.41, 'mean_reward': 0.413}}\")\n"
+        f"{LOUD}│ task_pass_rate@1                │ 0.41 │\n"
+        f"{LOUD}'kl_loss_coef': 0.002,\n"
+        f"{LOUD}\"Final validation metrics: {{'task_pass_rate@1': 0.5}}\"\n"
+    )
+    assert read(text) == []
+    for kind in (SignalKind.STEP, SignalKind.VALIDATION, SignalKind.NAN, SignalKind.ERROR, SignalKind.PROGRESS):
+        assert matched(kind, text) == []
+
+
+def test_the_documentation_has_every_rule_and_every_code() -> None:
+    root = Path(__file__).parents[2]
+    told = (root / "docs" / "agentjet.md").read_text()
+    assert re.findall(r"^\| (R\d+) \|", told, re.MULTILINE) == [f"R{n}" for n in range(1, 32)]
+    source = (root / "autoresearch" / "trainers" / "agentjet_lint.py").read_text()
+    given = set(re.findall(r'_(?:warning|error)\)?\(f?"(\w+)"|, "(no_\w+_file)", "', source))
+    known = {code for pair in given for code in pair if code} | {"no_defaults", "no_hydra"}
+    assert len(known) > 25
+    assert {code for code in known if f"`{code}`" not in told} == set()

@@ -1,0 +1,63 @@
+"""Lines that a blueprint declares: each way to say it, on lines that match and on lines that only look so."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autoresearch.core.metric_keys import NO_STEP
+from autoresearch.core.signal import SignalKind
+from autoresearch.errors import BlueprintError
+from autoresearch.trainers import registry
+from autoresearch.trainers.generic import Generic
+
+ROWS = {
+    "json": ("json iteration", 'INFO {"iteration": 12, "loss": 0.5, "tag": "x"}', (12, {"loss": 0.5})),
+    "a dict": ("json it", "{'it': 3, 'score': np.float64(0.25)}", (3, {"score": 0.25})),
+    "another key": ("json iteration", '{"step": 12, "loss": 0.5}', None),
+    "half a step": ("json it", '{"it": 1.5, "loss": 0.5}', None),
+    "torn": ("json it", '{"it": 1, "loss": 0.', None),
+    "pairs": ("pairs it", "it: 7 loss=0.5, lr: 1e-06", (7, {"loss": 0.5, "lr": 1e-06})),
+    "pairs behind a bracket": ("pairs it", "[12:00] it=7 loss=0.5", (7, {"loss": 0.5})),
+    "a longer word": ("pairs it", "unit: 7 loss: 0.5", None),
+    "the usual key": ("pairs", "step: 7 | reward: 0.5", (7, {"reward": 0.5})),
+    "named": (r"^iter (?P<step>\d+), loss (?P<loss>\S+)$", "iter 5, loss 0.25", (5, {"loss": 0.25})),
+    "named and beside": (r"^iter (?P<step>\d+) ", "iter 5 loss: 0.25 kl=0.1", (5, {"loss": 0.25, "kl": 0.1})),
+    "no step": (r"^epoch done", "epoch done, reward: 0.5", (NO_STEP, {"reward": 0.5})),
+    "another line": (r"^iter (?P<step>\d+)", "the iter 5", None),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_declared_step(name: str) -> None:
+    text, line, wanted = ROWS[name]
+    trainer = registry.choose("", "python train.py", (f"step {text}",))
+    found = trainer.read_line(line)
+    assert (found and (found.step, found.metrics)) == wanted
+    (signal,) = [one for one in trainer.signals() if one.kind is SignalKind.STEP]
+    matched = re.search(signal.pattern.encode(), line.encode(), re.MULTILINE)
+    assert not wanted or matched  # what is measured is seen by the Runner
+    assert not signal.needles or not matched or any(needle in line for needle in signal.needles)
+    if matched and wanted and wanted[0] != NO_STEP:
+        assert int(matched["step"]) == wanted[0]
+
+
+def test_what_is_declared_is_all_there_is() -> None:
+    line = "step: 10 | loss: 0.3"
+    assert Generic().read_line(line) is not None
+    assert Generic(lines=("step pairs it",)).read_line(line) is None
+    both = Generic(lines=("validation json after",))
+    assert both.read_line(line) is not None
+    found = both.read_line('{"after": 4, "accuracy": 0.5}')
+    assert found is not None and (found.kind, found.step) == (SignalKind.VALIDATION, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [("", "iter (", "not a regular expression"), ("", "(iter)?", "empty line"), ("verl", "pairs", "knows its own")],
+)
+def test_useless_declarations(name: str, text: str, said: str) -> None:
+    with pytest.raises(BlueprintError) as caught:
+        registry.choose(name, "python train.py", (f"step {text}",))
+    assert said in f"{caught.value.message} {caught.value.hint}"
