@@ -14,6 +14,7 @@ from pathlib import Path
 
 from autoresearch.core.blackbox import REWARD_TIMEOUT_S, Blackbox, Reward, RewardKind
 from autoresearch.core.blueprint_fields import BlueprintFields
+from autoresearch.core.swarm import Swarm
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.render import render, render_blueprint
 
@@ -75,8 +76,9 @@ def blueprint(box: Blackbox, directory: Path, *, python: str, trainer: str) -> s
             metric="mean_reward",
             direction="maximize",
             requires_env=keys,
-            remarks=f"AJET_SWARM_URL says where the swarm server listens (default http://localhost:10086). "
-            f"{DEBUG} is the gate of one episode before a full run.",
+            swarm=Swarm(debug=f"python {DEBUG}"),
+            remarks="AJET_SWARM_URL says where the swarm server listens (default http://localhost:10086). "
+            "`- swarm_server: ajet-swarm start --swarm-port=10086` among these notes has it started here, and ended.",
         )
     )
 

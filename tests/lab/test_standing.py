@@ -24,7 +24,7 @@ SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
     ],
 )
 def test_the_last_readings(name: str, trainer: str, step: int, validation: int, metric: str) -> None:
-    spec: Any = SimpleNamespace(trainer=trainer)
+    spec: Any = SimpleNamespace(trainer=trainer, lines=())
     last, evaluated = last_readings(SAMPLES / name, spec)
     assert last is not None
     assert evaluated is not None
