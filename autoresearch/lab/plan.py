@@ -150,7 +150,8 @@ def _too_few_gpus(
     """What the recipe asks for against what is here; a member against what its campaign gives it, if that says."""
     count = wanted_gpus(asked.trainer, asked.whole, asked.command, environment)
     given = len(spec.gpus) if member is None else member.gpus
-    if not count or given is None or not checks(settings.text("gpu_check")):
+    elsewhere = spec.swarm is not None and not spec.swarm.server  # the engine has the GPUs of its server's machine
+    if not count or given is None or elsewhere or not checks(settings.text("gpu_check")):
         return ()
     return Wanted(count, given).compared(environment)
 
