@@ -483,19 +483,21 @@ def test_a_trainer_that_prints_binary_and_no_line_end(bench: Any) -> None:
     bench.settled(payload, "finished")
 
 
-def test_a_trainer_that_never_ends_a_line(bench: Any) -> None:
-    """It took its first step, but of `0.5137` the line may hold `0.5` only: that is no result."""
+@pytest.mark.parametrize(("end", "value"), [("sys.exit(0)", 0.5), ("os.kill(os.getpid(), 9)", None)])
+def test_a_trainer_that_never_ends_a_line(bench: Any, end: str, value: float | None) -> None:
+    """Where it was killed, the line may hold `0.5` of `0.5137` only: that is no result."""
     blueprint = bench.script(
-        """
+        f"""
         print("step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.1 - critic/rewards/mean:0.5", end="", flush=True)
+        {end}
         """,
     )
     path = blueprint.read_text().replace("task_pass_rate@1", "critic/rewards/mean")
     blueprint.write_text(path)
-    payload = bench.ask("run", blueprint, check=13)
-    assert payload["ending"] == "finished" and payload["metrics"]["critic/rewards/mean"] is None
+    payload = bench.ask("run", blueprint, check=None)
+    assert payload["metrics"]["critic/rewards/mean"] == value
     assert '"first_step"' in (Path(payload["run_dir"]) / "events.jsonl").read_text()
-    bench.settled(payload, "finished")
+    bench.settled(payload, "finished" if value else "crashed")
 
 
 def test_a_trainer_that_prints_carriage_returns_only(bench: Any) -> None:
