@@ -29,7 +29,7 @@ def metrics(
     trainer: Annotated[str, typer.Option(help="Whose log it is; else its lines say.")] = "",
     source: Annotated[
         str,
-        typer.Option(help="console, jsonl, dict_lines, tensorboard, trainer_state, wandb, swanlab or a path."),
+        typer.Option(help="console jsonl dict_lines swarm_val tensorboard trainer_state wandb swanlab, or a path."),
     ] = "",
     metric: Annotated[str, typer.Option(help="A key or an expression, instead of the run's objective.")] = "",
     key: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Only these metrics (a glob).")] = None,

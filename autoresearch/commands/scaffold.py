@@ -13,6 +13,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.core.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 from autoresearch.core.durations import parse_duration, problem
+from autoresearch.core.swarm import is_url
 from autoresearch.errors import UsageError
 
 BASE_URL = Annotated[str, typer.Option("--base-url", metavar="URL", help="Try an episode against this endpoint.")]
@@ -34,6 +35,7 @@ def blackbox(
     agent_timeout: Annotated[str, typer.Option(metavar="DURATION", help="Of one episode.")] = "10m",
     model: Annotated[str, typer.Option(help="What is trained: a path on the server's host.")] = "",
     python: Annotated[str, typer.Option(help="The interpreter that AgentJet is installed for.")] = "",
+    swarm_url: Annotated[str, typer.Option(metavar="URL", help="A swarm server; else each run starts one.")] = "",
     base_url: BASE_URL = "",
     api_key_env: KEY_ENV = "",
     no_check: Annotated[bool, typer.Option("--no-check", help="Write the files and run none of them.")] = False,
@@ -43,10 +45,11 @@ def blackbox(
     """Render the files of AgentJet's train-complex-blackbox skill for an agent, and check that they work."""
     from autoresearch.core.naming import slugify
     from autoresearch.lab import blackbox as files
-    from autoresearch.trainers import registry
 
     target = Path(directory).resolve()
     endpoint = _endpoint(base_url, api_key_env)
+    if swarm_url and not is_url(swarm_url):
+        raise UsageError(f"--swarm-url {swarm_url!r} is no address of a server", hint="write http://HOST:PORT")
     box = Blackbox(
         agent=agent_words(agent_command),
         dataset=dataset,
@@ -59,9 +62,8 @@ def blackbox(
         project=slugify(target.name),
     )
     box = files.settle(replace(box, model_path=model) if model else box, target, Path.cwd())
-    trainer = next((name for name in registry.NAMES if name == "agentjet_swarm"), "")
     texts = files.rendered(box)
-    texts[files.BLUEPRINT] = files.blueprint(box, target, python=python, trainer=trainer)
+    texts[files.BLUEPRINT] = files.blueprint(box, target, python=python, swarm_url=swarm_url)
     written = files.write(texts, target, force=force)
     payload: dict[str, Any] = {"path": str(target), "files": [str(path) for path in written]}
     lines = [f"wrote {target}: {', '.join(texts)}"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from autoresearch.core.blueprint_note_entries import note_values, scalar
 from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
 from autoresearch.core.blueprint_text import Section, error, warning
+from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.finding import Finding
 from autoresearch.core.swarm import Swarm
 from autoresearch.core.swarm_notes import COMMANDS, BadNote, read_swarm
@@ -59,7 +60,7 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
     lists = {key: _strings(key, values.get(key, [])) for key in LISTS}
     return Notes(
         trainer=texts["trainer"].lower(),
-        metric=texts["metric"],
+        metric=_metric(texts["metric"], values, name, findings),
         direction=_direction(texts["direction"], values, name, findings),
         slug=texts["slug"],
         prepare=tuple(text for _, text in lists["prepare"]),
@@ -132,6 +133,19 @@ def _names(values: Sequence[tuple[int, str]], name: str, findings: list[Finding]
 
 def _at(key: str, values: Mapping[str, list[tuple[int, str]]]) -> int:
     return values[key][0][0] if values.get(key) else 0
+
+
+def _metric(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
+    """A key or an expression; what is broken or nearly an expression is told."""
+    line = _at("metric", values)
+    try:
+        parse(text)
+    except ExpressionError as broken:
+        findings.append(error(name, line, "bad_metric", f"metric: {broken}", f"write {EXPRESSIONS}"))
+    if meant := near_miss(text):
+        message = f"metric: {text[:60]!r} is taken as the name of a metric"
+        findings.append(warning(name, line, "odd_metric", message, f"did you mean {meant}?"))
+    return text
 
 
 def _direction(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:

@@ -130,7 +130,7 @@ def parse_target(text: str, objective: Objective) -> float:
         raise ValueError(f"{text!r} is no target: write it like '{objective.metric}>=0.8'")
     name = found["name"]
     if name and not same_metric(name, objective.metric):  # which is a ValueError where the expression is broken
-        raise ValueError(f"the target is about {name!r}, and the objective is {objective.metric!r}")
+        raise ValueError(f"the target is about {name!r}, and the objective (--metric) is {objective.metric!r}")
     upwards = found["sign"] in (">", ">=")
     if upwards != (objective.direction is Direction.MAXIMIZE):
         raise ValueError(f"{text!r} contradicts the direction: {objective.metric} is to be {objective.direction}d")

@@ -14,21 +14,22 @@ _BESIDE = frozenset([
 ])  # fmt: skip
 """What stands before and after a trainer, and takes none of its settings."""
 
+_ELSEWHERE = frozenset(["eval", "ssh", "sbatch", "nrl-k8s", "kubectl"])
+"""What starts a trainer from a text or a file of its own: words behind it are no words of the trainer's."""
 
-def with_words(
-    command: str, words: Sequence[str], recognises: Callable[[str], bool], *, surely: bool = False
-) -> str:
+
+def with_words(command: str, words: Sequence[str], recognises: Callable[[str], bool], *, surely: bool = False) -> str:
     """The command with these words, quoted, behind the last simple command that is the trainer's.
 
     Where none is recognised it is the last that could be, or, with `surely`, none. "" where there is no place:
-    nothing behind `bash run.sh` or `bash -c '...'` reaches what they start.
+    nothing behind `bash run.sh`, `bash -c '...'` or `COMMAND='...' sbatch ray.sub` reaches what they start.
     """
     if not words:
         return command
     own = [simple for simple in simple_commands(command) if not simple.depth and _may_be(simple)]
     known = [simple for simple in own if recognises(command[simple.start : simple.stop])]
     found = known[-1:] or ([] if surely else own[-1:])
-    if not found or found[0].name in SHELLS or found[0].name in ("eval", "ssh"):
+    if not found or found[0].name in SHELLS or found[0].name in _ELSEWHERE:
         return ""
     at = found[0].stop
     return f"{command[:at]} {shlex.join(words)}{command[at:]}"

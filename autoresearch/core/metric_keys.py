@@ -95,8 +95,10 @@ def kl_of(metrics: Mapping[str, float]) -> float | None:
 
 def step_of(metrics: Mapping[str, float]) -> int | None:
     """The step that these metrics name; None if they name none that is a number from 0 on."""
-    named = (metrics[key] for key in STEP_KEYS if key in metrics)
-    return next((int(value) for value in named if math.isfinite(value) and value >= 0), None)
+    for key in STEP_KEYS:
+        if key in metrics and math.isfinite(value := metrics[key]) and value >= 0:
+            return int(value)
+    return None
 
 
 def readings(step: int, metrics: Mapping[str, float]) -> tuple[Reading, ...]:

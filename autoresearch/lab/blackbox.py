@@ -14,6 +14,8 @@ from pathlib import Path
 
 from autoresearch.core.blackbox import REWARD_TIMEOUT_S, Blackbox, Reward, RewardKind
 from autoresearch.core.blueprint_fields import BlueprintFields
+from autoresearch.core.swarm import Swarm
+from autoresearch.core.trainer import SourceFormat
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.render import render, render_blueprint
 
@@ -22,6 +24,7 @@ EPISODE = "run_episode_once.py"
 ROLL = "agent_roll.py"
 DEBUG = "agent_roll_one_episode_debug.py"
 BLUEPRINT = "blueprint.md"
+SERVER = "ajet-swarm start --swarm-port=$AJET_SWARM_PORT"
 PROGRAMS = (COLLECTOR, EPISODE, ROLL, DEBUG, "validation.py")
 FILES = (*PROGRAMS, "reward.py", BLUEPRINT)
 
@@ -58,25 +61,31 @@ def rendered(box: Blackbox) -> dict[str, str]:
     return texts
 
 
-def blueprint(box: Blackbox, directory: Path, *, python: str, trainer: str) -> str:
-    """The blueprint that launches agent_roll.py as the client of a swarm server."""
+def blueprint(box: Blackbox, directory: Path, *, python: str, swarm_url: str = "") -> str:
+    """The blueprint of a swarm run: server, one-episode check, agent_roll.py as the client.
+
+    swarm_url: a server that is there already; without one, each run starts its own on a free port.
+    """
     result_dir = directory / "results"
+    arguments = f"--result-dir {shlex.quote(str(result_dir))}"
     keys = (box.reward.judge_key_env,) if box.reward.judge_key_env else ()
     return render_blueprint(
         BlueprintFields(
             title=f"Train the agent {box.project}",
             purpose=f"Train the model behind the agent `{box.agent[0]}` on {Path(box.dataset).name} "
-            f"and see whether its mean reward rises on items that it is never trained on.",
-            launch_command=f"python {ROLL} --result-dir {shlex.quote(str(result_dir))}",
+            "and see whether its mean reward rises on items that it is never trained on.",
+            launch_command=f"python {ROLL} {arguments}",
             codebase_dir=str(directory),
             venv_exe=python,
             result_dir=str(result_dir),
-            trainer=trainer,
-            metric="mean_reward",
+            trainer="agentjet_swarm",
+            metric="swarm/mean_reward",
             direction="maximize",
+            source=(f"{SourceFormat.SWARM_VAL.value} {shlex.quote(str(result_dir / 'val_results.md'))}",),
             requires_env=keys,
-            remarks=f"AJET_SWARM_URL says where the swarm server listens (default http://localhost:10086). "
-            f"{DEBUG} is the gate of one episode before a full run.",
+            swarm=Swarm(
+                server="" if swarm_url else SERVER, url=swarm_url.rstrip("/"), debug=f"python {DEBUG} {arguments}"
+            ),
         )
     )
 

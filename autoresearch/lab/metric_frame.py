@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _OURS = ("step", "kind")
+_MOST = (1 << 63) - 1  # int64; a log may say anything
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
@@ -29,7 +30,7 @@ def frame(readings: Iterable[Reading]) -> DataFrame:
     found = tuple(readings)
     names = dict.fromkeys(key for reading in found for key in reading.metrics if key not in _OURS)
     columns: dict[str, Any] = {
-        "step": [reading.step for reading in found],
+        "step": [min(reading.step, _MOST) for reading in found],
         "kind": [reading.kind.value for reading in found],
     }
     columns |= {name: [reading.metrics.get(name) for reading in found] for name in names}

@@ -74,7 +74,8 @@ def of_run(rundir: RunDir, spec: RunSpec, *, source: str = "", metric: str = "")
             reads = [read for read in read_run(spec, trainer, rundir.log, ended=ended) if read.source in wanted]
     else:
         reads = read_run(spec, trainer, rundir.log, ended=ended)
-    return _readout(trainer, reads, objective, _failure_of_run(rundir, trainer))
+    found = _readout(trainer, reads, objective, _failure_of_run(rundir, trainer))
+    return found if source else replace(found, warnings=(*found.warnings, *_unwritten(spec, reads)))
 
 
 def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "") -> Readout:
@@ -136,6 +137,14 @@ def _silent(trainer: Trainer, reads: Sequence[Read]) -> list[str]:
         else:
             texts.append(f"{path} holds no metrics")
     return texts
+
+
+def _unwritten(spec: RunSpec, reads: Sequence[Read]) -> list[str]:
+    """Files that somebody declared, or that we had written, and that this run did not write."""
+    seen = {read.source.path for read in reads if read.source.format not in TRACKERS}
+    kinds = {read.source.format for read in reads}
+    asked = [source for source in spec.sources if source.authority < 0 and source.path not in seen]
+    return [f"{s.path} was not written by this run" for s in asked if s.format not in TRACKERS or s.format not in kinds]
 
 
 def _guessed(path: Path, but: str = "") -> Trainer | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +17,8 @@ def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[byte
 
     `ended`: nothing will be added to it, so that what lacks its newline is a line all the same and gets one.
 
-    A missing file has no chunks. Carriage returns end no chunk, so that a bar and what is glued to it stay
-    together, unless a line is longer than LONGEST.
+    A missing file has no chunks, and one that shrinks meanwhile ends there. Carriage returns end no chunk, so
+    that a bar and what is glued to it stay together, unless a line is longer than LONGEST.
     """
     try:
         file = path.open("rb", buffering=0)
@@ -24,7 +27,7 @@ def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[byte
     with file:
         file.seek(offset)
         rest = b""
-        while data := file.read(CHUNK):
+        while data := _next(file):
             data = rest + data
             end = data.rfind(b"\n") + 1
             if end == 0 and len(data) >= LONGEST:
@@ -36,6 +39,21 @@ def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[byte
             yield rest + b"\n" if ended else rest
 
 
+def _next(file: io.FileIO) -> bytes:
+    """The next piece that was ever written; a hole is passed over but for one NUL.
+
+    A log that is emptied while its writer goes on begins with gigabytes of hole.
+    """
+    here = file.tell()
+    try:
+        written = os.lseek(file.fileno(), here, os.SEEK_DATA)
+    except OSError as failure:
+        if failure.errno == errno.ENXIO:  # nothing is written from here on
+            return b""
+        written = here  # no such question can be asked of this file
+    return (b"\0" if written > here else b"") + file.read(CHUNK)
+
+
 def lines(path: Path, offset: int = 0) -> Iterator[tuple[bytes, bool]]:
     """Each line without its newline, and whether it had one (a torn last line has none)."""
     for chunk in chunks(path, offset):
@@ -44,3 +62,14 @@ def lines(path: Path, offset: int = 0) -> Iterator[tuple[bytes, bool]]:
             yield piece, True
         if pieces[-1]:
             yield pieces[-1], False
+
+
+def flat(chunk: bytes) -> bytes:
+    """A piece of a log in which newlines alone end lines, and NULs hold nothing together.
+
+    Before NULs stands what a crash tore, behind them what goes on in the middle: the line is what is behind.
+    """
+    chunk = chunk.replace(b"\r", b"\n")
+    if b"\0" not in chunk:
+        return chunk
+    return b"\n".join(line.rpartition(b"\0")[2] for line in chunk.split(b"\n"))

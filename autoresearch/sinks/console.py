@@ -15,7 +15,7 @@ from autoresearch.core.lines import logical_lines
 from autoresearch.core.signal import Reading, SignalPattern
 from autoresearch.runner.patterns import lines_with
 from autoresearch.runner.text import without_escapes
-from autoresearch.sinks.chunks import chunks
+from autoresearch.sinks.chunks import chunks, flat
 from autoresearch.sinks.numbering import numbered
 
 ReadLine = Callable[[str], Reading | None]
@@ -40,22 +40,22 @@ def read_console(
 
 def _readings(pieces: Iterable[bytes], read_line: ReadLine, wanted: Wanted) -> Iterator[Reading]:
     for chunk in pieces:
-        flat = chunk.replace(b"\r", b"\n")
-        for low, high in _spans(flat, flat.rfind(b"\n"), wanted):
-            for line in logical_lines(flat[low:high]):
+        text = flat(chunk)
+        for low, high in _spans(text, text.rfind(b"\n"), wanted):
+            for line in logical_lines(text[low:high]):
                 reading = read_line(line)
                 if reading is not None:
                     yield reading
 
 
-def _spans(flat: bytes, end: int, wanted: Wanted) -> list[tuple[int, int]]:
+def _spans(text: bytes, end: int, wanted: Wanted) -> list[tuple[int, int]]:
     """Start and end of the lines that hold a match and are over at `end`, in order, each once."""
     found: set[tuple[int, int]] = set()
     for needles, patterns in wanted.items():
-        for low, high in lines_with(flat, needles):
+        for low, high in lines_with(text, needles):
             if high > end or (low, high) in found:
                 continue
-            line = without_escapes(flat[low:high].lstrip(b"\0"))
+            line = without_escapes(text[low:high])
             if any(pattern.search(line) for pattern in patterns):
                 found.add((low, high))
     return sorted(found)

@@ -39,7 +39,10 @@ def _readings(line: bytes) -> tuple[Reading, ...]:
         return ()
     data = found.get("data")
     metrics = numbers(data if isinstance(data, dict) else found)
-    step = metric_keys.step_of(numbers({"step": found["step"]})) if "step" in found else None
+    named = found.get("step")
+    step = named if type(named) is int and 0 <= named < 1 << 53 else None  # nearly always
+    if step is None and "step" in found:
+        step = metric_keys.step_of(numbers({"step": named}))
     if step is None:
         step = metric_keys.step_of(metrics)
     if not isinstance(data, dict):

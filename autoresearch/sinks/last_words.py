@@ -112,7 +112,7 @@ class _Reader:
         """Show a search every line of a part that may matter."""
         rest, at = b"", low
         if low:  # the line that is under way belongs to the part before
-            at += self._read(low, min(high, low + CHUNK)).find(b"\n") + 1
+            at += max(0, self._read(low - 1, min(high, low + CHUNK)).find(b"\n"))
         while at < high:
             data = self._read(at, min(high, at + CHUNK))
             if not data:

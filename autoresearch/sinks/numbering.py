@@ -26,7 +26,10 @@ def merged(readings: Iterable[Reading]) -> tuple[Reading, ...]:
     Logs repeat steps: Ray prints the tail of a failed job again, AgentJet its first validation twice, a
     resumed run the steps after its checkpoint.
     """
-    found: dict[tuple[SignalKind, int], dict[str, float]] = {}
+    found: dict[tuple[bool, int], Reading] = {}
     for reading in readings:
-        found.setdefault((reading.kind, reading.step), {}).update(reading.metrics)
-    return tuple(Reading(kind, step, metrics) for (kind, step), metrics in found.items())
+        place = reading.kind is SignalKind.STEP, reading.step
+        known = found.get(place)
+        metrics = {**known.metrics, **reading.metrics} if known else None
+        found[place] = Reading(reading.kind, reading.step, metrics) if metrics else reading
+    return tuple(found.values())

@@ -77,6 +77,8 @@ def _of_text(path: Path, seen: bytes) -> SourceFormat:
     if seen.startswith(b"{'"):
         first = seen.partition(b"\n")[0]
         return SourceFormat.CONSOLE if b"'epoch': " in first else SourceFormat.DICT_LINES  # Hugging Face's console
+    if seen.startswith(b"## Step "):
+        return SourceFormat.SWARM_VAL
     if seen.startswith((b'{"', b'{ "')) or path.suffix in _JSONL:
         return SourceFormat.JSONL
     return SourceFormat.CONSOLE

@@ -1,7 +1,7 @@
 """SwanLab: the scalars of a run from its own files, in its modes offline, local and cloud, without swanlab.
 
-    swanlog/run-<time>-<id>/run-<id>.swanlab     since 0.8; records in protobuf (head `:SWL`, version 2)
-    swanlog/run-<time>-<id>/backup.swanlab       before; records in JSON (head `:SWL`, version 0 and 1)
+    swanlog/run-<time>-<id>/run-<id>.swanlab     0.10; records in protobuf (head `:SWL`, version 2)
+    swanlog/run-<time>-<id>/backup.swanlab       0.6; records in JSON (head `:SWL`, version 0 and 1)
     swanlog/run-<time>-<id>/logs/<n>/*.log       mode local: JSON lines {"index": step, "data": value}
     swanlog/runs.swanlab                         mode local: SQLite; its table `tag` names what <n> is
 

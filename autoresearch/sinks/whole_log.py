@@ -12,7 +12,7 @@ from autoresearch.core.lines import logical_lines
 from autoresearch.core.signal import Reading
 from autoresearch.core.trainer import LogReader
 from autoresearch.runner.patterns import lines_with
-from autoresearch.sinks.chunks import chunks
+from autoresearch.sinks.chunks import chunks, flat
 from autoresearch.sinks.numbering import numbered
 
 
@@ -28,7 +28,8 @@ def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: boo
 def _readings(pieces: Iterator[bytes], reader: LogReader) -> Iterator[Reading]:
     needles = tuple(needle.encode() for needle in reader.needles)
     for chunk in pieces:
-        whole = chunk[: max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1]
+        text = flat(chunk)
+        whole = text[: text.rfind(b"\n") + 1]
         for low, high in lines_with(whole, needles):
             for line in logical_lines(whole[low:high]):
                 if (reading := reader.line(line)) is not None:

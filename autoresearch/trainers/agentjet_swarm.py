@@ -45,9 +45,7 @@ _SIGNALS = (
     ),
     SignalPattern(SignalKind.NAN, rf"{_TAG}nan: (?P<text>[^\r\n]{{1,120}})", needles=_NEEDLE),
     SignalPattern(SignalKind.VALIDATION, r"\[EVAL @ step \d{1,9}\] \S", needles=("[EVAL @ step ",)),
-    SignalPattern(
-        SignalKind.PROGRESS, r"^EVAL [^\r\n]{1,120} @ step \d{1,9}: {1,4}\d{1,3}%", HOLD_S, (" @ step ",)
-    ),
+    SignalPattern(SignalKind.PROGRESS, r"^EVAL [^\r\n]{1,120} @ step \d{1,9}: {1,4}\d{1,3}%", HOLD_S, (" @ step ",)),
     fatal.TRACEBACK,
     fatal.OUT_OF_MEMORY,
 )

@@ -59,6 +59,7 @@ class NemoRlLog:
         self._epoch = 0
         self._in_epoch = 0  # the last step that was announced
         self._before = 0  # steps of earlier epochs
+        self._until: dict[int, int] = {}  # the same for every epoch: one that comes again begins where it began
         self._validated = NO_STEP  # the step that the last validation was announced for
         self._kind = SignalKind.STEP
         self._prefix = ""
@@ -118,19 +119,18 @@ class NemoRlLog:
 
     def _announced(self, what: str, n: int, of: int) -> None:
         if what == "Epoch":
-            if self._epoch:
-                self._before, self._in_epoch = self._before + self._in_epoch, 0
-            self._epoch = n
+            self._before = self._until.setdefault(n, self._before + self._in_epoch)
+            self._epoch, self._in_epoch = n, 0
         else:
             if self._epoch > 1 and not self.step:  # a resumed run: the epochs before were another process's
-                self._before = (self._epoch - 1) * of
+                self._before = self._until[self._epoch] = (self._epoch - 1) * of
             self._in_epoch = n
             self._validated = NO_STEP
 
     def _validates(self, step: int) -> None:
         self._validated = step
         if self._epoch and step > self._in_epoch > 0:  # it counts over all epochs and resumes
-            self._before = step - self._in_epoch
+            self._before = self._until[self._epoch] = step - self._in_epoch
 
     def _of_controller(self, text: str) -> Reading | None:
         if text.startswith("step_metrics={"):

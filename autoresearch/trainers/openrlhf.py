@@ -130,8 +130,10 @@ class OpenRlhf:
         return tag.removeprefix("train/").removeprefix("eval/")
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard below a directory of the run's own, for PPO."""
+        """TensorBoard below a directory of the run's own, for PPO where that directory is surely there."""
         if look_up(recipe, "logger.tensorboard_dir") is not None or openrlhf_kinds.kind(recipe) != PPO:
+            return None
+        if ray_job.elsewhere(recipe):
             return None
         keys = {"logger.tensorboard_dir": f"{directory}/tensorboard"}
         where = Source(SourceFormat.TENSORBOARD, f"{directory}/tensorboard/*")
@@ -139,7 +141,7 @@ class OpenRlhf:
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The command's flags; what it trains stands beside them."""
-        return {**with_flags(recipe, command), **openrlhf_kinds.of_command(command)}
+        return {**with_flags(recipe, command), **openrlhf_kinds.of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """`--a.b_c value`."""

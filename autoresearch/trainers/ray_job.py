@@ -7,6 +7,7 @@ failure it prints the log's tail again. (ray/dashboard/modules/job/cli.py, Ray 2
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,6 +18,8 @@ from autoresearch.core.shell_words import Simple, simple_commands
 _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
 _ID = ("--submission-id", "--job-id")  # the second is the older name
 _NAMED_BY = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
+_HERE = later(r"(?:https?://)?(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?/?")
+_PLACE = "ray_job"  # stands beside a recipe's keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,22 @@ def named(command: str, submission_id: str) -> str:
     if job is None or job.submission_id:
         return command
     return _SUBMIT.sub(lambda found: f"{found[0]} --submission-id {submission_id}", command, count=1)
+
+
+def beside(command: str) -> dict[str, object]:
+    """Whether a job runs in a cluster of this host or, for all that the command says, elsewhere; as settings."""
+    job = find(command)
+    return {} if job is None else {_PLACE: "here" if _HERE.fullmatch(job.address) else "elsewhere"}
+
+
+def is_job(settings: Mapping[str, object]) -> bool:
+    """Whether these settings are of a job, whose processes have Ray's environment and not ours."""
+    return _PLACE in settings
+
+
+def elsewhere(settings: Mapping[str, object]) -> bool:
+    """Whether it may run on hosts that do not have our directories."""
+    return settings.get(_PLACE) == "elsewhere"
 
 
 def lint(command: str) -> tuple[Finding, ...]:

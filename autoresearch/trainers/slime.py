@@ -147,23 +147,27 @@ class Slime:
         return (Source(SourceFormat.TENSORBOARD, f"tensorboard_log/{project}/{experiment}"),)
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard into a directory of the run's own.
+        """TensorBoard into a directory of the run's own, unless it is a Ray job, to which no variable of ours comes.
 
-        Under `ray job submit` the variable has to stand in --runtime-env-json too.
+        slime ends where it has neither the variable nor a name for its files, so it is given a name as well: a Ray
+        that was there before has not our environment either. The console's dicts have all digits.
         """
-        if true_at(recipe, "use_tensorboard"):
+        if true_at(recipe, "use_tensorboard") or ray_job.is_job(recipe):
             return None
         where = f"{directory}/tensorboard"
+        keys: dict[str, object] = {"use_tensorboard": True}
+        if not text_of(recipe, "tb_project_name"):
+            keys["tb_project_name"] = "autoresearch"
         return Recording(
             Source(SourceFormat.TENSORBOARD, where),
             environment={"TENSORBOARD_DIR": where},
-            overrides={"use_tensorboard": True},
-            arguments=("--use-tensorboard",),
+            overrides=keys,
+            arguments=self.arguments(keys),
         )
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The command's flags, with underscores."""
-        return with_flags(recipe, command)
+        """The command's flags, with underscores; whether they are a Ray job's stands beside them."""
+        return {**with_flags(recipe, command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """`--flag value`."""

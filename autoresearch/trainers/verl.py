@@ -137,8 +137,10 @@ class Verl:
         """The file logger, beside those that the recipe has (or verl has by default), into the run's own directory.
 
         Its path goes through the environment, which a Ray that verl starts hands on to its workers, and through
-        the runtime environment of one that is already there.
+        the runtime environment of one that is already there. A job on another host may not have our directories.
         """
+        if ray_job.elsewhere(recipe):
+            return None
         loggers = _loggers(recipe) or _LOGGERS
         if "file" in loggers or "$" in str(look_up(recipe, "trainer.logger")):
             return None
@@ -150,7 +152,7 @@ class Verl:
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """hydra overrides behind the command win over the recipe; which loop it starts stands beside them."""
-        return {**with_hydra(recipe, command), **verl_kinds.of_command(command)}
+        return {**with_hydra(recipe, command), **verl_kinds.of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """hydra's `++a.b=c`."""

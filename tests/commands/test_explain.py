@@ -78,9 +78,9 @@ def test_a_run_that_hung(bench: Any) -> None:
 def test_killed_by_a_signal_that_no_line_explains(bench: Any) -> None:
     bench.json("run", bench.blueprint("kill"), check=10)
     found = bench.json("explain")
-    assert (found["process"], found["failure"], found["failure_line"]) == ("killed", "signal_9", None)
+    assert (found["process"], found["failure"], found["failure_line"]) == ("killed", "signal", None)
     assert "out-of-memory killer" in found["try"][0]
-    assert bench.json("status", "last")["failure"] == "signal_9"
+    assert bench.json("status", "last")["failure"] == "signal"
 
 
 def test_a_log_that_is_gone(bench: Any) -> None:

@@ -134,14 +134,12 @@ def test_an_engine_that_dies_while_it_boots_ends_the_run_at_once(bench: Any, swa
     ended(bench, done, "crashed")
 
 
-
 def test_a_server_that_dies_takes_its_client_along(bench: Any, swarm: Blueprint) -> None:
     done = bench.ask("run", swarm(server="--fault dies"), check=10)
     assert done["ending"] == "crashed"
     assert json.loads(Path(done["run_dir"], "exit.json").read_text())["error_kind"] == "server_died"
     assert "the server's own fault" in log_of(done)
     ended(bench, done, "crashed")
-
 
 
 def test_a_check_that_passed_is_not_made_again(bench: Any, swarm: Blueprint, tmp_path: Path) -> None:
@@ -183,7 +181,6 @@ def test_stop_ends_both_halves(bench: Any, swarm: Blueprint) -> None:
     ended(bench, done, "stopped")
 
 
-
 def test_a_port_that_somebody_has_is_refused_before_anything_is_written(bench: Any, swarm: Blueprint) -> None:
     given = swarm()
     with socket.create_server(("127.0.0.1", 0)) as held:
@@ -192,8 +189,6 @@ def test_a_port_that_somebody_has_is_refused_before_anything_is_written(bench: A
         refused = bench.ask("run", given, check=5)
         assert refused["error"]["code"] == "port_taken"
         assert bench.picture("state", "index") == before
-
-
 
 
 def test_a_server_behind_ssh_is_reached_through_a_forward_that_is_started_again(

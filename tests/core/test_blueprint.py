@@ -108,6 +108,11 @@ EXPECTED = {
         "python -m ajet.launcher --conf /data/recipes/agentjet.yaml --skip-check-avail-gpu --with-ray",
         "/data/results/agentjet_gsm8k", 43200.0, 1800.0,
     ),
+    "examples/agentjet_swarm.md": (
+        "a-coding-agent-trained-through-agentjet", "/data/projects/agentjet",
+        "/data/projects/agentjet/.venv/bin/python", "", "python tutorial/opencode_build_aime/agent_roll.py",
+        "/data/results/aime_swarm", 43200.0, 2400.0,
+    ),
     "examples/verl.md": (
         "grpo-on-gsm8k-with-verl-at-a-higher-lear", "/data/projects/verl", "/data/venvs/verl/bin/python", "",
         "  trainer.total_training_steps=105 trainer.test_freq=15 trainer.n_gpus_per_node=8 trainer.nnodes=1",
@@ -134,6 +139,7 @@ TRAINERS = {
     "examples/trl_tiny.md": "trl",
     "examples/openrlhf.md": "openrlhf",
     "examples/agentjet.md": "agentjet",
+    "examples/agentjet_swarm.md": "agentjet_swarm",
     "examples/verl.md": "verl",
     "examples/slime.md": "slime",
     "examples/slime_coding_agent.md": "slime",

@@ -34,7 +34,17 @@ def test_where_the_words_go(name: str) -> None:
     assert with_words(text.replace(HERE, ""), ["k=[a,b]"], train) == text.replace(HERE, " 'k=[a,b]'")
 
 
-@pytest.mark.parametrize("text", ["bash train.py.sh", "bash -c 'python train.py a=1'", "ssh host python train.py", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("bash train.py.sh", "bash -c 'python train.py a=1'", "ssh host python train.py", ""),
+        *(
+            "COMMAND='python train.py' sbatch --nodes 2 ray.sub",
+            "sbatch --wrap 'python train.py'",
+            "nrl-k8s run train.py",
+        ),
+    ],
+)
 def test_where_no_word_reaches_it(text: str) -> None:
     assert with_words(text, ["k=1"], train) == ""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
+from autoresearch.core import values
 from autoresearch.core.values import number, numbers, python_dict
 
 
@@ -75,3 +77,29 @@ def test_numbers() -> None:
     assert math.isnan(found.pop("d"))
     assert found == {}
     assert numbers({"c": "0.5", "d": "x"}, strings=True) == {"c": 0.5}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'a': 1, 'b': -0.0, 'c': 1e-06, 'd': '0.5', 'e': [1, 2.5], 'f': {'g': 3}}",
+        "{'a': np.float64(0.25), 'b': np.float32(-1e-05), 'c': np.int64(3)}",
+        "{'a': np.float64(nan), 'b': nan, 'c': inf, 'd': -inf, 'e': NaN}",
+        "{'a': None, 'b': True, 'c': (1, 2), 4: 5}",
+        "{'a': \"it's\", 'b': 'tab\\there', 'c': 'true', 'd': 'null'}",
+        "{'a': 1, 'a': 2}",
+        "{'a': 1,}",
+        "{'a': 1e999, 'b': 123456789012345678901234567890}",
+        "{'a': true}",
+        "{'a': null}",
+        "{'a': 1} {'b': 2}",
+        "{'a': 01}",
+        "{'a'; 1}",
+        "{'a': 'np.float64(3)'}",
+        "{}",
+    ],
+)
+def test_the_quick_way_reads_what_the_slow_one_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = repr(values.python_dict(text))
+    monkeypatch.setattr(values, "_NO_JSON", re.compile("{"))
+    assert quick == repr(values.python_dict(text))

@@ -31,6 +31,11 @@ def test_there_and_back() -> None:
     )
 
 
+def test_a_step_beyond_all_reason_is_the_largest_there_is() -> None:
+    table = metric_frame.frame([Reading(SignalKind.STEP, 10**30, {"loss": 1.0})])
+    assert table["step"].tolist() == [(1 << 63) - 1]
+
+
 def test_nothing_is_a_frame_too(tmp_path: Path) -> None:
     assert list(metric_frame.frame(()).columns) == ["step", "kind"]
     assert metric_frame.write((), tmp_path / "empty.csv") == 0

@@ -102,3 +102,17 @@ def test_a_traceback_with_a_harmless_frame(tmp_path: Path) -> None:
     assert last_words(path, (STEP,)).failures != ()
     both = last_words(log(tmp_path, parser + parser.replace("hermes", "other")), (STEP,), (r"hermes_tool_parser",))
     assert [f.place.number for f in both.failures] == [8]
+
+
+def test_steps_in_the_middle_answer_for_the_beginning(tmp_path: Path) -> None:
+    """What stands before them is not even read, the beginning included."""
+    text = OOM + CHAT * 1000 + "step 1\nstep 2\n" + CHAT * 4000
+    assert found(tmp_path, text) == []
+
+
+def test_a_part_does_not_begin_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    end = "ValueError: bad\n"
+    after = "y" * ((1 << 13) - len(end) - 1) + "\n"
+    before = "step 1\nstep 2\n" + CHAT * 1000
+    assert found(tmp_path, f"{before}quoted {end}{after}") == []
+    assert [kind for kind, _, _ in found(tmp_path, f"{before}{end}{after}")] == ["python_error"]

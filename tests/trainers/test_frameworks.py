@@ -91,7 +91,7 @@ COMMANDS = {
 FOREIGN = [
     *("python run_grpo.py --conf c.yaml", "python train.py", "bash run.sh"),
     *("ajet-swarm start --swarm-port=10086", "ajet --swarm-server --conf s.yaml"),
-    *("echo ajet", "python train.py --conf ajet.yaml"),
+    *("cd /data/ajet ; python roll.py", "echo ajet", "python train.py --conf ajet.yaml"),
     *("echo nemo", "trl vllm-serve", "python -m openrlhf.cli.serve_rm", "python slimer/x.py"),
     *(
         "python3 -m verl.trainer.main_generation_server",

@@ -69,8 +69,8 @@ def test_signals(line: str, wanted: dict[str, bytes]) -> None:
 
 
 COMMAND = (
-    "ray job submit -- python3 -m openrlhf.cli.train_ppo_ray --train.seed 7 --actor.adam.lr 5e-7 "
-    "--algo.kl.init_coef=0.01 --train.colocate_all --ckpt.path /c --ckpt.load_enable"
+    "ray job submit --address=http://127.0.0.1:8265 -- python3 -m openrlhf.cli.train_ppo_ray --train.seed 7 "
+    "--actor.adam.lr 5e-7 --algo.kl.init_coef=0.01 --train.colocate_all --ckpt.path /c --ckpt.load_enable"
 )
 
 

@@ -134,7 +134,9 @@ def test_tensorboard() -> None:
     assert SLIME.recording(on, "/r") is None
     found = SLIME.recording({}, "/r")
     assert found is not None
-    assert (found.environment, found.arguments) == ({"TENSORBOARD_DIR": "/r/tensorboard"}, ("--use-tensorboard",))
+    assert found.environment == {"TENSORBOARD_DIR": "/r/tensorboard"}
+    assert found.arguments == ("--use-tensorboard", "--tb-project-name", "autoresearch")
+    assert SLIME.settings({}, "python3 train.py " + " ".join(found.arguments)) == found.overrides
     assert SLIME.arguments({"lr": 1e-06, "use_kl_loss": True, "colocate": False}) == ("--lr", "1e-06", "--use-kl-loss")
 
 

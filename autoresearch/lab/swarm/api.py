@@ -26,7 +26,7 @@ class Server:
     url: str
 
     def healthy(self) -> str:
-        """"" where GET /health says ok, else why not."""
+        """ "" where GET /health says ok, else why not."""
         answer, trouble = self._ask("/health")
         return "" if answer.get("status") == "ok" else trouble or f"/health says {str(answer)[:80]}"
 

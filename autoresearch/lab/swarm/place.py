@@ -1,8 +1,8 @@
 """Where a swarm run keeps the other half of itself, and what both halves have in their environment.
 
-    <run dir>/swarm.json    where the server answers, and whether what its engine does is ours
-    <run dir>/gate.log      the output of the one-episode check
-    <run dir>/server/       the run directory of the server's own Runner: run.log, exit.json, session.json ...
+<run dir>/swarm.json    where the server answers, and whether what its engine does is ours
+<run dir>/gate.log      the output of the one-episode check
+<run dir>/server/       the run directory of the server's own Runner: run.log, exit.json, session.json ...
 """
 
 from __future__ import annotations

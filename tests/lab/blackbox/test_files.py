@@ -108,8 +108,16 @@ def test_nothing_is_written_over_without_force(tmp_path: Path) -> None:
 def test_the_blueprint_parses_back(tmp_path: Path) -> None:
     judge = Reward(RewardKind.JUDGE, "gpt-5", judge_url="", judge_key_env="JUDGE_KEY")
     made = box(tmp_path, judge)
-    text = blackbox.blueprint(made, tmp_path / "out dir", python="", trainer="")
+    text = blackbox.blueprint(made, tmp_path / "out dir", python="")
     parsed = parse_blueprint(text.encode(), "blueprint.md")
+    results = tmp_path / "out dir" / "results"
     assert parsed.codebase_dir == str(tmp_path / "out dir")
-    assert parsed.launch_command == f"python agent_roll.py --result-dir '{tmp_path / 'out dir' / 'results'}'"
-    assert parsed.notes.requires_env == ("JUDGE_KEY",) and parsed.notes.metric == "mean_reward"
+    assert parsed.launch_command == f"python agent_roll.py --result-dir '{results}'"
+    assert parsed.notes.requires_env == ("JUDGE_KEY",) and parsed.notes.metric == "swarm/mean_reward"
+    assert [source.path for source in parsed.notes.source] == [str(results / "val_results.md")]
+    swarm = parsed.notes.swarm
+    assert swarm and swarm.port is None and swarm.server == "ajet-swarm start --swarm-port=$AJET_SWARM_PORT"
+    assert swarm.debug == f"python agent_roll_one_episode_debug.py --result-dir '{results}'"
+    text = blackbox.blueprint(made, tmp_path, python="", swarm_url="http://gpu:10086/")
+    swarm = parse_blueprint(text.encode(), "blueprint.md").notes.swarm
+    assert swarm and (swarm.server, swarm.url) == ("", "http://gpu:10086")

@@ -1,0 +1,148 @@
+"""Swarm mode's nouns: the notes and back, ports, containers, looks, lint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.blueprint import parse_blueprint
+from autoresearch.core.blueprint_fields import fields_from, fields_like
+from autoresearch.core.lint import lint_blueprint
+from autoresearch.core.swarm import Look, Swarm, look_of
+from autoresearch.core.swarm_lint import lint_swarm, lint_wrong_command
+from autoresearch.core.swarm_notes import BadNote, read_swarm, swarm_lines
+from autoresearch.errors import UsageError
+from autoresearch.lab.render import render_blueprint
+
+EXAMPLE = Path(__file__).parents[2] / "blueprints" / "examples" / "agentjet_swarm.md"
+
+
+def test_the_example_says_what_it_means_and_comes_back() -> None:
+    blueprint = parse_blueprint(EXAMPLE.read_bytes(), EXAMPLE.name)
+    swarm = blueprint.notes.swarm
+    assert swarm is not None
+    assert (swarm.server, swarm.port, swarm.on_busy) == ("ajet-swarm start --swarm-port=10086", 10086, "refuse")
+    assert swarm.debug.endswith("agent_roll_one_episode_debug.py")
+    again = parse_blueprint(render_blueprint(fields_like(blueprint)).encode(), "again.md")
+    assert again.notes.swarm == swarm
+    assert [f.code for f in lint_blueprint(blueprint)] == ["swarm_open"]
+    assert [f for f in blueprint.findings if f.severity == "error"] == []
+
+
+@pytest.mark.parametrize(
+    "swarm",
+    [
+        Swarm(server="ajet-swarm start --swarm-port=$AJET_SWARM_PORT", on_busy="stop", retries=(5, 90.0)),
+        Swarm(ssh="-p 22 me@gpu7", url="http://10.0.0.7:10086", poll_s=0.5, health_s=300.0, debug_timeout_s=60.0),
+        Swarm(
+            server='docker run --rm -p 127.0.0.1:9:9 image \\\n  ajet-swarm start --conf "a b.yaml"',
+            debug="python x.py # one",
+        ),
+    ],
+)
+def test_the_notes_come_back(swarm: Swarm) -> None:
+    given = fields_from(
+        {"title": "t", "purpose": "p", "launch_command": "python agent_roll.py", **dict(swarm_lines(swarm))}
+    )
+    assert given.swarm == swarm
+    text = render_blueprint(given)
+    assert parse_blueprint(text.encode(), "x.md").notes.swarm == swarm, text
+
+
+def test_nothing_said_is_no_swarm() -> None:
+    assert read_swarm({}, {}) is None
+    assert swarm_lines(None) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "key"),
+    [
+        ({"swarm_url": "gpu7"}, "swarm_url"),
+        ({"swarm_url": "http://gpu7:10086/health"}, "swarm_url"),
+        ({"swarm_on_busy": "reuse"}, "swarm_on_busy"),
+        ({"swarm_debug_timeout": "soon"}, "swarm_debug_timeout"),
+        ({"swarm_retries": "20"}, "swarm_retries"),
+        ({"swarm_retries": "0 in 5m"}, "swarm_retries"),
+        ({"swarm_poll": "0 s"}, "swarm_poll"),
+    ],
+)
+def test_values_that_cannot_be_meant(texts: dict[str, str], key: str) -> None:
+    with pytest.raises(BadNote) as caught:
+        read_swarm(texts, {})
+    assert caught.value.args[0] == key
+    with pytest.raises(UsageError, match=key):
+        fields_from({"title": "t", "purpose": "p", "launch_command": "c", **texts})
+
+
+def test_two_servers_are_one_too_many() -> None:
+    with pytest.raises(BadNote, match="given twice"):
+        read_swarm({}, {"swarm_server": ["a", "b"]})
+
+
+@pytest.mark.parametrize(
+    ("swarm", "port"),
+    [
+        (Swarm(), 10086),
+        (Swarm(server="ajet-swarm start"), 10086),
+        (Swarm(server="ajet-swarm start --swarm-port 10090"), 10090),
+        (Swarm(server='ajet-swarm start --swarm-port="10091"'), 10091),
+        (Swarm(server="ajet-swarm start --swarm-port=$AJET_SWARM_PORT"), None),
+        (Swarm(server="ajet-swarm start --swarm-port=${AJET_SWARM_PORT}"), None),
+        (Swarm(server="serve --port=1", url="http://127.0.0.1:7777"), 7777),
+        (Swarm(server="docker run -p 127.0.0.1:8086:10086 image"), 8086),
+        (Swarm(url="https://swarm.example"), 443),
+    ],
+)
+def test_the_port(swarm: Swarm, port: int | None) -> None:
+    assert swarm.port == port
+
+
+def test_a_container_gets_a_name_unless_it_has_one() -> None:
+    assert Swarm(server="docker run --rm i").named_container("ajet_x_srv") == "docker run --name ajet_x_srv --rm i"
+    named = Swarm(server="sudo podman run --name mine i")
+    assert (named.container, named.container_name, named.named_container("x")) == (True, "mine", named.server)
+    plain = Swarm(server="ajet-swarm start --name docker")
+    assert (plain.container, plain.named_container("x")) == (False, plain.server)
+
+
+def test_what_the_server_answers() -> None:
+    status = {"engine_status": "ENGINE.ROLLING", "engine_status_detail": None, "global_step": 3}
+    pool = {"completed_episodes": 12, "completed_episode_target": 32, "completed_tasks": 3, "completed_task_target": 8}
+    look = look_of(status, {**pool, "running_episode_details": {"a": {}}})
+    assert look == Look("ENGINE.ROLLING", 3, (12, 32), (3, 8), 1)
+    assert look.counters == "completed 12/32 episodes 3/8 tasks running 1"
+    assert look_of(status, {"running_episode_details": None}).counters == ""
+    assert look_of({"engine_status": None}, {}).status == ""
+    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": None}, {}).step is None
+    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": True}, {}).step is None
+
+
+@pytest.mark.parametrize(
+    ("swarm", "codes"),
+    [
+        (Swarm(server="ajet-swarm start"), ["swarm_open"]),
+        (Swarm(server="ajet swarm server --port 10086"), ["swarm_wrong_command", "swarm_open"]),
+        (Swarm(server="docker run -p 127.0.0.1:10086:10086 i"), []),
+        (Swarm(server="docker run -p 10086:10086 i"), ["swarm_open"]),
+        (Swarm(server="docker run -itd -p 127.0.0.1:1:1 i ajet-swarm start"), ["swarm_detached"]),
+        (Swarm(server="docker run -p 127.0.0.1:1:1 i ajet-swarm start -d x"), []),
+        (Swarm(server="ajet-swarm start", ssh="gpu7"), ["swarm_two_servers", "swarm_open"]),
+        (Swarm(server="ajet-swarm start", url="http://gpu7:1"), ["swarm_elsewhere", "swarm_open"]),
+        (Swarm(ssh="gpu7"), []),
+        (Swarm(url="http://gpu7:1"), []),
+    ],
+)
+def test_lint(swarm: Swarm, codes: list[str]) -> None:
+    assert [finding.code for finding in lint_swarm(swarm)] == codes
+
+
+def test_the_published_command_that_does_not_exist() -> None:
+    assert [f.code for f in lint_wrong_command("cd x && ajet swarm server --port 10086")] == ["swarm_wrong_command"]
+    assert list(lint_wrong_command("ajet-swarm start; echo ajet swarm")) == []
+
+
+def test_autokill_is_refused_in_the_servers_command() -> None:
+    text = EXAMPLE.read_text().replace("--swarm-port=10086\n", "--swarm-port=10086 --autokill\n")
+    found = lint_blueprint(parse_blueprint(text.encode(), "x.md"))
+    assert "autokill" in [f.code for f in found if f.severity == "error"]
