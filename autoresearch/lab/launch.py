@@ -199,8 +199,9 @@ def _next_index(spec: RunSpec, directory: Path) -> int:
 
 
 def _lives(parts: Parts, run: str) -> bool | None:
-    """Whether a run lives; None for one that the index does not know (yet)."""
-    known = [RunDir(Path(e.run_dir)).state() for e in parts.index.find(run) if e.run == run]
+    """Whether a run lives; None for one that the index does not know, or whose spec is not written (yet)."""
+    places = (RunDir(Path(e.run_dir)) for e in parts.index.find(run) if e.run == run)
+    known = [place.state() for place in places if place.spec.exists()]
     return known[0] in (RunState.RUNNING, RunState.STOPPING, RunState.STARTING) if known else None
 
 

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +249,31 @@ def test_no_git_goes_on_without_a_branch(bench: Any, tmp_path: Path) -> None:
         os.symlink(f"/usr/bin/{tool}", tools / tool)
     payload = bench.json("run", bench.blueprint("ok"), PATH=str(tools))
     assert payload["ending"] == "finished" and payload["branch"] is None
+
+
+SLOW_SPEC = """
+import os, time
+from autoresearch.records import spec_file
+write = spec_file.write
+def slow(*args, **more):
+    open({reached!r}, "w").close()
+    while not os.path.exists({gate!r}): time.sleep(0.02)
+    return write(*args, **more)
+spec_file.write = slow
+"""
+
+
+def test_a_claim_holds_before_the_run_has_its_spec(bench: Any) -> None:
+    """The first of two is known to the index, and its run directory is empty yet: the second comes too late."""
+    gate, reached = bench.root / "gate", bench.root / "reached"
+    patch = SLOW_SPEC.format(gate=str(gate), reached=str(reached))
+    first, second = (bench.blueprint("ok", name=f"b{n}.md", title=f"Race {n}") for n in range(2))
+    process = bench.spawn("run", first, "--detach", "--json", stdout=subprocess.PIPE, patch=patch)
+    try:
+        bench.until(reached.exists)
+        refused = bench.ask("run", second, "--detach", check=5)
+    finally:
+        gate.touch()
+    won = bench.answer(process)
+    assert refused["error"]["code"] == "result_dir_in_use" and won["run"] in refused["error"]["message"]
+    bench.settled(won, "finished")
