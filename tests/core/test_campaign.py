@@ -65,7 +65,7 @@ def test_a_target(text: str, objective: Objective, wanted: float) -> None:
     [
         ("pass@1<=0.8", UP, "contradicts the direction: pass@1 is to be maximized"),
         (">=0.8", DOWN, "contradicts the direction: loss is to be minimized"),
-        ("reward>=0.8", UP, "about 'reward', and the objective is 'pass@1'"),
+        ("reward>=0.8", UP, "about 'reward', and the objective"),
         ("soon", UP, "is no target: write it like"),
         ("pass@1=0.8", UP, "is no target"),
         ("max(pass@1)>=0.8", UP, r"about 'max\(pass@1\)'"),

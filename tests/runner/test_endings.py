@@ -248,3 +248,21 @@ def test_a_collector_that_cannot_start_is_an_event(yard: Any) -> None:
     assert record["ending"] == "finished"
     assert "warning" in live.names()
     assert live.process.returncode == 0
+
+
+def test_what_is_started_may_be_another_command_that_starts_the_trainer(yard: Any) -> None:
+    live, record = yard.ended("exit 9", start="echo in its place; exit 5")
+    assert record["returncode"] == 5
+    assert live.log() == b"in its place\n"
+    assert yard.ended("exit 9", start="")[1]["returncode"] == 9
+
+
+def test_an_error_with_a_word_of_its_own_says_more_than_the_first_one(yard: Any) -> None:
+    bare = {"kind": "error", "pattern": "^Traceback"}
+    named = {"kind": "error", "pattern": r"^error (?P<kind>\w+): (?P<text>.*)"}
+    _, record = yard.ended("echo Traceback; echo error boot_failed: no verl; exit 3", signals=[bare, named])
+    assert (record["error_kind"], record["error"]) == ("boot_failed", "no verl")
+    _, record = yard.ended("echo error first: a; echo Traceback; exit 3", signals=[bare, named])
+    assert (record["error_kind"], record["error"]) == ("first", "a")
+    _, record = yard.ended("echo Traceback; exit 3", signals=[bare, named])
+    assert (record["error_kind"], record["error"]) == ("", "Traceback")
