@@ -17,8 +17,8 @@ def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[byte
 
     `ended`: nothing will be added to it, so that what lacks its newline is a line all the same and gets one.
 
-    A missing file has no chunks, and one that shrinks meanwhile ends there. Carriage returns end no chunk, so
-    that a bar and what is glued to it stay together, unless a line is longer than LONGEST.
+    A missing file has no chunks, and one that shrinks meanwhile ends there. Carriage returns end no chunk, so that
+    a bar and what is glued to it stay together, unless a line is longer than LONGEST.
     """
     try:
         file = path.open("rb", buffering=0)
