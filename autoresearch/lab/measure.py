@@ -14,6 +14,8 @@ from autoresearch.core.trainer import Source, SourceFormat, Trainer
 from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, changed_at, mark_of, read_all, read_source, size_of
 from autoresearch.sinks.tracker_dirs import newest
 
+MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -95,6 +97,19 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
         if series:
             return tuple(series)
     return ()
+
+
+def so_far(spec: RunSpec, trainer: Trainer, log: Path) -> float | None:
+    """What the objective has come to in a run that still trains; None where that is not known, or not cheaply.
+
+    Sources over MOST_SO_FAR bytes are left out; nothing is checked against the others.
+    """
+    if spec.objective is None:
+        return None
+    cheap = [source for source in sources_of(spec, log) if size_of(source) <= MOST_SO_FAR]
+    found = best_of(read_all(cheap, _offsets(spec, cheap), trainer=trainer), spec.objective)
+    point = spec.objective.value(found.readings) if found.sources else None
+    return point[1] if point else None
 
 
 def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
