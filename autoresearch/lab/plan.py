@@ -28,7 +28,7 @@ from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.repository import branches
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import ask
 
 ROUTINE = frozenset({"no_explanation", "relative_path"})
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is read as something else
@@ -101,14 +101,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     resolved = resolve(path, environ=parts.environ)
     raise_on_errors(resolved)
     blueprint = resolved.blueprint
-    trainer = registry.choose(
-        wishes.trainer
-        or blueprint.notes.trainer
-        or settings.text("trainer")
-        or arrange.trainer_name(blueprint),
-        blueprint.launch_command,
-        blueprint.notes.lines,
-    )
+    trainer = arrange.trainer_of(blueprint, wishes.trainer or blueprint.notes.trainer or settings.text("trainer"))
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
     asked = terms(trainer, resolved, job=naming.session_name(slug, token))
     checkout = None if member else repository.find(resolved.codebase)

@@ -73,6 +73,8 @@ def test_other_trainers_are_left_alone(stand: Any) -> None:
         (["- metric: mean_reward", "- source: dict_lines v.md"], "mean_reward", "mean_reward"),
         (["- metric: swarm/mean_reward"], "swarm/mean_reward", "swarm/mean_reward"),
         (["- metric: critic/rewards/mean"], "critic/rewards/mean", "critic/rewards/mean"),
+        (["- metric: max(task_pass_rate@1)"], "max(task_pass_rate@1)", "max(swarm/task_pass_rate@1)"),
+        (["- metric: AIME/mean_reward"], "AIME/mean_reward", "AIME/mean_reward"),
     ],
 )
 def test_the_pass_rate_of_swarm_mode_never_has_the_name_of_classic_mode(
