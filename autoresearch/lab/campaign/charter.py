@@ -80,6 +80,7 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
     spec = _spec(declared, asked, checkout, objective, rules, parts)
     spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
     spec = replace(spec, gpu_check=declared["gpu_check"] and gpu_check)
+    raise_on(arrange.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
     findings = (*resolved.findings, *lint, *_promise(spec), *_too_few_gpus(asked, spec, parts))
     return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
 
@@ -87,7 +88,9 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
 def _too_few_gpus(asked: Terms, spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
     """What the recipe asks for, against what each run is given of the pool, else against the machine."""
     environ = {**parts.environ, **asked.resolved.blueprint.notes.env}
-    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environ) if spec.gpu_check else 0
+    elsewhere = arrange.engine_elsewhere(asked.trainer.name, asked.resolved.blueprint)
+    ask = spec.gpu_check and not elsewhere
+    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environ) if ask else 0
     return Wanted(count, spec.gpus_per_run).compared(environ) if count else ()
 
 

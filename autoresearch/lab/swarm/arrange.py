@@ -106,6 +106,21 @@ def findings(spec: RunSpec, blueprint: Blueprint) -> tuple[Finding, ...]:
     return tuple(found)
 
 
+def engine_elsewhere(trainer: str, blueprint: Blueprint) -> bool:
+    """Whether the GPUs are those of a machine that this run does not start the server on."""
+    return trainer == TRAINER and not (blueprint.notes.swarm and blueprint.notes.swarm.server)
+
+
+def one_server_for_all(trainer: str, blueprint: Blueprint, parallel: int) -> tuple[Finding, ...]:
+    """An error where runs side by side would have one server, whose engine trains one of them."""
+    swarm = blueprint.notes.swarm
+    if trainer != TRAINER or parallel < 2 or (swarm and swarm.server and swarm.port is None):
+        return ()
+    message = f"{parallel} runs side by side would share one swarm server, and its engine trains one client at a time"
+    hint = "`- swarm_server: ajet-swarm start --swarm-port=$AJET_SWARM_PORT` gives each its own; or --parallel 1"
+    return (Finding(Severity.ERROR, "one_swarm_server", message, hint),)
+
+
 def _warning(code: str, message: str, hint: str, blueprint: Blueprint) -> Finding:
     return Finding(Severity.WARNING, code, message, hint, blueprint.name, blueprint.lines.get("notes", 0))
 

@@ -86,6 +86,26 @@ def test_the_pass_rate_of_swarm_mode_never_has_the_name_of_classic_mode(
     assert ("swarm_metric" in [f.code for f in arrange.findings(made, given)]) is (metric != recorded)
 
 
+@pytest.mark.parametrize(
+    ("note", "shared"),
+    [
+        ("- swarm_server: ajet-swarm start --swarm-port=10086", True),
+        ("- swarm_url: http://127.0.0.1:9", True),
+        ("- swarm_server: ajet-swarm start --swarm-port=$AJET_SWARM_PORT", False),
+    ],
+)
+def test_runs_side_by_side_need_a_server_each(note: str, shared: bool) -> None:
+    given = blueprint(note)
+    assert [f.code for f in arrange.one_server_for_all(arrange.TRAINER, given, 2)] == ["one_swarm_server"] * shared
+    assert arrange.one_server_for_all(arrange.TRAINER, given, 1) == arrange.one_server_for_all("verl", given, 2) == ()
+
+
+def test_whose_gpus_are_counted() -> None:
+    assert arrange.engine_elsewhere(arrange.TRAINER, blueprint("- swarm_url: http://gpu-box:10086"))
+    assert not arrange.engine_elsewhere(arrange.TRAINER, blueprint("- swarm_server: ajet-swarm start"))
+    assert not arrange.engine_elsewhere("agentjet", blueprint())
+
+
 def test_where_its_metrics_lie(stand: Any) -> None:
     made = arrange.located(arrange.arrange(spec(stand), blueprint()))
     assert [(s.format, Path(s.path).name) for s in made.sources] == [
