@@ -107,7 +107,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     checkout = None if member else repository.find(resolved.codebase)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
     given = {**parts.environ, **(member.environment if member else {})}
-    given = {**ask.environment(trainer, asked.whole), **given}
+    given = {**ask.QUIET, **given}
     environment = _environment(given, resolved, uuids) | dict(asked.environment)
     lint = asked.findings(limits_of(resolved, settings).max_s, environment)
     raise_on(lint)

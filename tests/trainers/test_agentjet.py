@@ -277,7 +277,7 @@ def test_what_would_be_resumed() -> None:
     assert AJET.resumes(auto) == AJET.resumes({}) == ()
 
 
-def test_gpus_seed_space_environment() -> None:
+def test_gpus_seed_space() -> None:
     assert ask.gpus(AJET, GOOD) == 4
     assert ask.gpus(AJET, {"ajet": {"trainer_common": {"nnodes": 2}}}) == 16
     assert ask.gpus(AJET, {}) is None
@@ -285,7 +285,6 @@ def test_gpus_seed_space_environment() -> None:
     assert set(AJET.space(GOOD)) == {f"{COMMON}.optim.lr", f"{COMMON}.kl_loss_coef"}
     assert set(AJET.space(changed(ajet__trainer_common__use_kl_loss=False))) == {f"{COMMON}.optim.lr"}
     assert AJET.space({}) == {}
-    assert ask.environment(AJET, GOOD) == {**ask.QUIET, "LOGURU_COLORIZE": "NO"}
     assert ask.arguments(AJET, {"a": 1}) == ()
 
 
