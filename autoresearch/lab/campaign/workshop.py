@@ -13,7 +13,7 @@ from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.trainer import Recipe, Trainer
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.lab.inherited import inherited
-from autoresearch.lab.overrides import Launch, rewritten
+from autoresearch.lab.overrides import Launch, rewritten, variables
 from autoresearch.lab.swarm.arrange import trainer_of
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.repository.checkout import Checkout
@@ -93,7 +93,7 @@ class Workshop:
     def whole(self, commit: str) -> Recipe:
         """The recipe of a commit as its trainer has it: over its parents, under the settings of the command."""
         command = self.command(self.arguments(commit))
-        return ask.settings(self.trainer, self.inherited(commit) or {}, command)
+        return {**ask.settings(self.trainer, self.inherited(commit) or {}, command), **variables(command)}
 
     def changed(
         self,
