@@ -15,7 +15,7 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.limits import Limits
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.enough_gpus import TOO_FEW, Wanted, checks
+from autoresearch.lab.enough_gpus import TOO_FEW, Wanted, checks, joins
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
@@ -131,6 +131,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
             *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
             *arrange.findings(spec, blueprint),
             *_too_few_gpus(asked, environment, spec, settings, member),
+            *joins(asked.trainer.name, asked.command, environment),
         ),
         settings=settings,
         member=member,
