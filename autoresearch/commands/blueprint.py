@@ -78,12 +78,12 @@ def check(
 ) -> int:
     """Parse and lint one blueprint; exits 3 where it could not be run."""
     from autoresearch.lab.preflight import resolve
+    from autoresearch.lab.swarm.arrange import trainer_of
     from autoresearch.lab.terms import terms
-    from autoresearch.trainers import registry
 
     resolved = resolve(Path(path), environ=os.environ)
     blueprint = resolved.blueprint
-    trainer = registry.choose(blueprint.notes.trainer, blueprint.launch_command, blueprint.notes.lines)
+    trainer = trainer_of(blueprint)
     asked = terms(trainer, resolved, job="ajet_check")
     found = [*resolved.findings, *asked.findings(blueprint.max_time_s, os.environ)]
     if left := asked.left_behind():

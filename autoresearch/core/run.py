@@ -62,6 +62,7 @@ class RunSpec:
     lines: tuple[str, ...] = ()  # how its steps look, where the blueprint says: `step ...`, `validation ...`
     sources: tuple[Source, ...] = ()
     source_offsets: tuple[int, ...] = ()  # bytes that each source held before the run: not ours
+    source_marks: tuple[str, ...] = ()  # of those bytes, so that a file which was written anew is known
     signals: tuple[SignalPattern, ...] = ()
     prepare: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()

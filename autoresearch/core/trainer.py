@@ -216,14 +216,6 @@ class ReadsCircumstances(Protocol):
 
 
 @runtime_checkable
-class SetsEnvironment(Protocol):
-    """A trainer whose output is easier to read under some variables."""
-
-    def environment(self, recipe: Recipe) -> Mapping[str, str]:
-        """Variables for its launch; what the caller or the blueprint sets wins over them."""
-
-
-@runtime_checkable
 class StartsCompanions(Protocol):
     """A trainer that starts daemons and writes down their process groups."""
 

@@ -21,7 +21,7 @@ from autoresearch.core.no_signal import NO_SIGNAL, no_signal
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
-from autoresearch.lab.diagnosis import BADLY, diagnose
+from autoresearch.lab.diagnosis import BADLY, diagnose, open_stall
 from autoresearch.lab.judge import Judgement, is_pruned, judge, judging
 from autoresearch.lab.measure import Measurement, measure, traceback_of
 from autoresearch.lab.outcome import Outcome, collected, from_collected
@@ -63,7 +63,8 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
     measurement = measure(spec, trainer, rundir.log, ended=end.returncode == 0) if ran else Measurement(())
-    failure = diagnose(spec, end, rundir.log, trainer).cause
+    hung = open_stall(events.read(rundir.events)[0]) is not None
+    failure = diagnose(spec, end, rundir.log, trainer, hung=hung).cause
     trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
     value = measurement.last[1] if measurement.last else None
     idle = no_signal(measurement.steps)

@@ -10,6 +10,7 @@ from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Trainer
+from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.sinks.last_words import LastWords, last_words
 from autoresearch.trainers import ask
@@ -27,12 +28,16 @@ class Diagnosis:
     overcome: tuple[Failure, ...] = ()
 
 
-def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Diagnosis:
-    """The diagnosis of a run that is over; of one that ended well it names no cause."""
+def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hung: bool = False) -> Diagnosis:
+    """The diagnosis of a run that is over; of one that ended well it names no cause.
+
+    hung: a stall was reported before its end, and no signal followed. Such a run may end by its time in all, or by a
+    person, hours after what stopped it.
+    """
     badly = end.ending in BADLY
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
     kills = killing_command(spec) if killed else ""
-    if not badly and not kills:
+    if not (badly or kills or (hung and end.ending is not Ending.FINISHED)):
         return Diagnosis()
     words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
@@ -43,6 +48,17 @@ def diagnosis(words: LastWords, cause: Failure | None) -> Diagnosis:
     """A diagnosis with this cause, which is then not said twice."""
     also = tuple(f for f in words.failures if cause is None or f.kind is not cause.kind)
     return Diagnosis(cause, also, tuple(f for f in words.overcome if f != cause))
+
+
+def open_stall(happened: list[Event]) -> Event | None:
+    """The last report of a stall that no signal followed."""
+    found = None
+    for event in happened:
+        if event.event == "stall":
+            found = event
+        elif event.event == "resumed":
+            found = None
+    return found
 
 
 def killing_command(spec: RunSpec) -> str:

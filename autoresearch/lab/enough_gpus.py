@@ -14,6 +14,7 @@ from autoresearch.trainers import ask, ray_job
 
 TOO_FEW = "too_few_gpus"
 _HERE = ("127.0.0.1", "localhost", "::1", "", None)
+_STARTS_RAY = ("agentjet", "verl", "nemo_rl")  # by `ray.init`, which joins one that is there
 _ANYWAY = "--no-gpu-check starts it all the same"
 
 
@@ -61,6 +62,16 @@ def wanted(trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, 
     if address not in ("auto", "local") and host not in _HERE:
         return 0
     return ask.gpus(trainer, whole) or 0
+
+
+def joins(trainer: str, command: str, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """A warning where the trainer would begin in a Ray cluster that somebody left here, unasked."""
+    asked = environ.get("RAY_ADDRESS") or ray_job.find(command) or "--with-ray-cluster" in command
+    if trainer not in _STARTS_RAY or asked or not _ray_runs(environ):
+        return ()
+    message = f"a Ray cluster runs on this machine: {trainer} would join it, with all that is left in it"
+    hint = "end it where it is a leftover (`ray status`), or say that it is meant: `- env: RAY_ADDRESS=auto`"
+    return (Finding(Severity.WARNING, "ray_is_up", message, hint),)
 
 
 def _ray_runs(environ: Mapping[str, str]) -> bool:

@@ -15,7 +15,7 @@ from autoresearch.core.remedies import suggestions
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import SignalKind, SignalPattern
 from autoresearch.core.trainer import Trainer
-from autoresearch.lab.diagnosis import BADLY, Diagnosis, diagnose, diagnosis
+from autoresearch.lab.diagnosis import BADLY, Diagnosis, diagnose, diagnosis, open_stall
 from autoresearch.records import events
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
@@ -80,7 +80,7 @@ def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: 
         found = diagnosis(words, words.cause(ended_badly=False))
         death = _living(happened)
     else:
-        found = diagnose(spec, end, rundir.log, trainer)
+        found = diagnose(spec, end, rundir.log, trainer, hung=open_stall(happened) is not None)
         death = _death(end, happened, rundir.log)
     return Explanation(rundir.log, found, _tries(found.cause, end, trainer), death, _tail(rundir.log, tail))
 
@@ -119,7 +119,7 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
 
 
 def _living(happened: list[Event]) -> Death:
-    stall = _open_stall(happened)
+    stall = open_stall(happened)
     if stall is None:
         return Death("running", False, "it is running")
     silent = float(stall.get("silent_s") or 0.0)
@@ -168,21 +168,10 @@ def _silent_s(end: ExitRecord, happened: list[Event], decided: Event | None) -> 
     limit = next((e for e in happened if e.event == "limit"), None)
     if end.ending is Ending.STALLED:
         return float(limit.get("limit_s") or 0.0) if limit else round(end.duration_s, 1)
-    stall = _open_stall(happened)
+    stall = open_stall(happened)
     if stall is None or decided is None:
         return None
     return round(decided.t - stall.t + float(stall.get("silent_s") or 0.0), 1)
-
-
-def _open_stall(happened: list[Event]) -> Event | None:
-    """The last report of a stall that no signal followed."""
-    found = None
-    for event in happened:
-        if event.event == "stall":
-            found = event
-        elif event.event == "resumed":
-            found = None
-    return found
 
 
 def _tail(log: Path, count: int) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
 from autoresearch.repository.exclude import exclude, pattern_for
-from autoresearch.sinks.read import size_of
+from autoresearch.sinks.read import mark_of, size_of
 
 RUNNER = Path(__file__).parents[1] / "runner"  # a directory with a __main__.py is a program
 REPORT_IN_S = 15.0  # a Runner reports within milliseconds; a loaded machine gets this long
@@ -66,7 +66,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
         failpoint("launch.claimed")
         _prepare_result_dir(plan, spec)
         _hide_records(plan, spec)
-        spec = replace(spec, source_offsets=tuple(size_of(source) for source in spec.sources))
+        spec = _with_what_is_there(spec)
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         info = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
         failpoint("launch.session_started")
@@ -230,6 +230,13 @@ def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(place, text.encode())
         journal.append(result_dir, f"the recipe is read from a copy that has metrics written down: {place}")
+
+
+def _with_what_is_there(spec: RunSpec) -> RunSpec:
+    """The run with what its files of metrics hold already, which is not its own."""
+    held = tuple(size_of(source) for source in spec.sources)
+    marks = tuple(mark_of(source, size) for source, size in zip(spec.sources, held, strict=True))
+    return replace(spec, source_offsets=held, source_marks=marks)
 
 
 def own_outputs(spec: RunSpec) -> tuple[Path, ...]:

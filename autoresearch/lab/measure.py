@@ -11,8 +11,10 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
-from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, changed_at, read_all, read_source, size_of
+from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, changed_at, mark_of, read_all, read_source, size_of
 from autoresearch.sinks.tracker_dirs import newest
+
+MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,25 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
     return ()
 
 
+def so_far(spec: RunSpec, trainer: Trainer, log: Path) -> float | None:
+    """What the objective has come to in a run that still trains; None where that is not known, or not cheaply.
+
+    Sources over MOST_SO_FAR bytes are left out; nothing is checked against the others.
+    """
+    if spec.objective is None:
+        return None
+    cheap = [source for source in sources_of(spec, log) if size_of(source) <= MOST_SO_FAR]
+    found = best_of(read_all(cheap, _offsets(spec, cheap), trainer=trainer), spec.objective)
+    point = spec.objective.value(found.readings) if found.sources else None
+    return point[1] if point else None
+
+
 def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
     """Bytes at the start of a source that an earlier run wrote; a file that was rewritten has none."""
-    held = _held(spec)
-    return {s.path: n for s in sources if size_of(s) > (n := held.get(s.path, 0))}
+    held, marks = _held(spec), {s.path: mark for s, mark in zip(spec.sources, spec.source_marks, strict=False)}
+    whole = {s.path: n for s in sources if size_of(s) > (n := held.get(s.path, 0))}
+    anew = [s.path for s in sources if (mark := marks.get(s.path)) and mark != mark_of(s, held[s.path])]
+    return {path: n for path, n in whole.items() if path not in anew}
 
 
 def _judge(best: Best, objective: Objective | None) -> Measurement:

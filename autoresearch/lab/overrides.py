@@ -1,18 +1,24 @@
-"""Where the overrides of an idea go: into the recipe, or behind the trainer's own command."""
+"""Where the overrides of an idea go: into the recipe, behind the trainer's own command, or into its environment."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.command_words import with_words
 from autoresearch.core.overrides import canonical
 from autoresearch.core.recipe_edits import apply_overrides
+from autoresearch.core.shell_words import simple_commands
 from autoresearch.core.trainer import ReadsCommands, Recipe, Trainer
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask
+from autoresearch.trainers.command_settings import value_of
 from autoresearch.trainers.recipe_keys import look_up
+
+_VARIABLE = re.compile(r"\$[A-Za-z_]\w{0,200}\Z")  # a key that is a variable, for scripts that read one
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ class Launch:
 
         What the command sets wins over the recipe, so that it can only be changed there. A key that the recipe
         lacks goes behind the command of a trainer that takes settings there; of any other it is an error, unless
-        `+`, `new_keys` or the trainer says that it may be added.
+        `+`, `new_keys` or the trainer says that it may be added. `$NAME` is a variable, set before any command.
         """
         said = ask.settings(self.trainer, {}, self.command)
         optional = self.trainer.space(ask.settings(self.trainer, self.recipe or {}, self.command))
@@ -41,7 +47,8 @@ class Launch:
             added = new_keys or key.startswith("+") or name in optional
             known = self.recipe is not None and holds(self.recipe, name)
             fits = known or (self.recipe is not None and added)
-            if isinstance(self.trainer, ReadsCommands) and (name in said or not fits):
+            behind_it = isinstance(self.trainer, ReadsCommands) and (name in said or not fits)
+            if behind_it or _VARIABLE.match(name):
                 behind[name] = value
             else:
                 inside[f"+{name}" if added and not known else key] = value
@@ -55,6 +62,22 @@ class Launch:
 
     def with_settings(self, settings: Mapping[str, object]) -> str:
         """The command with these keys set. BlueprintError where that cannot be done, or would not be heard."""
+        variables = {key: value for key, value in settings.items() if _VARIABLE.match(key)}
+        settings = {key: value for key, value in settings.items() if key not in variables}
+        exports = "".join(self._export(key.removeprefix("$"), value) for key, value in variables.items())
+        return exports + (self._with_words(settings) if settings else self.command)
+
+    def _export(self, name: str, value: object) -> str:
+        if re.search(rf"(?<![\w$]){name}=", self.command):
+            raise BlueprintError(
+                f"${name} cannot be set for the command, which sets it itself",
+                hint=f"take {name}= out of [exp_launch_command]; `- env: {name}=...` in the notes may stay",
+                code="bad_value",
+            )
+        text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+        return f"export {name}={shlex.quote(text)}; "
+
+    def _with_words(self, settings: Mapping[str, object]) -> str:
         words = ask.arguments(self.trainer, dict(settings))
         longer = with_words(self.command, words, self.trainer.recognises)
         if not longer:
@@ -72,6 +95,12 @@ class Launch:
                     code="bad_value",
                 )
         return longer
+
+
+def variables(command: str) -> dict[str, object]:
+    """The variables that a command exports, by the keys that set them."""
+    words = [word for simple in simple_commands(command) if simple.name == "export" for word in simple.argv[1:]]
+    return {f"${name}": value_of(text) for name, sign, text in (word.partition("=") for word in words) if sign}
 
 
 def holds(recipe: Recipe, key: str) -> bool:

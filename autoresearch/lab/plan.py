@@ -15,7 +15,7 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.limits import Limits
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.enough_gpus import TOO_FEW, Wanted, checks
+from autoresearch.lab.enough_gpus import TOO_FEW, Wanted, checks, joins
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
@@ -28,7 +28,7 @@ from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.repository import branches
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import ask
 
 ROUTINE = frozenset({"no_explanation", "relative_path"})
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is read as something else
@@ -101,20 +101,13 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     resolved = resolve(path, environ=parts.environ)
     raise_on_errors(resolved)
     blueprint = resolved.blueprint
-    trainer = registry.choose(
-        wishes.trainer
-        or blueprint.notes.trainer
-        or settings.text("trainer")
-        or arrange.trainer_name(blueprint),
-        blueprint.launch_command,
-        blueprint.notes.lines,
-    )
+    trainer = arrange.trainer_of(blueprint, wishes.trainer or blueprint.notes.trainer or settings.text("trainer"))
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
     asked = terms(trainer, resolved, job=naming.session_name(slug, token))
     checkout = None if member else repository.find(resolved.codebase)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
     given = {**parts.environ, **(member.environment if member else {})}
-    given = {**ask.environment(trainer, asked.whole), **given}
+    given = {**ask.QUIET, **given}
     environment = _environment(given, resolved, uuids) | dict(asked.environment)
     lint = asked.findings(limits_of(resolved, settings).max_s, environment)
     raise_on(lint)
@@ -138,6 +131,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
             *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
             *arrange.findings(spec, blueprint),
             *_too_few_gpus(asked, environment, spec, settings, member),
+            *joins(asked.trainer.name, asked.command, environment),
         ),
         settings=settings,
         member=member,

@@ -11,6 +11,7 @@ from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Recipe, Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.inherited import inherited
+from autoresearch.lab.overrides import variables
 from autoresearch.lab.rows import Found
 from autoresearch.lab.terms import copy_of
 from autoresearch.lab.yaml_files import parse_mapping
@@ -107,4 +108,4 @@ def whole(found: Found, checkout: Checkout | None, trainer: Trainer) -> Recipe:
     with contextlib.suppress(AutoresearchError, OSError):  # a parent that is gone: what the recipe says itself
         recipe = inherited(recipe, place, read)
     command = asked_for(found.spec) if found.spec else found.row.command if found.row else ""
-    return ask.settings(trainer, recipe, command)
+    return {**ask.settings(trainer, recipe, command), **variables(command)}

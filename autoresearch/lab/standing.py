@@ -124,6 +124,14 @@ def tail_lines(path: Path, count: int) -> list[str]:
     return [mask_text(line)[:500] for line in lines]
 
 
+def _so_far(rundir: RunDir, spec: RunSpec) -> float | None:
+    """The objective of a living run where no line that it printed last holds it: an expression, or in a file."""
+    from autoresearch.lab.measure import so_far
+    from autoresearch.trainers import registry
+
+    return so_far(spec, registry.by_name(spec.trainer, spec.lines), rundir.log)
+
+
 def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
     """The JSON object about a run that is not over."""
     name = spec.objective.metric if spec.objective else None
@@ -140,7 +148,7 @@ def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
         "step": now.last_step.step if now.last_step and now.last_step.step >= 0 else None,
         "metrics": metrics,
         "metric_name": name,
-        "metric_value": metrics.get(name) if name else None,
+        "metric_value": metrics[name] if name in metrics else _so_far(rundir, spec) if metrics else None,
         "elapsed_s": round(now.elapsed_s, 3),
         "deadline_s": round(now.left_s, 3),
         "first_step_left_s": now.first_step_left_s

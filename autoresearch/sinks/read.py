@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +27,10 @@ from autoresearch.sinks.wandb_run import read_wandb
 from autoresearch.sinks.whole_log import read_whole_log
 
 _EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
+_APPENDED = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL, SourceFormat.CONSOLE)
 TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
 _TOLD = 3  # disagreements that are spelled out per source
+_MARKED = 4096  # bytes at either end
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,22 @@ def size_of(source: Source, base: Path = Path()) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def mark_of(source: Source, size: int) -> str:
+    """A mark of the first `size` bytes of a file that is appended to: another one where it was written anew.
+
+    "" where there are none, and for what is never rewritten in place.
+    """
+    if not size or source.format not in _APPENDED:
+        return ""
+    try:
+        with Path(source.path).open("rb") as file:
+            begin = file.read(min(size, _MARKED))
+            file.seek(max(0, size - _MARKED))
+            return hashlib.sha256(begin + file.read(min(size, _MARKED))).hexdigest()[:16]
+    except OSError:
+        return ""
 
 
 def changed_at(source: Source, base: Path = Path()) -> float:

@@ -144,10 +144,6 @@ class AgentJet:
         """See `agentjet_lint`."""
         return agentjet_lint.lint_here(recipe, here)
 
-    def environment(self, recipe: Recipe) -> Mapping[str, str]:
-        """loguru colours even into a file."""
-        return {"LOGURU_COLORIZE": "NO"}
-
     def companions(self) -> tuple[str, ...]:
         """ajet/utils/smart_daemon.py writes `<tag>.<hash>.<host>.pgid` there, relative to where it was started."""
         return (COMPANIONS,)

@@ -265,6 +265,11 @@ def _time(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
         message = f"{steps} steps take {spoken(steps * STEP_S)} {told}, and the run is ended after {spoken(here.max_s)}"
         hint = "lower total_training_steps, raise [exp_max_time], or let it be cut: what was validated by then counts"
         yield _warning("cut_by_max_time", message, hint)
+    epochs = whole_number(recipe, f"{COMMON}.total_epochs")
+    if steps is None and epochs and epochs * STEP_S > here.max_s:
+        least = f"{epochs} epochs are {epochs} steps at least, and take {spoken(epochs * STEP_S)} {told}"
+        hint = "lower total_epochs or raise [exp_max_time], or set total_training_steps, which goes before epochs"
+        yield _warning("cut_by_max_time", f"{least}; the run is ended after {spoken(here.max_s)}", hint)
     every = validates_every(recipe)
     if every * STEP_S > here.max_s and (steps is None or steps * STEP_S > here.max_s):
         message = f"the first validation in training comes after {spoken(every * STEP_S)} {told}, later than the end"

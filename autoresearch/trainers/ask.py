@@ -5,8 +5,6 @@ Everything here takes the recipe as it is written and the launch command, and re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.trainer import (
@@ -20,7 +18,6 @@ from autoresearch.core.trainer import (
     Records,
     Resumes,
     SeedsByRecipe,
-    SetsEnvironment,
     StartsCompanions,
     StopsItself,
     Trainer,
@@ -29,8 +26,15 @@ from autoresearch.core.trainer import (
 SAVE_S = 3600.0
 """For the set-up, as NeMo-RL's own limit is counted from the start of training, and for the last step and its save."""
 
-QUIET = {"NO_COLOR": "1", "RAY_COLOR_PREFIX": "0", "RAY_DEDUP_LOGS": "0", "HYDRA_FULL_ERROR": "1"}
-"""For every launch: no colours, no line of Ray's left out, whole tracebacks. The Runner adds PYTHONUNBUFFERED."""
+QUIET = {
+    "NO_COLOR": "1",
+    "LOGURU_COLORIZE": "NO",  # loguru colours even into a file
+    "RAY_COLOR_PREFIX": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "HYDRA_FULL_ERROR": "1",
+}
+"""For every launch, under what the caller and the blueprint say: no colours, no line of Ray's left out, whole
+tracebacks. The Runner adds PYTHONUNBUFFERED."""
 
 
 def settings(trainer: Trainer, recipe: Recipe, command: str) -> Recipe:
@@ -49,12 +53,6 @@ def findings(
     own = trainer.lint_command(command) if isinstance(trainer, ReadsCommands) else ()
     local = trainer.lint_here(whole, here) if here and isinstance(trainer, ReadsCircumstances) else ()
     return (*trainer.lint(whole), *own, *local, *_cut_short(time_limit(trainer, whole), here.max_s if here else max_s))
-
-
-def environment(trainer: Trainer, whole: Recipe) -> Mapping[str, str]:
-    """Variables for a launch; put those of the caller and of the blueprint over them."""
-    own = trainer.environment(whole) if isinstance(trainer, SetsEnvironment) else {}
-    return {**QUIET, **own}
 
 
 def companions(trainer: Trainer) -> tuple[str, ...]:

@@ -116,6 +116,20 @@ def test_what_is_appended_to_an_older_file_alone_counts(bench: Any) -> None:
     assert (rows[0]["best_value"], rows[0]["trainer"]) == (pytest.approx(0.102468, abs=1e-6), "agentjet")
 
 
+def test_an_older_file_that_was_written_anew_counts_from_its_beginning(bench: Any) -> None:
+    """It is longer than it was, and what is behind the old length is not all that this run wrote."""
+    file = bench.root / "elsewhere" / "val.md"
+    file.parent.mkdir()
+    file.write_text(OLD * 3)
+    rewritten = "".join(f"{{'global_steps': {step}, 'task_pass_rate@1': 0.{step}}}\\n" for step in range(1, 6))
+    command = f"printf \"{rewritten}\" > {file}; echo step:1 - actor/pg_loss:0.1"
+    path = ajet(bench, f"val_print_to_markdown_file_path: {file}", command=command)
+    done = bench.ask("run", path)
+    bench.settled(done, "finished")
+    read = bench.ask("metrics", done["run"])
+    assert [v["metrics"]["task_pass_rate@1"] for v in read["validations"]] == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
 def test_caller_and_blueprint_win_over_the_quiet_variables(bench: Any) -> None:
     done = bench.ask("run", ajet(bench, notes="- env: LOGURU_COLORIZE=YES"), RAY_COLOR_PREFIX="1")
     bench.settled(done, "finished")

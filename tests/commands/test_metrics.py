@@ -278,6 +278,27 @@ def test_a_run_its_records_and_its_sources(bench: Any, ran: dict[str, Any]) -> N
     assert code == 0 and "max(task_pass_rate@1) = 0.75 at step 2" in out and len(out.splitlines()) <= 30
 
 
+LIVING = """
+import time
+with open({file!r}, "a") as file:
+    file.write('{{"step": 1, "rate": 0.75}}\\n{{"step": 2, "rate": 0.5}}\\n')
+step(1)
+time.sleep(600)
+"""
+
+
+def test_what_an_expression_has_come_to_in_a_run_that_lives(bench: Any) -> None:
+    file = str(bench.root / "rates.jsonl")
+    path = bench.script(LIVING.format(file=file), notes=f"- source: jsonl {file}")
+    path.write_text(path.read_text().replace("metric: task_pass_rate@1", "metric: max(rate)"))
+    ran = bench.json("run", path, "--detach")
+    bench.event(ran["run_dir"], "first_step")
+    standing = bench.until(lambda: (now := bench.ask("status", ran["run"]))["step"] == 1 and now)
+    assert (standing["state"], standing["metric_name"], standing["metric_value"]) == ("running", "max(rate)", 0.75)
+    bench.json("stop", ran["run"], "--reason", "seen enough")
+    bench.until(lambda: bench.json("status", ran["run"])["state"] == "ended")
+
+
 def test_a_broken_expression_is_refused_before_anything_starts(bench: Any) -> None:
     path = bench.blueprint("ok")
     whole = path.read_text()

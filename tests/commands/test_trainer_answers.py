@@ -198,6 +198,9 @@ def test_gpus_that_are_not_here_are_missed_before_a_branch_is_made(bench: Any) -
     (bench.root / "ray" / "ray_current_cluster").write_text("127.0.0.1:6379")
     joined = bench.ask("run", asking(8), "--dry-run", PATH=search, RAY_TMPDIR=str(bench.root))
     assert any("may have them on its other nodes" in finding for finding in joined["findings"])
+    assert any("nemo_rl would join it" in finding for finding in joined["findings"])
+    meant = bench.ask("run", asking(1), "--dry-run", PATH=search, RAY_TMPDIR=str(bench.root), RAY_ADDRESS="auto")
+    assert not any("would join it" in finding for finding in meant["findings"])
     elsewhere = bench.ask("run", path, "--dry-run", RAY_ADDRESS="http://head:8265")
     assert elsewhere["state"] == "planned"
 

@@ -23,6 +23,9 @@ VERL = registry.by_name("verl")
 STEPS = "step:1 - actor/pg_loss:0.1 - actor/kl_loss:0.001\nstep:2 - actor/pg_loss:0.1 - actor/kl_loss:0.001\n"
 
 
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 80 GiB\n"
+
+
 @pytest.fixture
 def spec(tmp_path: Path) -> RunSpec:
     """A run in a directory of its own."""
@@ -123,6 +126,17 @@ def test_exited_or_not(spec: RunSpec, record: ExitRecord | None, word: str, hung
     found = explained(spec, record)
     assert found.death is not None
     assert (found.death.word, found.death.hung) == (word, hung)
+
+
+@pytest.mark.parametrize("ending", [Ending.MAX_TIME, Ending.STOPPED])
+def test_what_stopped_a_run_hours_before_it_was_cut(spec: RunSpec, ending: Ending) -> None:
+    RunDir(Path(spec.run_dir)).log.write_text(STEPS + OOM)
+    stall = (600.0, "stall", {"silent_s": 60.0})
+    cause = explained(spec, end(ending), stall, STOPPING).diagnosis.cause
+    assert cause is not None and cause.kind == "cuda_oom"
+    going_on = (700.0, "resumed", {})
+    assert explained(spec, end(ending), stall, going_on, STOPPING).diagnosis.cause is None
+    assert explained(spec, end(Ending.FINISHED), stall).diagnosis.cause is None
 
 
 def test_a_run_that_is_silent_now(spec: RunSpec) -> None:

@@ -29,9 +29,21 @@ def test_a_trainer_without_flags_takes_what_its_recipe_has() -> None:
         Launch(TINY, None, "python -m autoresearch.tinygrpo").split({"lr": 1})
 
 
+def test_a_variable_for_a_script_that_reads_one() -> None:
+    launch = Launch(SLIME, None, "bash slime/run.sh")
+    inside, behind = launch.split({"$LR": 1e-6, "$NAME": "it's a"})
+    assert (inside, behind) == ({}, {"$LR": 1e-6, "$NAME": "it's a"})
+    assert launch.with_settings(behind) == """export LR=1e-06; export NAME='it'"'"'s a'; bash slime/run.sh"""
+    both = Launch(TINY, {"lr": 0.1}, "python -m autoresearch.tinygrpo").split({"lr": 1, "$SEED": 2})
+    assert both == ({"lr": 1}, {"$SEED": 2})
+    whole = Launch(SLIME, None, "python slime/train.py").with_settings({"$A": True, "lr": 2})
+    assert whole == "export A=true; python slime/train.py --lr 2"
+
+
 @pytest.mark.parametrize(
     ("command", "settings", "code"),
     [
+        ("LR=2 bash slime/run.sh", {"$LR": 0.1}, "bad_value"),
         ("bash slime/run.sh", {"lr": 0.1}, "no_place_for_settings"),
         ("python slime/train.py --use-kl-loss", {"use_kl_loss": False}, "bad_value"),  # no word takes a flag back
     ],

@@ -170,20 +170,24 @@ def test_the_model_must_be_there_if_it_is_a_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_h", "steps", "every", "wanted"),
+    ("max_h", "steps", "epochs", "every", "wanted"),
     [
-        (12.0, 100, 10, set()),
-        (5.0, 100, 10, set()),  # 100 steps of three minutes
-        (4.9, 100, 10, {"cut_by_max_time"}),
-        (0.4, 100, 10, {"cut_by_max_time", "validates_too_late"}),
-        (0.4, 5, 10, {"never_validates"}),
-        (0.4, None, 10, {"validates_too_late"}),
-        (5.0, None, 100, set()),
+        (12.0, 100, None, 10, set()),
+        (5.0, 100, None, 10, set()),  # 100 steps of three minutes
+        (4.9, 100, None, 10, {"cut_by_max_time"}),
+        (0.4, 100, None, 10, {"cut_by_max_time", "validates_too_late"}),
+        (0.4, 5, 1000, 10, {"never_validates"}),  # the steps go before the epochs
+        (0.4, None, None, 10, {"validates_too_late"}),
+        (5.0, None, 100, 100, set()),  # an epoch is a step at least
+        (4.9, None, 100, 10, {"cut_by_max_time"}),
     ],
 )
-def test_time_against_steps(max_h: float, steps: int | None, every: int, wanted: set[str]) -> None:
+def test_time_against_steps(
+    max_h: float, steps: int | None, epochs: int | None, every: int, wanted: set[str]
+) -> None:
     here = Circumstances("/code", HERE.result_dir, max_h * 3600, {}, lambda path: True)
-    recipe = changed(ajet__trainer_common__total_training_steps=steps, ajet__trainer_common__test_freq=every)
+    lengths = {"total_training_steps": steps, "total_epochs": epochs, "test_freq": every}
+    recipe = changed(**{f"ajet__trainer_common__{key}": value for key, value in lengths.items()})
     assert set(codes(recipe, here=here)) == wanted
 
 
@@ -273,7 +277,7 @@ def test_what_would_be_resumed() -> None:
     assert AJET.resumes(auto) == AJET.resumes({}) == ()
 
 
-def test_gpus_seed_space_environment() -> None:
+def test_gpus_seed_space() -> None:
     assert ask.gpus(AJET, GOOD) == 4
     assert ask.gpus(AJET, {"ajet": {"trainer_common": {"nnodes": 2}}}) == 16
     assert ask.gpus(AJET, {}) is None
@@ -281,7 +285,6 @@ def test_gpus_seed_space_environment() -> None:
     assert set(AJET.space(GOOD)) == {f"{COMMON}.optim.lr", f"{COMMON}.kl_loss_coef"}
     assert set(AJET.space(changed(ajet__trainer_common__use_kl_loss=False))) == {f"{COMMON}.optim.lr"}
     assert AJET.space({}) == {}
-    assert ask.environment(AJET, GOOD) == {**ask.QUIET, "LOGURU_COLORIZE": "NO"}
     assert ask.arguments(AJET, {"a": 1}) == ()
 
 

@@ -22,6 +22,7 @@ from autoresearch.lab.enough_gpus import Wanted
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.launchers import gpus
 from autoresearch.records.index import state_home
@@ -29,7 +30,7 @@ from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.snapshot import snapshot
 from autoresearch.repository.survey import survey
-from autoresearch.trainers import ray_job, registry
+from autoresearch.trainers import ray_job
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 
@@ -52,8 +53,7 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
     """Decide everything. Raises UsageError, BlueprintError or EnvironmentUnusable with one sentence."""
     resolved = resolve(declared.blueprint, environ=parts.environ)
     raise_on_errors(resolved)
-    notes = resolved.blueprint.notes
-    trainer = registry.choose(notes.trainer, resolved.blueprint.launch_command, notes.lines)
+    trainer = arrange.trainer_of(resolved.blueprint)
     checkout = repository.find(resolved.codebase)
     if checkout is None:
         raise EnvironmentUnusable(
@@ -80,6 +80,7 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
     spec = _spec(declared, asked, checkout, objective, rules, parts)
     spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
     spec = replace(spec, gpu_check=declared["gpu_check"] and gpu_check)
+    raise_on(arrange.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
     findings = (*resolved.findings, *lint, *_promise(spec), *_too_few_gpus(asked, spec, parts))
     return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
 
@@ -87,7 +88,9 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
 def _too_few_gpus(asked: Terms, spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
     """What the recipe asks for, against what each run is given of the pool, else against the machine."""
     environ = {**parts.environ, **asked.resolved.blueprint.notes.env}
-    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environ) if spec.gpu_check else 0
+    elsewhere = arrange.engine_elsewhere(asked.trainer.name, asked.resolved.blueprint)
+    ask = spec.gpu_check and not elsewhere
+    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environ) if ask else 0
     return Wanted(count, spec.gpus_per_run).compared(environ) if count else ()
 
 
@@ -104,7 +107,8 @@ def _objective(declared: Declared, asked: Terms) -> tuple[Objective, dict[str, s
     notes, trainer = asked.resolved.blueprint.notes, asked.trainer
     usual = trainer.objective(asked.whole)
     said: dict[str, str] = {}
-    metric = declared["metric"].strip() or notes.metric or (usual.metric if usual else "")
+    wanted = declared["metric"].strip() or notes.metric or (usual.metric if usual else "")
+    metric = arrange.named_here(wanted, trainer.name, asked.resolved.blueprint)
     if not metric:
         raise UsageError(
             f"the trainer {trainer.name} has no usual metric and none is named",
@@ -119,7 +123,7 @@ def _objective(declared: Declared, asked: Terms) -> tuple[Objective, dict[str, s
         said["metric"] = "blueprint" if notes.metric else f"trainer {trainer.name}"
     if declared["direction"]:
         return Objective(metric, Direction(declared["direction"])), said
-    if notes.direction and metric == notes.metric:
+    if notes.direction and wanted == notes.metric:
         said["direction"] = "blueprint"
         return Objective(metric, Direction(notes.direction)), said
     if direction is None:

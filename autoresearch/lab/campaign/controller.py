@@ -25,7 +25,7 @@ from autoresearch.lab.campaign.ideas import conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
 from autoresearch.lab.campaign.quick import be_quick
-from autoresearch.lab.campaign.runs import Ready, Wanted, get_ready
+from autoresearch.lab.campaign.runs import Ready, SharedOutputError, Wanted, get_ready
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.campaign.trouble import is_full, is_trouble
 from autoresearch.lab.campaign.workshop import Refused, Workshop
@@ -64,6 +64,7 @@ class Controller:
         self.live: dict[str, RunDir] = {}
         self.dry = False
         self.healthy = False  # it got through the loop since the last trouble
+        self.in_turn: set[str] = set()  # live runs, one of which writes a file that the next one would write too
         self.stuck: dict[str, str] = {}  # runs that are over and cannot be recorded now, and why
         self._heard = 0  # bytes of requests at the last look
 
@@ -242,6 +243,8 @@ class Controller:
                 self._withdraw(self.ready)  # a rule was met meanwhile: it must not be in the way of what is owed
                 self.ready = None
             return
+        if self.in_turn and self.in_turn == set(self.live):
+            return
         wanted = self.next_wanted(view)
         if wanted is None or not self.may_begin(view, wanted):
             return
@@ -253,6 +256,10 @@ class Controller:
         except (AutoresearchError, OSError) as error:
             if is_trouble(error):
                 raise
+            if isinstance(error, SharedOutputError):  # its turn comes when that run is over
+                self.in_turn = set(self.live)
+                self.say(f"{wanted.idea.slug} waits: {error.message}")
+                return
             self._unmade(view, wanted, str(error))
             return
         self.ready = ready

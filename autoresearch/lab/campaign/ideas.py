@@ -19,6 +19,7 @@ from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.lab.campaign.trouble import is_full
 from autoresearch.lab.campaign.workshop import ARGUMENTS, BLUEPRINT, OURS, RECIPE, Refused, Workshop
 from autoresearch.lab.inherited import inherited, parents
+from autoresearch.lab.overrides import variables
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import dump, load_mapping, parse_mapping
 from autoresearch.records.failpoint import failpoint
@@ -150,7 +151,8 @@ def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mappin
     if ARGUMENTS in files:
         data = files[ARGUMENTS]
         now = parse_mapping(data or b"", ARGUMENTS)
-        changes = diff_recipes(shop.whole(base), ask.settings(shop.trainer, shop.whole(base), shop.command(now)))
+        before, command = shop.whole(base), shop.command(now)
+        changes = diff_recipes(before, {**ask.settings(shop.trainer, before, command), **variables(command)})
         parts.append("command: " + ", ".join(str(change) for change in changes))
     if own := [path for path in hypothesis.files if path != shop.recipe_path]:
         parts.append(f"files: {', '.join(own)}")

@@ -27,6 +27,10 @@ from autoresearch.trainers import ask
 FRESH_SEEDS = 1000  # confirmations use seeds that chose nothing
 
 
+class SharedOutputError(ConflictError):
+    """It would write a file that a run is writing now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A run that should be made."""
@@ -58,7 +62,7 @@ def get_ready(
     """Commit what differs from run to run, check it out, start its Runner.
 
     `busy`: files that live runs write -> the run that does. Raises an AutoresearchError where this run
-    cannot be made; the idea's commit and branch stay.
+    cannot be made, SharedOutputError where it cannot be now; the idea's commit and branch stay.
     """
     idea, shop = wanted.idea, shop.for_idea(wanted.idea.hypothesis)
     spec = shop.spec
@@ -89,11 +93,7 @@ def get_ready(
     plan, mapped = at_home_in(shop, slot, plan)
     for source in plan.spec.sources:
         if writer := (busy or {}).get(source.path):
-            raise ConflictError(
-                f"it would write {source.path}, which {writer} is writing",
-                hint="a relative path gives each run a file of its own; or --parallel 1",
-                code="shared_output",
-            )
+            raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
     if bad := errors(proof(shop, slot, idea, plan.environment)):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     prepared = prepare(plan, parts, ahead=True)

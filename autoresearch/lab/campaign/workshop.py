@@ -13,11 +13,12 @@ from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.trainer import Recipe, Trainer
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.lab.inherited import inherited
-from autoresearch.lab.overrides import Launch, rewritten
+from autoresearch.lab.overrides import Launch, rewritten, variables
+from autoresearch.lab.swarm.arrange import trainer_of
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.comparison import read_file
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import ask
 
 OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"
@@ -44,9 +45,7 @@ class Workshop:
     def of(cls, spec: CampaignSpec, checkout: Checkout) -> Workshop:
         """Read the campaign's blueprint again from what was kept of it."""
         blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
-        notes = blueprint.notes
-        chosen = registry.choose(notes.trainer, blueprint.launch_command, notes.lines)
-        return cls(spec, checkout, blueprint, chosen)
+        return cls(spec, checkout, blueprint, trainer_of(blueprint))
 
     @property
     def recipe_path(self) -> str:
@@ -94,7 +93,7 @@ class Workshop:
     def whole(self, commit: str) -> Recipe:
         """The recipe of a commit as its trainer has it: over its parents, under the settings of the command."""
         command = self.command(self.arguments(commit))
-        return ask.settings(self.trainer, self.inherited(commit) or {}, command)
+        return {**ask.settings(self.trainer, self.inherited(commit) or {}, command), **variables(command)}
 
     def changed(
         self,

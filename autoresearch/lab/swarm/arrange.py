@@ -12,21 +12,29 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.run import RunSpec
 from autoresearch.core.swarm import Swarm, is_url
 from autoresearch.core.swarm_metrics import PREFIX
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import ConflictError
 from autoresearch.lab.swarm import place
 from autoresearch.lab.swarm.session import program
+from autoresearch.trainers import registry
 
 TRAINER = "agentjet_swarm"
 _RUN_DIR = '"$AUTORESEARCH_RUN_DIR"'
 _TOLD = re.compile(r"\bAJET_SWARM_URL=[\"']?(https?://[^\s\"';&|]+)")
-_ITS_OWN = re.compile(r"(?:task_pass_rate@\d|mean_reward|std_reward)")
+_ITS_OWN = re.compile(r"(?<![\w/@.-])(?=(?:task_pass_rate@\d{1,6}|mean_reward|std_reward)(?![\w/@.-]))")
 _AUTHORITY = {"val_results.md": 0, "train_results.md": 20, "server": 90}
 
 
-def trainer_name(blueprint: Blueprint) -> str:
-    """The trainer that the notes ask for without naming one; "" where they do not."""
-    return TRAINER if blueprint.notes.swarm and not blueprint.notes.trainer else ""
+def trainer_of(blueprint: Blueprint, wanted: str = "") -> Trainer:
+    """The trainer of a blueprint: the one that is wanted or noted, else what notes of a swarm or the command say."""
+    notes = blueprint.notes
+    name = wanted or notes.trainer or (TRAINER if notes.swarm else "")
+    return registry.choose(name, blueprint.launch_command, notes.lines)
+
+
+def named_here(metric: str, trainer: str, blueprint: Blueprint) -> str:
+    """A metric as it is recorded: the client's evaluations have names that are never classic mode's."""
+    return _ITS_OWN.sub(PREFIX, metric) if trainer == TRAINER and _own_files(blueprint) else metric
 
 
 def arrange(spec: RunSpec, blueprint: Blueprint) -> RunSpec:
@@ -37,8 +45,8 @@ def arrange(spec: RunSpec, blueprint: Blueprint) -> RunSpec:
     if not swarm.url and not swarm.ours:
         swarm = replace(swarm, url=_told(blueprint.launch_command, blueprint.notes.env))
     objective = spec.objective
-    if objective and _renamed(blueprint):
-        objective = replace(objective, metric=PREFIX + objective.metric)
+    if objective:
+        objective = replace(objective, metric=named_here(objective.metric, TRAINER, blueprint))
     return replace(
         spec,
         swarm=swarm,
@@ -91,21 +99,35 @@ def findings(spec: RunSpec, blueprint: Blueprint) -> tuple[Finding, ...]:
         where = swarm.url or "AJET_SWARM_URL, or http://127.0.0.1:10086"
         message, hint = f"no server is started: there must be one at {where}", "`- swarm_server: ...` starts one"
         found.append(_warning("swarm_no_server", message, hint, blueprint))
-    if _renamed(blueprint):
-        message = f"the metric is recorded as {PREFIX}{blueprint.notes.metric}: classic mode counts it otherwise"
-        hint = f"write `- metric: {PREFIX}{blueprint.notes.metric}`"
-        found.append(_warning("swarm_metric", message, hint, blueprint))
+    asked = blueprint.notes.metric
+    if (name := named_here(asked, TRAINER, blueprint)) != asked:
+        message = f"the metric is recorded as {name}: classic mode counts it otherwise"
+        found.append(_warning("swarm_metric", message, f"write `- metric: {name}`", blueprint))
     return tuple(found)
+
+
+def engine_elsewhere(trainer: str, blueprint: Blueprint) -> bool:
+    """Whether the GPUs are those of a machine that this run does not start the server on."""
+    return trainer == TRAINER and not (blueprint.notes.swarm and blueprint.notes.swarm.server)
+
+
+def one_server_for_all(trainer: str, blueprint: Blueprint, parallel: int) -> tuple[Finding, ...]:
+    """An error where runs side by side would have one server, whose engine trains one of them."""
+    swarm = blueprint.notes.swarm
+    if trainer != TRAINER or parallel < 2 or (swarm and swarm.server and swarm.port is None):
+        return ()
+    message = f"{parallel} runs side by side would share one swarm server, and its engine trains one client at a time"
+    hint = "`- swarm_server: ajet-swarm start --swarm-port=$AJET_SWARM_PORT` gives each its own; or --parallel 1"
+    return (Finding(Severity.ERROR, "one_swarm_server", message, hint),)
 
 
 def _warning(code: str, message: str, hint: str, blueprint: Blueprint) -> Finding:
     return Finding(Severity.WARNING, code, message, hint, blueprint.name, blueprint.lines.get("notes", 0))
 
 
-def _renamed(blueprint: Blueprint) -> bool:
-    """Whether the metric is one of the client's evaluation by its bare name; a file that was named has its own."""
-    own = all(source.format is SourceFormat.SWARM_VAL for source in blueprint.notes.source)
-    return own and _ITS_OWN.match(blueprint.notes.metric) is not None
+def _own_files(blueprint: Blueprint) -> bool:
+    """Whether no file of another kind was named, which has its own names."""
+    return all(source.format is SourceFormat.SWARM_VAL for source in blueprint.notes.source)
 
 
 def _told(command: str, env: Mapping[str, str]) -> str:

@@ -25,6 +25,7 @@ from autoresearch.lab.swarm.up import server_died
 
 Say = Callable[[str], None]
 
+_IDLE = re.compile(r"ENGINE\.OFFLINE|Engine not ready|Try again")  # said for ever, by a client that hangs
 _WAITS = re.compile(r"already waited (\d{1,6})(?:\.\d+)?s\): ENGINE\.OFFLINE")
 
 WAITS_S = 30.0  # ajet's client says every minute how long it has waited, and never gives up
@@ -81,6 +82,7 @@ class Watched:
         self.server_log = ServerLog(place.server_dir.log)
         self._moved_at = 0.0
         self._gone_at: float | None = None
+        self._spoke_at = 0.0  # when the client last said something that one which hangs does not
         self._warned = False
         self._complete = False  # the client said that it is
         self._waited = 0  # seconds that it says it has waited for an engine that is off
@@ -97,6 +99,7 @@ class Watched:
             self.watch.heard_boot(now)
         for line in self.client_log.lines():
             self.storm.line(now, line)
+            self._spoke_at = self._spoke_at if _IDLE.search(line) else now
             self._complete = self._complete or "Training complete" in line
             waits = _WAITS.search(line)
             self._waited = int(waits[1]) if waits else self._waited
@@ -133,10 +136,12 @@ class Watched:
             return False
         self._gone_at = now if self._gone_at is None else self._gone_at
         self._raise_if_crashed()
-        return now - self._gone_at >= OVER_S and self._hangs()
+        return now - self._gone_at >= OVER_S and self._hangs(now)
 
-    def _hangs(self) -> bool:
+    def _hangs(self, now: float) -> bool:
         if self._complete or self.server_log.complete(self.watch.done):
+            if now - self._spoke_at < OVER_S:
+                return False  # it saves, plots or uploads
             self.say(f"{TAG}the engine is off after its last step, and the client does not end by itself")
             return True
         text = f"the engine went off after step {self.watch.done}, and {OVER_S:.0f} s later the client still waits"

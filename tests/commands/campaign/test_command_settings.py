@@ -132,6 +132,20 @@ def test_a_key_that_nobody_can_set_is_refused_before_anything_is_begun(camp: Any
     assert said["error"]["code"] == "no_place_for_settings"
 
 
+SCRIPT = """
+echo "step:1 - actor/pg_loss:0.1 - critic/rewards/mean:${LR:-0.1}"
+"""
+
+
+def test_a_variable_that_a_script_reads(camp: Any) -> None:
+    (camp.bench.repo / "run.sh").write_text(SCRIPT)
+    blueprint(camp.bench, "bash run.sh", "verl")
+    view = camp.run(space={"$LR": [0.2, 0.3]}, proposer="grid", count=3, baseline=1, retests=0, confirm=False)
+    assert [row.metric_value for row in view.rows] == [0.1, 0.2, 0.3], camp.said()
+    assert [row.command.partition("bash")[0] for row in view.rows] == ["", "export LR=0.2; ", "export LR=0.3; "]
+    assert camp.bench.ask("compare", "one:1", "one:2")["config"] == {"$LR": ["(absent)", 0.2]}
+
+
 CHECKPOINTS = '''
 import os, sys
 recipe = dict(line.split(": ") for line in open(sys.argv[1]).read().splitlines())

@@ -73,6 +73,8 @@ def test_other_trainers_are_left_alone(stand: Any) -> None:
         (["- metric: mean_reward", "- source: dict_lines v.md"], "mean_reward", "mean_reward"),
         (["- metric: swarm/mean_reward"], "swarm/mean_reward", "swarm/mean_reward"),
         (["- metric: critic/rewards/mean"], "critic/rewards/mean", "critic/rewards/mean"),
+        (["- metric: max(task_pass_rate@1)"], "max(task_pass_rate@1)", "max(swarm/task_pass_rate@1)"),
+        (["- metric: AIME/mean_reward"], "AIME/mean_reward", "AIME/mean_reward"),
     ],
 )
 def test_the_pass_rate_of_swarm_mode_never_has_the_name_of_classic_mode(
@@ -82,6 +84,26 @@ def test_the_pass_rate_of_swarm_mode_never_has_the_name_of_classic_mode(
     made = arrange.arrange(spec(stand, metric), given)
     assert made.objective and made.objective.metric == recorded
     assert ("swarm_metric" in [f.code for f in arrange.findings(made, given)]) is (metric != recorded)
+
+
+@pytest.mark.parametrize(
+    ("note", "shared"),
+    [
+        ("- swarm_server: ajet-swarm start --swarm-port=10086", True),
+        ("- swarm_url: http://127.0.0.1:9", True),
+        ("- swarm_server: ajet-swarm start --swarm-port=$AJET_SWARM_PORT", False),
+    ],
+)
+def test_runs_side_by_side_need_a_server_each(note: str, shared: bool) -> None:
+    given = blueprint(note)
+    assert [f.code for f in arrange.one_server_for_all(arrange.TRAINER, given, 2)] == ["one_swarm_server"] * shared
+    assert arrange.one_server_for_all(arrange.TRAINER, given, 1) == arrange.one_server_for_all("verl", given, 2) == ()
+
+
+def test_whose_gpus_are_counted() -> None:
+    assert arrange.engine_elsewhere(arrange.TRAINER, blueprint("- swarm_url: http://gpu-box:10086"))
+    assert not arrange.engine_elsewhere(arrange.TRAINER, blueprint("- swarm_server: ajet-swarm start"))
+    assert not arrange.engine_elsewhere("agentjet", blueprint())
 
 
 def test_where_its_metrics_lie(stand: Any) -> None:

@@ -126,6 +126,25 @@ def test_an_engine_that_is_done_ends_a_client_that_hangs(stand: Any, monkeypatch
     assert "off after its last step, and the client does not end by itself" in stand.log
 
 
+def test_a_client_that_tidies_up_is_not_one_that_hangs(stand: Any) -> None:
+    place = stand.place("agent_roll.py")
+    stand.serve(place)
+    watched = clients.Watched(place, stand.said.append)
+    try:
+        for now, line, hangs in (
+            (10.0, "[INFO] Training complete!", False),
+            (80.0, "saving the last checkpoint", False),
+            (139.0, "Engine not ready. Current status: [ENGINE.OFFLINE]", False),
+            (141.0, "Engine not ready. Current status: [ENGINE.OFFLINE]", True),
+        ):
+            with place.rundir.log.open("a") as log:
+                log.write(line + "\n")
+            watched.look(now)
+            assert watched._hangs(now) is hangs
+    finally:
+        watched.close()
+
+
 def test_an_engine_that_was_stopped_under_a_client(stand: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "OVER_S", 0.2)
     place = stand.place("agent_roll.py steps=99")

@@ -1,0 +1,25 @@
+"""A file of metrics that every run of a campaign appends to: runs take turns, and none is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TRAINER = """
+import sys
+recipe = dict(line.split(": ") for line in open(sys.argv[1]).read().splitlines() if ": " in line)
+open(sys.argv[2], "a").write('{"step": 1, "task_pass_rate@1": %s}\\n' % recipe["lr"])
+print("step:1 - actor/pg_loss:0.1 - actor/kl_loss:0.001", flush=True)
+"""
+
+
+def test_one_run_after_the_other_each_with_its_own_lines(camp: Any) -> None:
+    bench = camp.bench
+    (bench.repo / "shared.py").write_text(TRAINER)
+    shared = bench.root / "shared.jsonl"
+    path = bench.blueprint("ok", command=f"python shared.py recipe.yaml {shared}", notes=f"- source: jsonl {shared}")
+    path.write_text(path.read_text().replace("- path: NA", "- path: recipe.yaml"))
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "a trainer")
+    view = camp.run(space={"lr": [0.2, 0.3]}, proposer="grid", count=3, retests=0, confirm=False)
+    assert [row.ending for row in view.rows] == ["finished"] * 4, [row.description for row in view.rows]
+    assert [row.metric_value for row in view.rows] == [0.1, 0.1, 0.2, 0.3]
