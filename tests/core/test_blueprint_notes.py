@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.blueprint import BlueprintInvalid, Notes, parse_blueprint
+from autoresearch.core.blueprint_fields import moved
 from autoresearch.core.finding import Finding
 from autoresearch.core.trainer import Source, SourceFormat
 
@@ -237,3 +238,19 @@ def test_what_is_no_misplaced_key(line: str) -> None:
 def test_the_first_step_belongs_to_the_times_too() -> None:
     _, findings = read("- first_step: 20 minutes\n- time: 1 hour", "## [exp_max_time]")
     assert findings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/data/r/m.jsonl", "/new/x/m.jsonl"),
+        ("jsonl /data/r", "jsonl /new/x"),
+        ("/data/r:/data/r/b", "/new/x:/new/x/b"),
+        ("/data/r2/m.jsonl", "/data/r2/m.jsonl"),
+        ("/data/r.old/m", "/data/r.old/m"),
+        ("/mnt/data/r/m", "/mnt/data/r/m"),
+    ],
+)
+def test_what_lies_below_a_directory_moves_with_it(text: str, expected: str) -> None:
+    assert moved(text, "/data/r/", "/new/x") == expected
+    assert moved(text, "./r", "/new/x") == text
