@@ -53,7 +53,11 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
 def _next(outcome: Outcome) -> list[str]:
     spec = outcome.spec
     if outcome.exit.ending is Ending.FINISHED and not outcome.measured:
-        return [f"autoresearch logs {spec.run} --tail 40", f"autoresearch blueprint check {spec.blueprint}"]
+        return [
+            f"autoresearch metrics {spec.run}",  # the names that there are
+            f"autoresearch logs {spec.run} --tail 40",
+            f"autoresearch blueprint check {spec.blueprint}",
+        ]
     if outcome.verdict.value == "crash":
         return [
             f"autoresearch explain {spec.run}",

@@ -119,6 +119,7 @@ def test_any_log(bench: Any, tmp_path: Path) -> None:
     ("words", "code"),
     [
         (("explain", "--log", "/no/such.log"), 4),
+        (("explain", "--log", "/etc"), 4),
         (("explain", "nobody"), 4),
         (("explain", "last", "--log", "/no/such.log"), 2),
         (("explain", "--log", "/etc/hostname", "--trainer", "nobody"), 2),
