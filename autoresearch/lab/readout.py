@@ -146,7 +146,9 @@ def _silent(trainer: Trainer, reads: Sequence[Read]) -> list[str]:
 def _as_printed_by(trainer: Trainer) -> str:
     if isinstance(trainer, Declaring):
         return "as the blueprint declares them (`step_line:`)"
-    return "of any trainer that is known" if trainer.name == registry.NAMES[-1] else f"as {trainer.name} prints them"
+    if trainer.name == registry.NAMES[-1]:
+        return "of any known trainer (`- step_line:` in a blueprint's notes declares one)"
+    return f"as {trainer.name} prints them"
 
 
 def _unwritten(spec: RunSpec, reads: Sequence[Read]) -> list[str]:

@@ -198,6 +198,12 @@ def test_what_cannot_be_understood(body: str, message: str) -> None:
     assert refused(body) == message
 
 
+def test_a_kind_of_source_that_nobody_knows_is_told() -> None:
+    (found,) = read("- source: json runs/m.jsonl")[1]
+    assert found.code == "odd_source" and "`json` is no kind of source" in found.message and "jsonl" in found.hint
+    assert not read("- source: runs/m 1.jsonl")[1] and not read("- source: JSONL: runs/m.jsonl")[1]
+
+
 def test_sources_are_plain_data() -> None:
     assert notes("- source: a.jsonl").source == (Source(SourceFormat.JSONL, "a.jsonl", -100),)
 
