@@ -235,7 +235,7 @@ def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
     """What ended it, once it is over: nothing can be said of a run that lives, and a good ending has none."""
     done = outcome.load(rundir)
     if done is not None:
-        bad = done.failure and done.exit.ending is not Ending.FINISHED
+        bad = done.failure and (done.crashed or done.exit.ending is not Ending.FINISHED)
         return (done.failure, done.failure_line) if bad else None
     if rundir.state() is not RunState.DEAD:
         return None
