@@ -77,9 +77,10 @@ def _holds(alive: bool | None, pid: int, born: str) -> bool:
 
 
 def _born(pid: int) -> str:
-    """A process's start time, which with its pid names it for ever; "" if it is gone."""
+    """A process's start time, which with its pid names it for ever; "" if it is gone, or dead and not reaped yet."""
     try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()[19].decode()
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
+        return "" if fields[0] in b"ZX" else fields[19].decode()
     except (OSError, IndexError):
         return ""
 

@@ -219,6 +219,7 @@ def test_a_run_that_nobody_knows_yet_is_alive_while_its_launcher_is(tmp_path: Pa
     pid = os.fork()
     if pid == 0:
         try:
+            os.close(go_on)
             journal.claim(tmp_path, "a-1", lambda run: None)
             os.write(tell, b"x")
             os.read(done, 1)
@@ -228,12 +229,13 @@ def test_a_run_that_nobody_knows_yet_is_alive_while_its_launcher_is(tmp_path: Pa
     try:
         with pytest.raises(ConflictError, match="a-1"):
             journal.claim(tmp_path, "b-2", lambda run: None)
-    finally:
         os.write(go_on, b"x")
-        os.waitpid(pid, 0)
-        for fd in (done, go_on, ready, tell):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        journal.claim(tmp_path, "b-2", lambda run: None)  # dead, though nobody has reaped it yet
+    finally:
+        for fd in (go_on, done, ready, tell):  # the end of the pipe lets it go as a byte does
             os.close(fd)
-    journal.claim(tmp_path, "b-2", lambda run: None)
+        os.waitpid(pid, 0)
     journal.claim(tmp_path, "c-3", lambda run: None)  # the same process launches one after the other
 
 
