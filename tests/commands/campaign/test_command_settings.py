@@ -171,6 +171,7 @@ def test_a_file_that_the_blueprint_names_in_full_below_its_result_directory_is_e
     keys = {"space": {LR: [0.5, 0.1]}, "proposer": "grid", "count": 3, "retests": 0, "confirm": False}
     rows = camp.run(**keys).rows  # two at a time
     assert [row.ending for row in rows] == ["finished"] * 4
+    assert camp.bench.ask("ledger", "show", "one")["count"] == 4  # by the name of its campaign
     assert not any("LOGGER_PATH" in row.command for row in rows)
     before = {Path(row.result_dir, "numbers.jsonl"): Path(row.result_dir, "numbers.jsonl").read_bytes() for row in rows}
     assert len(set(before.values())) == 4 and not Path(own).exists()
