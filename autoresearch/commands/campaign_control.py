@@ -90,6 +90,7 @@ def add(
     as_json: Json = False,
 ) -> int:
     """Add an idea to the queue of a campaign that runs."""
+    from autoresearch.core.campaign import CampaignState
     from autoresearch.lab.campaign import begin, requests
     from autoresearch.lab.campaign.sources import ADDED
     from autoresearch.records.appending import append_line
@@ -107,7 +108,11 @@ def add(
     requests.ask(place, "add")
     view = _view(place)
     payload = _payload(place, view) | {"added": len(entries)}
-    output.emit("campaign add", payload, as_json=as_json, lines=[f"{len(entries)} added to {view.spec.name}"])
+    lines = [f"{len(entries)} added to {view.spec.name}"]
+    if view.state is CampaignState.ENDED:  # nobody looks at its queue
+        lines.append(f"it has ended ({view.reason}), and tries nothing more before its stop rules are changed")
+        payload["next"] = [f"autoresearch campaign set {view.spec.name} --count {view.attempted + len(entries)}"]
+    output.emit("campaign add", payload, as_json=as_json, lines=lines)
     return 0
 
 

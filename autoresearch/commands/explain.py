@@ -40,7 +40,8 @@ def _log(log: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
 
     path = Path(log).absolute()
     if not path.is_file():
-        raise NotFoundError(f"{path}: there is no such log")
+        what = f"{path} is a directory, not a log" if path.is_dir() else f"there is no log {path}"
+        raise NotFoundError(what, hint="name the file that the trainer's output went to")
     found = explain_log(path, registry.by_name(trainer) if trainer else None, tail)
     return {"run": None, "state": None, "ending": None, "returncode": None, **as_payload(found), "next": []}, found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "
 
 
 def show(
-    run: Annotated[str, typer.Argument(metavar="RUN|TSV", help="A run of the ledger, or its file.")] = "last",
+    run: Annotated[str, typer.Argument(metavar="RUN|TSV", help="A run in it, its campaign, or its file.")] = "last",
     style: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "table",
     last: Annotated[int, typer.Option(help="So many last rows.")] = output.MAX_LINES,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -73,4 +74,12 @@ def _ledger(name: str) -> Path:
 
     if name.endswith(".tsv"):
         return Path(name).absolute()
-    return Path(sessions.spec_of(sessions.find(name, real_parts())).ledger)
+    parts = real_parts()
+    try:
+        return Path(sessions.spec_of(sessions.find(name, parts)).ledger)
+    except NotFoundError as unknown:
+        from autoresearch.lab.campaign import begin
+
+        with contextlib.suppress(NotFoundError):
+            return begin.find(name, parts).ledger
+        raise unknown from None

@@ -47,7 +47,7 @@ def metrics(
     if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
         raise UsageError(f"--out {out} is what the metrics are read from", hint="name another file", code="bad_out")
     written = metric_frame.write(found.shown, Path(out)) if out else None
-    payload = {**_payload(found, last), "next": _next(name, log, out)}
+    payload = {**_payload(found, last), "next": _next(name, log, out, empty=not found.best.readings)}
     if out:
         payload["out"], payload["rows"] = str(Path(out).absolute()), written
     output.emit("metrics", payload, as_json=as_json, lines=[] if as_json else _lines(name, found, payload))
@@ -102,10 +102,12 @@ def _payload(found: Readout, last: int) -> dict[str, Any]:
     }
 
 
-def _next(name: str, log: str, out: str) -> list[str]:
+def _next(name: str, log: str, out: str, *, empty: bool) -> list[str]:
     import shlex
 
     what = f"--log {shlex.quote(log)}" if log else name
+    if empty:
+        return [f"autoresearch explain {what}", *([] if log else [f"autoresearch logs {name} --tail 40"])]
     return [] if out else [f"autoresearch metrics {what} --out metrics.csv"]
 
 

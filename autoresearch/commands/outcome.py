@@ -13,7 +13,7 @@ from autoresearch.records.rundir import RunDir
 def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: bool) -> None:
     """The table of what happened and where the records are, or its JSON object."""
     spec, end = outcome.spec, outcome.exit
-    code = exit_code(end.ending, measured=outcome.measured)
+    code = exit_code(end.ending, measured=outcome.measured, crashed=outcome.crashed)
     payload = {**as_payload(outcome, rundir), "exit_code": code, "next": _next(outcome)}
     if as_json:
         output.emit(command, payload, as_json=True)
@@ -52,8 +52,12 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
 
 def _next(outcome: Outcome) -> list[str]:
     spec = outcome.spec
-    if outcome.exit.ending is Ending.FINISHED and not outcome.measured:
-        return [f"autoresearch logs {spec.run} --tail 40", f"autoresearch blueprint check {spec.blueprint}"]
+    if outcome.exit.ending is Ending.FINISHED and not (outcome.measured or outcome.crashed):
+        return [
+            f"autoresearch metrics {spec.run}",  # the names that there are
+            f"autoresearch logs {spec.run} --tail 40",
+            f"autoresearch blueprint check {spec.blueprint}",
+        ]
     if outcome.verdict.value == "crash":
         return [
             f"autoresearch explain {spec.run}",

@@ -176,4 +176,4 @@ def _follow(launched: Launched, parts: Parts, *, as_json: bool) -> int:
         output.remark(f"the run goes on without this terminal: autoresearch wait {spec.run}")
         raise
     show_outcome("run", outcome, rundir, as_json=as_json)
-    return exit_code(outcome.exit.ending, measured=outcome.measured)
+    return exit_code(outcome.exit.ending, measured=outcome.measured, crashed=outcome.crashed)

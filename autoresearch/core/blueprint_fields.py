@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -60,7 +61,11 @@ class BlueprintFields:
 
 
 def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
-    """The fields that render this blueprint again, but for `changes`; its prose for readers is not carried over."""
+    """The fields that render this blueprint again, but for `changes`; its prose for readers is not carried over.
+
+    Another `result_dir` takes along what variables and sources name below the blueprint's own: two runs never
+    write one file because a blueprint says where, in full.
+    """
     notes = own.notes
     same: dict[str, Any] = {
         name: getattr(own, name)
@@ -71,7 +76,18 @@ def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
     same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include", *_LINES)}
     same["swarm"] = notes.swarm
     same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
+    new = str(changes.get("result_dir", own.result_dir))
+    same["env"] = {name: moved(value, own.result_dir, new) for name, value in notes.env.items()}
+    same["source"] = tuple(moved(source, own.result_dir, new) for source in same["source"])
     return BlueprintFields(**(same | changes))
+
+
+def moved(text: str, old: str, new: str) -> str:
+    """A text in which the absolute directory `old`, and what is below it, is said to be at `new`."""
+    if not old.startswith("/") or not old.strip("/"):
+        return text
+    whole = rf"(?<![\w./-]){re.escape(old.rstrip('/'))}(?=/|[^\w.-]|$)"
+    return re.sub(whole, lambda _: new.rstrip("/"), text)
 
 
 def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:

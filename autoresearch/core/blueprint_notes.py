@@ -20,6 +20,7 @@ from autoresearch.core.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.trainer import Source, SourceFormat
 
 _DECLARED_FIRST = -100  # what a blueprint names is believed before what a trainer is known to write
+_KINDS = {kind.value: kind for kind in SourceFormat}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -72,7 +73,7 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         keep_children=_flag("keep_children", texts, values, name, findings),
         resume=_flag("resume", texts, values, name, findings),
         record_metrics=_flag("record_metrics", texts, values, name, findings, usual=True),
-        source=tuple(_source(text, n) for n, (_, text) in enumerate(lists["source"])),
+        source=_sources(lists["source"], name, findings),
         swarm=_swarm(texts, lists, values, name, findings),
         step_line=tuple(text.strip() for _, text in lists["step_line"]),
         validation_line=tuple(text.strip() for _, text in lists["validation_line"]),
@@ -210,11 +211,19 @@ def _swarm(
         return None
 
 
+def _sources(values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) -> tuple[Source, ...]:
+    for no, text in values:
+        word, blank, _ = text.strip().partition(" ")
+        if blank and word.isidentifier() and word.lower() not in _KINDS:
+            message = f"`{word}` is no kind of source: it is taken for a part of the path"
+            findings.append(warning(name, no, "odd_source", message, f"known: {', '.join(_KINDS)}"))
+    return tuple(_source(text, n) for n, (_, text) in enumerate(values))
+
+
 def _source(text: str, n: int) -> Source:
     """`jsonl path`, `dict_lines path`, `console`, or a path whose suffix says it."""
     word, _, rest = text.partition(" ")
-    kinds = {kind.value: kind for kind in SourceFormat}
-    given = kinds.get(word.lower().rstrip(":"))
+    given = _KINDS.get(word.lower().rstrip(":"))
     path = (rest if given else text).strip().strip("`\"'")
     kind = given or (SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES)
     return Source(kind, path, _DECLARED_FIRST + n)

@@ -26,6 +26,8 @@ def with_the_end(found: Failure | None, ending: Ending, *, killed: bool, kills: 
     run that ends processes by name; "" for none. A log that names a certain cause is believed; else such a command is,
     as it ends what it should have left alone; and a run that was cut for its silence, for no reason told, stalled.
     """
+    if found is not None and found.line.startswith("KeyboardInterrupt") and (killed or ending is Ending.STOPPED):
+        found = None  # the trainer's last word when it is ended
     if found is not None and found.kind in CERTAIN_KINDS:
         return found
     if killed and kills:

@@ -53,12 +53,15 @@ def lone_verdict(ending: Ending, *, measured: bool) -> Verdict:
     return Verdict.KEEP if judged and measured else Verdict.CRASH
 
 
-def exit_code(ending: Ending, *, measured: bool) -> int:
-    """Exit code of a blocking `run`: 0 measured, 10 crashed, 11 no first step, 12 max time, 13 no metric."""
+def exit_code(ending: Ending, *, measured: bool, crashed: bool = False) -> int:
+    """Exit code of a blocking `run`: 0 measured, 10 crashed, 11 no first step, 12 max time, 13 no metric.
+
+    crashed: although its trainer exited with 0.
+    """
     if ending is Ending.FIRST_STEP_TIMEOUT:
         return 11
     if ending is Ending.MAX_TIME:
         return 12
-    if ending is not Ending.FINISHED:
+    if ending is not Ending.FINISHED or crashed:
         return 10
     return 0 if measured else 13

@@ -258,6 +258,7 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         FailureKind.RAY_JOB_FAILED,
         r"Job '[^']{1,200}' failed|Job entrypoint command failed with exit code",
     ),
+    (Rank.JOB, FailureKind.PYTHON_ERROR, r"^KeyboardInterrupt\b"),  # what INT makes of any program, and no reason
     (
         Rank.ANY,
         FailureKind.PYTHON_ERROR,

@@ -228,6 +228,14 @@ class StartsCompanions(Protocol):
 
 
 @runtime_checkable
+class ExitsWithZero(Protocol):
+    """A trainer that may exit with 0 although it crashed."""
+
+    def confessions(self) -> tuple[str, ...]:
+        """Patterns of the line that it prints then, at the start of one; searched for in the end of its log."""
+
+
+@runtime_checkable
 class KnowsHarmless(Protocol):
     """A trainer that prints errors which end nothing."""
 

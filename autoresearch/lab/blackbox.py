@@ -72,7 +72,7 @@ def blueprint(box: Blackbox, directory: Path, *, python: str, swarm_url: str = "
     return render_blueprint(
         BlueprintFields(
             title=f"Train the agent {box.project}",
-            purpose=f"Train the model behind the agent `{box.agent[0]}` on {Path(box.dataset).name} "
+            purpose=f"Train the model behind the agent `{_called(box.agent)}` on {Path(box.dataset).name} "
             "and see whether its mean reward rises on items that it is never trained on.",
             launch_command=f"python {ROLL} {arguments}",
             codebase_dir=str(directory),
@@ -168,6 +168,12 @@ def _tuple(words: tuple[str, ...]) -> str:
 _WRITERS = {"py": _literal, "py_list": _list, "py_tuple": _tuple}
 
 
+def _called(agent: tuple[str, ...]) -> str:
+    """An agent in a sentence: its program and script, by name."""
+    words = [Path(word).name for word in agent if "{" not in word or word.startswith("{here}/")]
+    return " ".join(" ".join(words).split())[:60]
+
+
 def _existing(path: Path) -> Path:
     path = path.resolve()
     if not path.is_file():
@@ -181,8 +187,10 @@ def _placed(words: tuple[str, ...], directory: Path, base: Path) -> tuple[str, .
     for n, word in enumerate(words):
         path = base / word
         if "{" not in word and (n or "/" in word) and path.is_file():  # a first word without a slash is on PATH
-            stored = Path(_stored(path.resolve(), directory))
-            word = str(stored) if stored.is_absolute() else f"{{here}}/{stored}"
+            stored = _stored(path.resolve(), directory)
+            # a link out of here keeps its name: a virtual environment's python is one, its target no part of it
+            own = str(path.parent.resolve() / path.name)
+            word = own if stored.startswith("/") else f"{{here}}/{stored}"
         placed.append(word)
     if any("\0" in word for word in placed):
         raise UsageError("a command line cannot hold a NUL")

@@ -66,7 +66,8 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     hung = open_stall(events.read(rundir.events)[0]) is not None
     failure = diagnose(spec, end, rundir.log, trainer, hung=hung).cause
     trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
-    value = measurement.last[1] if measurement.last else None
+    crashed = end.ending is Ending.FINISHED and failure is not None  # it exited with 0, and says so itself
+    value = measurement.last[1] if measurement.last and not crashed else None
     idle = no_signal(measurement.steps)
     judgement = judge(spec, end, value, _steps(end), view, idle)
     outcome = _outcome(spec, end, measurement, failure, judgement, place / "results.md")

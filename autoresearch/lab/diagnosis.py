@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.end_cause import killed_from_outside, with_the_end
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
+from autoresearch.core.failure_kinds import FailureKind
+from autoresearch.core.lines import plain
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Trainer
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.sinks.last_words import LastWords, last_words
+from autoresearch.sinks.last_words import TAIL, LastWords, last_words
 from autoresearch.trainers import ask
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
@@ -31,9 +35,13 @@ class Diagnosis:
 def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hung: bool = False) -> Diagnosis:
     """The diagnosis of a run that is over; of one that ended well it names no cause.
 
-    hung: a stall was reported before its end, and no signal followed. Such a run may end by its time in all, or by a
-    person, hours after what stopped it.
+    One that exited with 0 ended well, unless its trainer says itself that it crashed. hung: a stall was reported
+    before its end, and no signal followed. Such a run may end by its time in all, or by a person, hours after what
+    stopped it.
     """
+    if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
+        words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
+        return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureKind.PYTHON_ERROR, said))
     badly = end.ending in BADLY
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
     kills = killing_command(spec) if killed else ""
@@ -42,6 +50,19 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
     return diagnosis(words, cause)
+
+
+def _confession(log: Path, patterns: Sequence[str]) -> str:
+    """The last line of the log's end that one of the patterns begins; "" for none."""
+    if not patterns:
+        return ""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return next((text for text in map(plain, reversed(lines)) if any(re.match(one, text) for one in patterns)), "")
 
 
 def diagnosis(words: LastWords, cause: Failure | None) -> Diagnosis:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import Verdict
+from autoresearch.core.ending import Ending, Verdict
+from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.run import RunSpec
 from autoresearch.records import earlier, exit_record, journal, spec_file
 from autoresearch.records.exit_record import ExitRecord
@@ -30,6 +31,11 @@ class Outcome:
     results: Path
     warnings: tuple[str, ...] = ()  # where sources disagree, and what could not be read
     run_urls: tuple[str, ...] = ()  # where trackers show the run
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the trainer exited with 0 and its log says that it crashed."""
+        return self.exit.ending is Ending.FINISHED and self.failure not in ("", NO_SIGNAL)
 
     @property
     def measured(self) -> bool:

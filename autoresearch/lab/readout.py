@@ -22,6 +22,7 @@ from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, disagreements
 from autoresearch.sinks.sniff import check_text, sniff
 from autoresearch.sinks.tracker_dirs import newest
 from autoresearch.trainers import registry
+from autoresearch.trainers.generic import Declaring
 
 MOST_WARNINGS = 8
 _GUESSED = 1 << 26  # bytes of a log that may be read once more for each trainer
@@ -58,6 +59,9 @@ class Readout:
             metrics = {k: v for k, v in reading.metrics.items() if any(fnmatchcase(k, glob) for glob in globs)}
             if metrics:
                 kept.append(Reading(reading.kind, reading.step, metrics))
+        if self.shown and not kept:
+            text = f"no metric's name matches {' or '.join(patterns)}"
+            return replace(self, shown=(), warnings=(*self.warnings, text))
         return replace(self, shown=tuple(kept))
 
 
@@ -133,10 +137,18 @@ def _silent(trainer: Trainer, reads: Sequence[Read]) -> list[str]:
         elif read.source.format is SourceFormat.CONSOLE:
             other = _guessed(path, but=trainer.name)
             whose = f"; it looks like one of {other.name}: --trainer {other.name}" if other else ""
-            texts.append(f"{path} has no line with metrics as {trainer.name} prints them{whose}")
+            texts.append(f"{path} has no line with metrics {_as_printed_by(trainer)}{whose}")
         else:
             texts.append(f"{path} holds no metrics")
     return texts
+
+
+def _as_printed_by(trainer: Trainer) -> str:
+    if isinstance(trainer, Declaring):
+        return "as the blueprint declares them (`step_line:`)"
+    if trainer.name == registry.NAMES[-1]:
+        return "of any known trainer (`- step_line:` in a blueprint's notes declares one)"
+    return f"as {trainer.name} prints them"
 
 
 def _unwritten(spec: RunSpec, reads: Sequence[Read]) -> list[str]:
@@ -223,7 +235,7 @@ def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
     """What ended it, once it is over: nothing can be said of a run that lives, and a good ending has none."""
     done = outcome.load(rundir)
     if done is not None:
-        bad = done.failure and done.exit.ending is not Ending.FINISHED
+        bad = done.failure and (done.crashed or done.exit.ending is not Ending.FINISHED)
         return (done.failure, done.failure_line) if bad else None
     if rundir.state() is not RunState.DEAD:
         return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint import Blueprint, parse_blueprint
-from autoresearch.core.blueprint_fields import BlueprintFields, fields_like
+from autoresearch.core.blueprint_fields import BlueprintFields, fields_like, moved
 from autoresearch.core.naming import branch_name, campaign_name, slugify
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import ReadsCommands, Trainer
@@ -107,7 +107,7 @@ def redo(found: Found, parts: Parts) -> Redone:
         cwd=cwd,
         command=command,
         result_dir=result_dir,
-        lines=tuple(_lines(old.spec, cwd, command, place.path)),
+        lines=tuple(_lines(old.spec, cwd, command, place.path, result_dir)),
         caveats=(
             *(f"{f.message}" for f in mapped.findings),
             *(f"the input {path} is not there any more" for path in wanted if path not in there),
@@ -221,7 +221,7 @@ def _places(old: _Old, worktree: Path, checkout: Checkout, commit: str) -> Place
 
 def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Path) -> BlueprintFields:
     """The blueprint of the row, good in the new worktree."""
-    own, notes, spec = old.blueprint, old.blueprint.notes, old.spec
+    own, spec = old.blueprint, old.spec
     recipe = old.recipe_path and (str(worktree / old.recipe_path))
     return fields_like(
         own,
@@ -237,7 +237,6 @@ def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Pat
         metric=spec.objective.metric if spec.objective else "",
         direction=spec.objective.direction.value if spec.objective else "",
         include=(),
-        source=tuple(f"{s.format.value} {s.path.replace(spec.result_dir, result_dir)}" for s in notes.source),
     )
 
 
@@ -265,14 +264,14 @@ def _imports(worktree: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str,
     return {"PYTHONPATH": import_environment(environ, worktree, (inside, f"{inside}/src"))["PYTHONPATH"]}
 
 
-def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path) -> Iterable[str]:
+def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path, result_dir: str) -> Iterable[str]:
     """What to type to run it by hand, masked variables as gaps."""
     yield f"cd {shlex.quote(str(cwd))}"
     for name, value in spec.environment.items():
         if MASK in value:
             yield f"export {name}=...  # it was masked in the record: give it yourself"
         elif name != "PYTHONPATH":
-            yield f"export {name}={shlex.quote(value)}"
+            yield f"export {name}={shlex.quote(moved(value, spec.result_dir, result_dir))}"
     yield f"export PYTHONPATH={shlex.quote(_imports(worktree, cwd, {})['PYTHONPATH'])}"
     yield f"export PATH={shlex.quote(str(Path(spec.interpreter).parent))}:$PATH"
     yield from spec.prepare

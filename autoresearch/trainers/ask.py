@@ -9,6 +9,7 @@ from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.trainer import (
     Circumstances,
+    ExitsWithZero,
     KnowsHarmless,
     NeedsGpus,
     ReadsCircumstances,
@@ -58,6 +59,11 @@ def findings(
 def companions(trainer: Trainer) -> tuple[str, ...]:
     """Patterns of files in which daemons that it started are written down."""
     return trainer.companions() if isinstance(trainer, StartsCompanions) else ()
+
+
+def confessions(trainer: Trainer) -> tuple[str, ...]:
+    """Patterns of lines after which an exit with 0 was a crash all the same."""
+    return trainer.confessions() if isinstance(trainer, ExitsWithZero) else ()
 
 
 def harmless(trainer: Trainer) -> tuple[str, ...]:

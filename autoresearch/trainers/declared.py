@@ -85,13 +85,13 @@ def _check(pattern: str) -> None:
         compiled = re.compile(pattern.encode("utf-8"), re.MULTILINE)
     except re.error as error:
         raise BlueprintError(
-            f"the declared line {pattern!r} is not a regular expression: {error}",
+            f"the declared line `{pattern}` is not a regular expression: {error}",
             hint="`json KEY`, `pairs KEY`, or a Python regular expression with its number named (?P<step>...)",
             code="bad_line",
         ) from None
     if compiled.match(b""):
         raise BlueprintError(
-            f"the declared line {pattern!r} matches an empty line: any output would be a step",
+            f"the declared line `{pattern}` matches an empty line: any output would be a step",
             hint="name at least one word that only a training step prints",
             code="bad_line",
         )

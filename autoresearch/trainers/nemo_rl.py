@@ -172,6 +172,10 @@ class NemoRl:
             arguments=hydra_words(keys),
         )
 
+    def confessions(self) -> tuple[str, ...]:
+        """Up to release 0.7.0 async_grpo_train prints what ended its loop and returns; 7ea279ab raises it again."""
+        return (r"\u274c Error in async (?:PPO )?loop: .*",)
+
     def read_line(self, line: str) -> Reading | None:
         """The single controller's `step_metrics={...}`; every other metric needs the lines around it."""
         if not line.startswith("step_metrics={"):

@@ -119,6 +119,7 @@ def test_any_log(bench: Any, tmp_path: Path) -> None:
     ("words", "code"),
     [
         (("explain", "--log", "/no/such.log"), 4),
+        (("explain", "--log", "/etc"), 4),
         (("explain", "nobody"), 4),
         (("explain", "last", "--log", "/no/such.log"), 2),
         (("explain", "--log", "/etc/hostname", "--trainer", "nobody"), 2),
@@ -128,3 +129,13 @@ def test_what_cannot_be_explained(bench: Any, words: tuple[str, ...], code: int)
     answer = bench.ask(*words, check=code)
     assert answer["ok"] is False
     assert answer["error"]["message"]
+
+
+def test_a_crash_that_exits_with_0_is_no_result(bench: Any) -> None:
+    log = Path(__file__).parents[1] / "samples/trainer-logs/from-source/nemo_rl/async_grpo_crash.log"
+    path = bench.blueprint("ok", command=f"cat {log}", trainer="nemo_rl")
+    path.write_text(path.read_text().replace("task_pass_rate@1", "train/reward"))
+    ran = bench.json("run", path, check=10)
+    assert (ran["ending"], ran["returncode"], ran["verdict"], ran["failure"]) == ("finished", 0, "crash", "cuda_oom")
+    assert ran["metrics"]["train/reward"] == 0.22 and "--fix-of" in ran["next"][-1]
+    assert bench.ask("explain", "last")["failure"] == bench.ask("metrics", "last")["failure"]["class"] == "cuda_oom"

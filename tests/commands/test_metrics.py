@@ -111,6 +111,7 @@ def test_what_is_no_log(ask: Ask, tmp_path: Path) -> None:
     prose.write_text("nothing to see\n" * 9)
     found = ask("--log", prose)
     assert found["steps"] == [] and found["failure"] is None and "no line with metrics" in found["warnings"][0]
+    assert found["next"] == [f"autoresearch explain --log {prose}"] and "of any known trainer" in found["warnings"][0]
     assert ask("last-summer", "--log", prose, code=2)["error"]["code"] == "usage"
     assert ask("--trainer", "verl", code=2)["error"]["code"] == "usage"
 
@@ -203,6 +204,8 @@ def test_only_some_metrics_and_only_the_newest(ask: Ask) -> None:
     assert [row["step"] for row in found["steps"]] == [3, 4]
     assert all(set(row["metrics"]) == {"actor/kl_loss"} for row in found["steps"])
     assert (found["validations"], found["left_off"]) == ([], 2)
+    nothing = ask("--log", LOGS / "tinygrpo.log", "--key", "kl_los?x", "--key", "wer")
+    assert (nothing["steps"], nothing["warnings"]) == ([], ["no metric's name matches kl_los?x or wer"])
 
 
 SOURCES = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.blueprint import BlueprintInvalid, Notes, parse_blueprint
+from autoresearch.core.blueprint_fields import moved
 from autoresearch.core.finding import Finding
 from autoresearch.core.trainer import Source, SourceFormat
 
@@ -197,6 +198,12 @@ def test_what_cannot_be_understood(body: str, message: str) -> None:
     assert refused(body) == message
 
 
+def test_a_kind_of_source_that_nobody_knows_is_told() -> None:
+    (found,) = read("- source: json runs/m.jsonl")[1]
+    assert found.code == "odd_source" and "`json` is no kind of source" in found.message and "jsonl" in found.hint
+    assert not read("- source: runs/m 1.jsonl")[1] and not read("- source: JSONL: runs/m.jsonl")[1]
+
+
 def test_sources_are_plain_data() -> None:
     assert notes("- source: a.jsonl").source == (Source(SourceFormat.JSONL, "a.jsonl", -100),)
 
@@ -237,3 +244,19 @@ def test_what_is_no_misplaced_key(line: str) -> None:
 def test_the_first_step_belongs_to_the_times_too() -> None:
     _, findings = read("- first_step: 20 minutes\n- time: 1 hour", "## [exp_max_time]")
     assert findings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/data/r/m.jsonl", "/new/x/m.jsonl"),
+        ("jsonl /data/r", "jsonl /new/x"),
+        ("/data/r:/data/r/b", "/new/x:/new/x/b"),
+        ("/data/r2/m.jsonl", "/data/r2/m.jsonl"),
+        ("/data/r.old/m", "/data/r.old/m"),
+        ("/mnt/data/r/m", "/mnt/data/r/m"),
+    ],
+)
+def test_what_lies_below_a_directory_moves_with_it(text: str, expected: str) -> None:
+    assert moved(text, "/data/r/", "/new/x") == expected
+    assert moved(text, "./r", "/new/x") == text

@@ -31,6 +31,7 @@ def test_killed_from_outside(ending: Ending, cause: str, returncode: int | None,
 
 OOM = Failure(FailureKind.CUDA_OOM, "CUDA out of memory")
 ERROR = Failure(FailureKind.PYTHON_ERROR, "SystemExit: 143")
+CTRL_C = Failure(FailureKind.PYTHON_ERROR, "KeyboardInterrupt")
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,9 @@ ERROR = Failure(FailureKind.PYTHON_ERROR, "SystemExit: 143")
         (None, Ending.STALLED, False, "", "stall"),
         (OOM, Ending.STALLED, False, "", "cuda_oom"),
         (None, Ending.FIRST_STEP_TIMEOUT, False, "", None),
+        (CTRL_C, Ending.STOPPED, False, "", None),  # the trainer's last word when it is ended
+        (CTRL_C, Ending.LOST, True, "", None),
+        (CTRL_C, Ending.CRASHED, False, "", "python_error"),
     ],
 )
 def test_with_the_end(found: Failure | None, ending: Ending, killed: bool, kills: str, kind: str | None) -> None:

@@ -149,6 +149,10 @@ def chain(*finals: str) -> list[str]:
                 *chain("subprocess.CalledProcessError: Command x returned non-zero exit status 1."),
             ],
         ),
+        # what an interrupted program says last is no reason for the interruption
+        ("engine_dead", ["[swarm] error server_died: the server ended", *chain("KeyboardInterrupt")]),
+        ("python_error", [*chain("ValueError: bad"), *chain("KeyboardInterrupt")]),
+        ("python_error", chain("KeyboardInterrupt")),
         # hydra says the same before anything that a job raises
         ("missing_file", ["Error executing job with overrides: ['x=1']", *chain("FileNotFoundError: x")]),
         ("python_error", ["Error executing job with overrides: ['x=1']", *chain("AssertionError: x")]),

@@ -196,3 +196,23 @@ def test_what_was_overcome_explains_a_bad_end_only(spec: RunSpec, tmp_path: Path
     found = explain_log(log, None, 5)
     assert found.diagnosis.cause is None
     assert [failure.kind.value for failure in found.diagnosis.overcome] == ["cuda_oom"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("(Runner pid=7) ❌ Error in async loop: CUDA out of memory. Tried to allocate 2.00 GiB", "cuda_oom"),
+        ("❌ Error in async PPO loop: boom", "python_error"),
+        ("I saw: ❌ Error in async loop: boom", None),
+        ("ValueError: boom", None),  # some print what they caught, and end well
+    ],
+)
+def test_a_trainer_that_exits_with_0_and_says_that_it_crashed(
+    spec: RunSpec, line: str, kind: str | None
+) -> None:
+    nemo = registry.by_name("nemo_rl")
+    log = Path(spec.run_dir) / "run.log"
+    log.write_text(f"===== Step 1/3 =====\n📊 Training Results:\n  • Loss: 1\n{line}\nAsync GRPO training complete!\n")
+    cause = diagnose(replace(spec, signals=nemo.signals()), end(Ending.FINISHED, returncode=0), log, nemo).cause
+    assert (cause and cause.kind.value) == kind
+    assert diagnose(spec, end(Ending.FINISHED, returncode=0), log, VERL).cause is None

@@ -55,7 +55,7 @@ The vLLM server can't be reached at http://h:8000 after 240.0 seconds.
 GIVEN = list({s.pattern: s for trainer in registry.every() for s in trainer.signals()}.values())
 LINES = [
     line
-    for text in (MORE, *(path.read_bytes() for path in sorted(SAMPLES.glob("*.log"))))
+    for text in (MORE, *(path.read_bytes() for path in sorted(SAMPLES.rglob("*.log"))))
     for line in re.split(rb"[\r\n]", text)
     if line
 ]

@@ -34,7 +34,7 @@ def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapp
     Raises BlueprintError for a path that the worktree will not have.
     """
     spec = shop.spec
-    declared = dict(plan.resolved.blueprint.notes.env)
+    declared = {name: plan.environment[name] for name in plan.resolved.blueprint.notes.env}
     places = Places(
         codebase=Path(spec.repository) / spec.codebase,
         worktree=slot.path,

@@ -174,3 +174,35 @@ def test_a_repaired_idea_begins_afresh_beside_what_its_first_run_left(camp: Any)
     assert sorted(places) == ["checkpoints", "checkpoints-2"]
     text = camp.bench.git("show", f"{second.commit}:recipe.yaml")
     assert "broken-2" in text or "trainer.experiment_name: one-broken-2" in text
+
+
+def test_a_file_that_the_blueprint_names_in_full_below_its_result_directory_is_each_run_s_own(camp: Any) -> None:
+    verl(camp.bench, f"{COMMAND} 'trainer.logger=[console,file]'")
+    own = f"{camp.bench.root}/results/numbers.jsonl"
+    path = camp.bench.repo / "exp.md"
+    path.write_text(f"{path.read_text()}- env: VERL_FILE_LOGGER_PATH={own}\n- source: jsonl {own}\n")
+    camp.bench.git("commit", "-qam", "where it writes")
+    keys = {"space": {LR: [0.5, 0.1]}, "proposer": "grid", "count": 3, "retests": 0, "confirm": False}
+    rows = camp.run(**keys).rows  # two at a time
+    assert [row.ending for row in rows] == ["finished"] * 4
+    assert camp.bench.ask("ledger", "show", "one")["count"] == 4  # by the name of its campaign
+    assert not any("LOGGER_PATH" in row.command for row in rows)
+    before = {Path(row.result_dir, "numbers.jsonl"): Path(row.result_dir, "numbers.jsonl").read_bytes() for row in rows}
+    assert len(set(before.values())) == 4 and not Path(own).exists()
+    said = camp.bench.ask("repro", "one:2", "--run")
+    camp.bench.until(lambda: camp.bench.ask("status", said["run"])["state"] == "ended")
+    assert f"export VERL_FILE_LOGGER_PATH={said['result_dir']}/numbers.jsonl" in said["lines"]
+    assert Path(said["result_dir"], "numbers.jsonl").exists()
+    assert {path: path.read_bytes() for path in before} == before  # it wrote elsewhere
+
+
+def test_where_we_record_the_blueprint_s_own_place_does_not_win_behind_our_back(camp: Any) -> None:
+    verl(camp.bench)
+    path = camp.bench.repo / "exp.md"
+    path.write_text(f"{path.read_text()}- env: VERL_FILE_LOGGER_PATH={camp.bench.root}/elsewhere.jsonl\n")
+    camp.bench.git("commit", "-qam", "where it writes")
+    (row,) = camp.run(space={LR: [0.5, 0.1]}, proposer="grid", count=1, baseline=1, retests=0, confirm=False).rows
+    late = camp.bench.ask("campaign", "add", "--set", f"{LR}=0.3")  # nobody looks at the queue of one that has ended
+    assert (late["state"], late["next"]) == ("ended", ["autoresearch campaign set one --count 2"])
+    assert Path(row.result_dir, "metrics.jsonl").exists()  # as in a lone run, and as its record says
+    assert not Path(camp.bench.root, "elsewhere.jsonl").exists()

@@ -79,6 +79,19 @@ def test_paths_hold_from_everywhere(tmp_path: Path) -> None:
     assert inside.reward.words == ("python", "{here}/../rate.py", "{output_file}")
 
 
+def test_the_python_of_a_virtual_environment_keeps_its_name(tmp_path: Path) -> None:
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    python.symlink_to(sys.executable)
+    (tmp_path / "data.jsonl").write_text("{}")
+    (tmp_path / ".git").mkdir()  # a worktree of this repository would not hold it
+    given = Blackbox((str(python), "agent.py", "{prompt}"), "data.jsonl", reward_from("exact"))
+    made = blackbox.settle(given, tmp_path / "out", tmp_path)
+    assert made.agent[0] == str(python)  # what it links to knows nothing of its packages
+    text = blackbox.blueprint(made, tmp_path / "out", python="auto")
+    assert "the agent `python agent.py` on data.jsonl" in text
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     given = Blackbox(("a", "{prompt}"), "none.jsonl", reward_from("exact"))
     with pytest.raises(NotFoundError, match=r"there is no file .*none\.jsonl"):
