@@ -51,6 +51,18 @@ Job entrypoint command failed with exit code 1, last available logs
 Health check failed for rollout engine 3
 Timeout while flushing cache.
 The vLLM server can't be reached at http://h:8000 after 240.0 seconds.
+[swarm] step 3 kl 0.0004
+[swarm] engine ENGINE.BOOTING
+[swarm] engine ENGINE.ROLLING global_step 1
+[swarm] error boot_failed: the engine went from BOOTING to OFFLINE
+[swarm] nan: step:3 - actor/grad_norm:nan
+[EVAL @ step 10] AIME-2025  mean_reward=0.2167
+Error running subprocess: Command '['python']' returned non-zero exit status 1.
+GPU memory check failed: all GPUs must have >= 95% free.
+SWANLAB_API_KEY is not set in the environment.
+Python environment does not match current backbone 'verl'.
+We found a configuration conflict between AgentJet and Verl!
+\xe2\x96\xb6 Setting up compute cluster...
 """
 GIVEN = list({s.pattern: s for trainer in registry.every() for s in trainer.signals()}.values())
 LINES = [
