@@ -74,7 +74,7 @@ def run(repeats: int = 5) -> list[Result]:
             "2 s poll: the pane is idle",
             tracebacks,
             idle,
-            5,
+            3,
             "s",
             absolute=True,
             note="theirs knows no class",
@@ -190,7 +190,7 @@ def _logs(place: Path, repeats: int) -> list[Result]:
             grown.append(_peak_mb() - before)
             assert cause is not None
             assert cause.kind == "cuda_oom"
-        goal = 3.0 if log is large else 10.0
+        goal = 1.0 if log is large else 10.0
         results.append(Result(what, "", took, [], goal, "s"))
         results.append(Result(f"{what}: peak memory grows by", "", grown, [], 40, "MB"))
     return results
