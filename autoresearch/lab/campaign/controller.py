@@ -163,7 +163,8 @@ class Controller:
         if agenda.decided(view, idea):
             self.sources.tell(idea.attempt())
         self.say(progress.row_line(view, idea, run))
-        self.say(self.stand(view).sentence + progress.eta(view))
+        if not view.open_round:  # a proof comes after the last idea: nothing stands otherwise than before
+            self.say(self.stand(view).sentence + progress.eta(view))
         self.look_for_reasons(view)
         progress.write_documents(self.place, self.book.view(), self.stand(view))
 
