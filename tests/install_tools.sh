@@ -13,6 +13,8 @@ want bwrap bubblewrap
 want cc gcc libc6-dev
 want mkfs.ext4 e2fsprogs
 want chromium chromium
+want sshd openssh-server
+want ssh-keygen openssh-client
 [ -z "$missing" ] && exit 0
 
 line="apt-get install -y --no-install-recommends$packages"

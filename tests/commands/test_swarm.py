@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,66 @@ def test_a_server_behind_ssh_is_reached_through_a_forward_that_is_started_again(
         options = r"-N (?:-o \w+=\w+ )+-L 127\.0\.0\.1:\d+:127\.0\.0\.1:(\d+) -p 22 user@gpu7"
         assert re.findall(options, first) == [str(far)]
         assert not is_free(far)  # the server there is not ours to end
+    finally:
+        server.kill()
+        server.wait()
+    ended(bench, done, "finished")
+
+
+@pytest.fixture
+def far(bench: Any, tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """A real sshd on a port of its own that lets us in as `far`: ssh's configuration, and the daemon."""
+    daemon = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    if daemon is None:
+        pytest.skip("sshd is not installed, so nobody can be reached by ssh")
+    place = tmp_path / "far"
+    place.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # it drops its privileges into this
+    for name in ("host", "key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / name], check=True)
+    shutil.copy(place / "key.pub", place / "authorized")
+    port = free_port()
+    theirs = [f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {place}/host", "PidFile none", "StrictModes no"]
+    theirs += [f"AuthorizedKeysFile {place}/authorized", "UsePAM no", "PermitRootLogin yes"]
+    (place / "sshd_config").write_text("\n".join(theirs) + "\n")
+    ours = ["Host far", "HostName 127.0.0.1", f"Port {port}", f"User {getpass.getuser()}", f"IdentityFile {place}/key"]
+    ours += ["IdentitiesOnly yes", f"UserKnownHostsFile {place}/known", "StrictHostKeyChecking accept-new"]
+    (place / "ssh_config").write_text("\n".join(ours) + "\n")
+    with (place / "log").open("wb") as log:
+        process = subprocess.Popen([daemon, "-D", "-e", "-f", place / "sshd_config"], stderr=log)
+    try:
+        bench.until(lambda: not is_free(port))
+        yield place / "ssh_config", process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.real
+def test_a_real_ssh_carries_the_port_and_a_cut_link_is_made_again(
+    bench: Any, swarm: Blueprint, far: tuple[Path, subprocess.Popen[bytes]]
+) -> None:
+    config, daemon = far
+    port = free_port()
+    given = swarm("steps=12 evals", notes=f"- swarm_ssh: -F {config} far\n- swarm_url: http://127.0.0.1:{port}")
+    given.write_text(re.sub(r"^- swarm_server: .*\n", "", given.read_text(), flags=re.MULTILINE))
+    argv = [sys.executable, "fake_swarm_server.py", f"--swarm-port={port}", "--total", "12"]
+    server = subprocess.Popen(argv, cwd=bench.repo, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        bench.until(lambda: not is_free(port))
+        begun = bench.ask("run", given, "--detach")
+        bench.event(begun["run_dir"], "first_step")
+        children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
+        assert children, "nobody came by ssh"
+        for pid in children:  # the link's own daemons: what a cut line leaves of them
+            os.kill(int(pid), signal.SIGKILL)
+        bench.until(lambda: Path(begun["run_dir"], "exit.json").exists())
+        done = bench.ask("status", begun["run"])
+        assert done["ending"] == "finished", log_of(done)
+        said = Path(done["run_dir"], "server", "run.log").read_text()
+        assert said.count("$ ssh -N") == 2 and "the forward ended (255); again in" in said, said
+        assert not is_free(port)  # the server there is not ours to end
     finally:
         server.kill()
         server.wait()
