@@ -12,7 +12,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.core.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
-from autoresearch.core.durations import parse_duration, problem
+from autoresearch.core.blueprint_fields import limit
 from autoresearch.core.swarm import is_url
 from autoresearch.errors import UsageError
 
@@ -58,7 +58,7 @@ def blackbox(
         prompt_column=prompt_column,
         answer_column=answer_column,
         id_column=id_column,
-        agent_timeout_s=_seconds(agent_timeout),
+        agent_timeout_s=limit("--agent-timeout", agent_timeout),
         project=slugify(target.name),
     )
     box = files.settle(replace(box, model_path=model) if model else box, target, Path.cwd())
@@ -143,16 +143,6 @@ def _endpoint(base_url: str, key_env: str) -> Any:
     if key_env and not os.environ.get(key_env):
         raise UsageError(f"--api-key-env: {key_env} is not set", hint=f"export {key_env}=... and try again")
     return Endpoint(base_url.rstrip("/"), os.environ.get(key_env, "") if key_env else "")
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--agent-timeout: {error}", hint="durations look like 90s, 10m or 1h30m") from None
-    if trouble := problem(seconds):
-        raise UsageError(f"--agent-timeout: {text!r} {trouble}")
-    return seconds
 
 
 def _interpreter(directory: Path) -> str:

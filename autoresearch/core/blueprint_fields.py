@@ -129,8 +129,8 @@ _NAMES = {
 }  # fmt: skip
 
 
-def _limit(name: str, text: str) -> float:
-    """Seconds that a limit can have."""
+def limit(name: str, text: str) -> float:
+    """Seconds that a limit of this name can have. UsageError for any other text."""
     try:
         seconds = parse_duration(text)
     except ValueError as error:
@@ -147,7 +147,7 @@ def _converted(name: str, value: object) -> object:
             if trouble := problem(float(value)):
                 raise UsageError(f"{name} {value} {trouble}")
             return float(value)
-        return _limit(name, str(value))
+        return limit(name, str(value))
     if name in _TUPLES:
         return tuple(str(v) for v in value) if isinstance(value, (list, tuple)) else (str(value),)
     if name == "env":

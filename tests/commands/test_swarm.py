@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from autoresearch.records.rundir import is_locked
+
 SAMPLES = Path(__file__).parents[1] / "samples" / "swarm"
 PORT = "--swarm-port=$AJET_SWARM_PORT"
 
@@ -156,6 +158,7 @@ def test_a_runner_that_is_killed_leaves_no_server_and_a_free_port(bench: Any, sw
     begun = bench.ask("run", swarm("steps=900", server="--total 900 --fault orphan --fault deaf"), "--detach")
     bench.event(begun["run_dir"], "first_step")
     os.kill(bench.runner(begun["run_dir"])["pid"], signal.SIGKILL)
+    bench.until(lambda: not is_locked(Path(begun["run_dir"], "lock")))  # a killed process needs a moment to be dead
     (found,) = bench.ask("adopt")["runs"]
     assert found["ending"] == "lost"
     assert is_free(port_of(begun))
