@@ -8,6 +8,7 @@ from typing import Any
 
 BASELINE = "baseline"
 BEST = "best"
+_TUPLES = frozenset({"patches", "paths", "flags", "turns"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,13 @@ class Hypothesis:
     smoke: bool = False  # declared underpowered: validates plumbing, judges nothing
     proposer: str = ""  # who proposed it
     token: str = ""  # what the proposer calls it (an optimiser's trial)
+    kind: str = ""  # of a researcher's: config, code, prompt or data; all but config need an edit turn
+    risk: str = ""  # what may go wrong, in words
+    paths: tuple[str, ...] = ()  # files that it means to change
+    flags: tuple[str, ...] = ()  # what looks suspicious in its diff, one sentence each
+    unmade: str = ""  # a `core.researcher.Unmade`: it is attempted, and never reaches a GPU
+    why_unmade: str = ""  # one sentence
+    turns: tuple[str, ...] = ()  # the researcher's turns that made it, by the names of their directories
 
     def to_json(self) -> dict[str, Any]:
         """The fields that say something, for a line of the campaign's journal."""
@@ -40,8 +48,8 @@ class Hypothesis:
     def from_json(cls, value: Mapping[str, Any]) -> Hypothesis:
         """Read what `to_json` wrote; keys of newer versions are ignored."""
         known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
-        if "patches" in known:
-            known["patches"] = tuple(known["patches"])
+        for name in _TUPLES & known.keys():
+            known[name] = tuple(known[name])
         return cls(**known)
 
     @property
