@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, Protocol, TypeVar
 
 _N = TypeVar("_N", int, float)
@@ -104,24 +104,24 @@ class Turn:
 
     role: Role
     prompt: str
-    cwd: Path  # the worktree that it works in
-    directory: Path  # its own: prompt.md, schema.json, out, err, last.txt, result.json
+    cwd: PurePath  # the worktree that it works in
+    directory: PurePath  # its own: prompt.md, schema.json, out, err, last.txt, result.json
     schema: Mapping[str, Any] | None = None  # of the JSON that is wanted: strict, as `core.proposals` writes it
     session: str = ""  # to go on with; "" begins a new one
     bounds: Bounds = Bounds()
 
     @property
-    def prompt_file(self) -> Path:
+    def prompt_file(self) -> PurePath:
         """Where the prompt is, for agents that read a file; it is always on standard input, too."""
         return self.directory / "prompt.md"
 
     @property
-    def schema_file(self) -> Path:
+    def schema_file(self) -> PurePath:
         """Where the schema is, if there is one."""
         return self.directory / "schema.json"
 
     @property
-    def last_file(self) -> Path:
+    def last_file(self) -> PurePath:
         """Where an agent may be told to put its last words (`codex exec -o`). It can be written by the agent."""
         return self.directory / "answer" / "last.txt"
 
@@ -226,7 +226,7 @@ class Researcher(Protocol):
     def needs(self) -> tuple[str, ...]:
         """Variables (names, or `PREFIX_*`) of its own that it must see although they look like secrets."""
 
-    def homes(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
         """Its own directories, which it must be able to write to even when confined (`~/.claude`); may be missing."""
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
