@@ -19,10 +19,14 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.git import Git
 from autoresearch.repository.registrations import admin_of
-from autoresearch.repository.wiping import wipe
+from autoresearch.repository.wiping import wipe, wipe_nested
 from autoresearch.repository.worktrees import Slot
 
 RULES = (".gitignore", ".gitattributes")
+_CONFIG = {  # by the length of a commit's name (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
+    40: "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+    64: "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = sha256\n",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Enclosure:
         """The files of a commit, and nothing else, to be worked on; raises as `Slot.switch` does."""
         base = self.slot.checkout.git.line("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         self.slot.switch(base)
+        wipe_nested(self.path)
         link, admin = (self.path / ".git").read_bytes(), admin_of(self.path)
         assert admin is not None, "a slot that was switched has one"
         shutil.copy2(admin / "index", self.index)  # with its time stamp, lest git trusts a file that it never saw
@@ -79,19 +84,15 @@ class Enclosure:
         """A repository without a branch, a remote or a hook, whose HEAD is the commit and whose objects are ours."""
         place, checkout = self.repository, self.slot.checkout
         wipe(place)
-        kind = checkout.git.line("rev-parse", "--show-object-format")
-        made = ("init", "--quiet", "--bare", "--template=", f"--object-format={kind}", "--", str(place))
-        checkout.git.run("-c", "init.defaultRefFormat=files", *made)
-        (place / "objects/info").mkdir(parents=True, exist_ok=True)
+        for name in ("objects/info", "refs/heads", "info"):
+            (place / name).mkdir(parents=True)
+        (place / "config").write_text(_CONFIG[len(commit)])
         (place / "objects/info/alternates").write_bytes(_quoted(checkout.common_dir / "objects") + b"\n")
-        (place / "info").mkdir(exist_ok=True)
         for name in ("shallow", "info/exclude"):
             with contextlib.suppress(OSError):
                 shutil.copy2(checkout.common_dir / name, place / name)
         shutil.copy2(self.index, place / "index")
-        own = Git(place)
-        own.run(f"--git-dir={place}", "config", "core.bare", "false")
-        own.run(f"--git-dir={place}", "update-ref", "--no-deref", "HEAD", commit)
+        (place / "HEAD").write_text(commit + "\n")
 
     def _rules(self) -> dict[str, Rule]:
         """The rules of the commit: every tracked .gitignore and .gitattributes."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from autoresearch.repository.git import Git, GitFailed
 from autoresearch.repository.hypothesis_commit import STRICT, PatchError
+from autoresearch.repository.wiping import wipe_nested
 from autoresearch.repository.worktrees import EXACT, Slot
 
 
@@ -15,6 +16,7 @@ def patched(slot: Slot, base: str, patch: bytes, includes: Iterable[str] = ()) -
     Raises PatchError where it does not apply (no 3-way merge, nothing guessed), and as `Slot.switch` does.
     """
     slot.switch(base, includes)
+    wipe_nested(slot.path)
     git = Git(slot.path)
     try:
         git.run(*EXACT, *STRICT, "apply", "--index", "--binary", "-p1", "-", feed=patch)

@@ -16,7 +16,7 @@ from autoresearch.core.researcher import Answer, Ask, Edit, Fault, Role, Turn, U
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.trouble import is_full
 from autoresearch.lab.explain import Explanation
-from autoresearch.lab.research.bench import Bench
+from autoresearch.lab.research.bench import CLEAN, EDITED, Bench
 from autoresearch.lab.research.edit_prompt import edit_prompt, fix_prompt
 from autoresearch.lab.research.guard import end_leftover, guard
 from autoresearch.records.failpoint import failpoint
@@ -57,6 +57,7 @@ def _nowhere() -> tuple[Path, Path]:
 
 def _turn(bench: Bench, base: str, ask: Ask, asked: Turn) -> Edit:
     end_leftover(bench)
+    _own_places(bench)
     directory = bench.next_turn(asked.role)
     with bench.enclosure.opened(base) as opened:
         answer = ask(replace(asked, cwd=opened.path, directory=directory, bounds=bench.spec.bounds))
@@ -72,6 +73,13 @@ def _turn(bench: Bench, base: str, ask: Ask, asked: Turn) -> Edit:
     if not isinstance(found, Gathered):
         return replace(edit, unmade=found[0], why=found[1])
     return _judged(bench, found, edit, directory, answer)
+
+
+def _own_places(bench: Bench) -> None:
+    """A link in a worktree's place would have the slot made wherever it leads."""
+    for name in (EDITED, CLEAN):
+        if (place := bench.trees / name).is_symlink():
+            place.unlink()
 
 
 def _gathered(bench: Bench, opened: Opened) -> Gathered | tuple[Unmade, str]:

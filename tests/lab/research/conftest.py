@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -73,6 +74,11 @@ class Yard:
     def with_protection(self, **changes: Any) -> Yard:
         return replace(self, bench=replace(self.bench, protection=replace(self.bench.protection, **changes)))
 
+    def on(self, root: Path) -> Yard:
+        """The same on another repository."""
+        bench = _bench(root, root.parent, self.bench.spec)
+        return Yard(root, bench.checkout.head, replace(bench, trees=root.with_name("other-trees")))
+
     def committed(self, edit: Edit) -> str:
         """The commit that the harness would make of it."""
         assert edit.unmade is None, edit.why
@@ -125,28 +131,47 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
 
 
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What every yard is a copy of: five processes once, not for each test."""
+    root = tmp_path_factory.mktemp("template") / "code"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+        _commit(root, FILES, ("init", "-q", "-b", "main"))
+    (root / "train.py").write_text("the user is at work here\n")
+    (root / "staged.py").write_text("and has staged this\n")
+    subprocess.run(["git", "add", "staged.py"], cwd=root, check=True)
+    (root / "lib/a.py").write_text("a = 2\n")
+    return root
+
+
 @pytest.fixture
-def make_yard(tmp_path: Path) -> Callable[..., Yard]:
-    """A repository of these files (and a dirty checkout), and its bench."""
+def make_yard(tmp_path: Path, template: Path) -> Callable[..., Yard]:
+    """A repository of FILES and these (and a dirty checkout), and its bench."""
 
     def make(files: Mapping[str, str | bytes] | None = None, **spec: Any) -> Yard:
         root = tmp_path / "code"
-        for path, content in {**FILES, **(files or {})}.items():
-            place = root / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content.encode() if isinstance(content, str) else content)
-            place.chmod(0o755 if path.endswith(".sh") else 0o644)
-        for words in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "start")):
-            subprocess.run(["git", *words], cwd=root, check=True)
-        (root / "train.py").write_text("the user is at work here\n")
-        (root / "staged.py").write_text("and has staged this\n")
-        subprocess.run(["git", "add", "staged.py"], cwd=root, check=True)
-        (root / "lib/a.py").write_text("a = 2\n")
+        shutil.copytree(template, root, symlinks=True)
+        if files:
+            subprocess.run(["git", "stash", "-q"], cwd=root, check=True)
+            _commit(root, files)
+            subprocess.run(["git", "stash", "pop", "-q"], cwd=root, check=True)
         checkout = find(root)
         assert checkout is not None
         return Yard(root, checkout.head, _bench(root, tmp_path, ResearchSpec(agent="x", **spec)))
 
     return make
+
+
+def _commit(root: Path, files: Mapping[str, str | bytes], *before: tuple[str, ...]) -> None:
+    for path, content in files.items():
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+        place.chmod(0o755 if path.endswith(".sh") else 0o644)
+    identity = ("-c", "user.name=T", "-c", "user.email=t@example.invalid")
+    for words in (*before, ("add", "-A"), (*identity, "commit", "-qm", "start")):
+        subprocess.run(["git", *words], cwd=root, check=True)
 
 
 def _bench(root: Path, tmp_path: Path, spec: ResearchSpec) -> Bench:
