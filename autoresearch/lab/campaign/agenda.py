@@ -108,6 +108,7 @@ def facts(view: CampaignView, now: float, *, conceived: int = 0) -> Facts:
     """What the stop rules look at."""
     best = view.best
     run_s = expected_run_s(view)
+    spent = view.research.usage
     return Facts(
         attempted=view.attempted + conceived,
         best=best.value if best and best.kept else None,
@@ -116,6 +117,8 @@ def facts(view: CampaignView, now: float, *, conceived: int = 0) -> Facts:
         run_s=run_s,
         reserve_s=reserve_s(view, run_s),
         run_gpu_hours=run_s / 3600 * view.spec.gpus_per_run,
+        usd=spent.usd or 0.0,
+        tokens=spent.tokens or 0,
     )
 
 
