@@ -125,8 +125,9 @@ def _qwen(home: Path, url: str) -> dict[str, str]:
 def _aider(home: Path, url: str) -> dict[str, str]:
     config = (
         f"model: openai/{MODEL}\nopenai-api-base: {url}/v1\nopenai-api-key: {KEY}\nanalytics-disable: true\n"
-        "check-update: false\nshow-release-notes: false\nshow-model-warnings: false\n"
+        "check-update: false\nshow-release-notes: false\nshow-model-warnings: false\nedit-format: diff\n"
     )
+    _write(home / ".aider" / "caches" / "model_prices_and_context_window.json", {MODEL: {}})  # else it is fetched
     _write(home / ".aider.conf.yml", config)
     return {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
