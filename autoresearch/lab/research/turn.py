@@ -1,8 +1,7 @@
 """One turn of a coding agent: started, bounded, ended with all that it started, and understood.
 
-Whatever happens, nothing of it lives on: its processes are told by who was seen below it and by an id of the turn in
-their environment; under bubblewrap the kernel ends the rest. Nothing is believed of an exit code: what was done is
-seen in the diff.
+Whatever happens, nothing of it lives on: the agent runs below a warden that ends with the turn, and with the process
+that asks. Should the warden itself be killed, its processes are found by the id of the turn in their environment.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import contextlib
 import errno
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -22,6 +22,7 @@ from pathlib import Path
 from autoresearch.core.researcher import Answer, Fault, Researcher, Spoken, Turn
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.plan import new_token
+from autoresearch.lab.research import warden
 from autoresearch.lab.research.confine import PROGRAM, Cell, Level, confined, prefixes
 from autoresearch.lab.research.growth import Growth
 from autoresearch.lab.research.hidden import secrets_on_disk
@@ -37,7 +38,7 @@ from autoresearch.lab.research.turn_dir import (
     write_result,
     write_start,
 )
-from autoresearch.lab.sweep import SWEEP_S, VARIABLE, Tree, sweep
+from autoresearch.lab.sweep import SWEEP_S, VARIABLE, sweep
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import is_locked, locked
 from autoresearch.repository.wiping import wipe
@@ -191,53 +192,69 @@ class _Call:
 
     def _run(self, argv: tuple[str, ...], place: TurnDir, stop: threading.Event) -> tuple[int | None, Fault | None]:
         growth = Growth((Path(self.turn.cwd), self.scratch, place.answer, *self.homes), self.premises.written_bytes)
-        with Pump((place.out, place.err), self.premises.printed_bytes) as pump:
-            process = self._start(argv)
-            tree = Tree(process.pid, self.token)
-            try:
-                pump.connect(process.stdout, process.stderr)
-                fault = self._attend(process, tree, pump, growth, stop)
-            finally:
-                tree.end(grace_s=self.premises.grace_s, last=PROGRAM)
-                with contextlib.suppress(subprocess.TimeoutExpired):  # in the kernel's hands
-                    process.wait(SWEEP_S)
+        with Pump((place.out, place.err), self.premises.printed_bytes) as pump, self._started(argv, pump) as line:
+            heard = self._attend(line, pump, growth, stop)
+        if isinstance(heard, Fault):
+            return None, heard
+        word, _, number = heard.decode().partition(" ")
+        if word == "errno":
+            raise OSError(int(number), os.strerror(int(number)), argv[0])
+        return (int(number) if word == "exit" else None), None if word == "exit" else Fault.ENDED
+
+    @contextlib.contextmanager
+    def _started(self, argv: tuple[str, ...], pump: Pump) -> Iterator[socket.socket]:
+        """The line to its warden; afterwards the process tree is gone, and what it printed is in the files."""
+        ours, theirs = socket.socketpair()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(theirs)
+            stack.enter_context(ours)
+            with Path(self.turn.prompt_file).open("rb") as prompt:
+                process = subprocess.Popen(
+                    warden.command(theirs, self.premises.grace_s, argv),
+                    cwd=self.turn.cwd,
+                    env=self.env,
+                    stdin=prompt,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            stack.callback(self._end, process, ours)
+            theirs.close()
+            pump.connect(process.stdout, process.stderr)
+            yield ours
+            self._end(process, ours)
             pump.drain()
-        return (None if fault else process.returncode), fault
 
-    def _start(self, argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        with Path(self.turn.prompt_file).open("rb") as prompt:
-            return subprocess.Popen(
-                argv,
-                cwd=self.turn.cwd,
-                env=self.env,
-                stdin=prompt,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+    def _end(self, process: subprocess.Popen[bytes], line: socket.socket) -> None:
+        """Hang up: the warden ends the tree and itself. Where it cannot, we do."""
+        if line.fileno() < 0:
+            return
+        line.close()
+        try:
+            process.wait(self.premises.grace_s + warden.STUCK_S + SWEEP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.returncode != 0:
+            sweep(self.token, grace_s=0.0)
 
-    def _attend(
-        self, process: subprocess.Popen[bytes], tree: Tree, pump: Pump, growth: Growth, stop: threading.Event
-    ) -> Fault | None:
-        """Until it exits by itself (None), or must be ended."""
+    def _attend(self, line: socket.socket, pump: Pump, growth: Growth, stop: threading.Event) -> Fault | bytes:
+        """Until it exits by itself (what the warden says of it, b"" if that died), or must be ended."""
         until = time.monotonic() + self.turn.bounds.seconds
-        look = 0.0
-        while process.poll() is None:
+        pump.wake(line)
+        while True:
             pump.wait(LOOK_S)
-            now = time.monotonic()
-            if pump.flooded:
-                return Fault.FLOOD
-            if now < look:
-                continue
-            look = now + LOOK_S
-            tree.look()
+            try:
+                return line.recv(64, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                pass
             if stop.is_set():
                 return Fault.STOPPED
-            if now > until:
+            if time.monotonic() > until:
                 return Fault.TIMEOUT
-            if growth.exceeded():
+            if pump.flooded or growth.exceeded():
                 return Fault.FLOOD
-        return None
 
 
 @contextlib.contextmanager

@@ -248,16 +248,26 @@ def test_last_words_in_a_file_are_read_but_no_link_and_no_pipe_is(desk: Desk) ->
 # -- bounds ------------------------------------------------------------------------------------------------------
 
 
-def test_one_that_hangs_is_ended_with_all_that_it_started(desk: Desk) -> None:
+def test_one_that_hangs_is_ended(desk: Desk) -> None:
+    answer = desk.ask(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", desk.turn(seconds=0.5)
+    )
+    assert answer.fault is Fault.TIMEOUT and answer.usage.seconds >= 0.5
+
+
+def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) -> None:
     """A tool in a session of its own, a daemon deaf to TERM, and one that was given another environment."""
     code = DAEMON + (
-        "daemon(); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "daemon(); daemon(AUTORESEARCH_RUN_ID='', X='1'); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "import subprocess\n"
         f"subprocess.Popen([sys.executable, '-S', '-c', {SLEEP!r}], start_new_session=True)\n"
-        "print('working', flush=True); time.sleep(1000)"
+        "print('working', flush=True); open('up', 'w').close(); time.sleep(1000)"
     )
-    answer = desk.ask(code, desk.turn(seconds=3.0))
-    assert answer.fault is Fault.TIMEOUT and answer.text == "working"
+    answer = desk.begin(code)
+    eventually((desk.cwd / "up").exists)
+    assert len(carriers("")) == 5
+    desk.stop.set()
+    assert (answer().fault, answer().text) == (Fault.STOPPED, "working")
     assert carriers("") == []
 
 
@@ -282,7 +292,7 @@ def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
     """By large files, or by many that are empty."""
     code = f"import os, itertools, time\nos.chdir({where})\nfor n in itertools.count():\n"
     code += f"    {what}\n    time.sleep(0.001)"
-    answer = desk.ask(code, written_bytes=4 << 20)
+    answer = desk.ask(code, written_bytes=1 << 20)
     assert answer.fault is Fault.FLOOD
 
 
@@ -307,7 +317,7 @@ def test_two_at_once_do_not_end_each_other_s(desk: Desk, eventually: Eventually)
     late = desk.begin(code)
     eventually((desk.cwd / "up").exists)
     assert desk.ask(DAEMON + "daemon(); print('early')").text == "early"
-    assert len(carriers()) == 2
+    assert len(carriers()) == 3  # its warden, itself, its daemon
     (desk.cwd / "go").touch()
     assert late().text == "late"
 
@@ -339,7 +349,7 @@ def test_its_environment(desk: Desk) -> None:
 
 
 def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path, eventually: Eventually) -> None:
-    """Its processes live on until somebody looks; what it said until then is kept."""
+    """Its processes end by themselves; what it said until then is kept."""
     code = DAEMON + f"daemon(); print('half a thought', flush=True); open('up', 'w').close(); {SLEEP}"
     program = tmp_path / "controller.py"
     program.write_text(
@@ -348,7 +358,8 @@ def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path,
         f"tempfile.tempdir = {tempfile.gettempdir()!r}\n"
         "from pathlib import Path\nd = object.__new__(m.Desk)\n"
         f"d.cwd, d.turns = Path({str(desk.cwd)!r}), Path({str(desk.turns)!r})\n"
-        "import os, threading\nd.premises, d.stop = m.Premises(dict(os.environ), keep=(m.MARK,)), threading.Event()\n"
+        "import os, threading\nd.premises = m.Premises(dict(os.environ), keep=(m.MARK,), grace_s=0.3)\n"
+        "d.stop = threading.Event()\n"
         f"d.ask({code!r})\n"
     )
     controller = subprocess.Popen([sys.executable, str(program)])
@@ -358,13 +369,21 @@ def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path,
     finally:
         controller.kill()
         controller.wait()
-    assert carriers(desk.token())
+    eventually(lambda: carriers() == [])
     ((path, answer),) = lost_turns(desk.turns, Scripted())
     assert path.name == "0001-edit" and answer.fault is Fault.LOST and answer.text == "half a thought"
-    assert carriers(desk.token()) == []
     assert desk.result()["fault"] == "lost"
     assert spent(desk.turns).tokens_out == len("half a thought")
     assert lost_turns(desk.turns, Scripted()) == []
+
+
+def test_the_processes_of_a_turn_are_found_even_without_its_warden(desk: Desk, eventually: Eventually) -> None:
+    answer = desk.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
+    eventually((desk.cwd / "up").exists)
+    (one,) = (process for process in carriers() if "-I" in process.cmdline())
+    one.kill()
+    assert answer().fault is Fault.ENDED
+    assert carriers() == []
 
 
 def test_numbers_only_grow(desk: Desk) -> None:
