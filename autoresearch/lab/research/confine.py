@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -118,6 +118,7 @@ def _base(cell: Cell) -> Iterator[str]:
         own.mkdir(exist_ok=True)
         yield from ("--bind", str(own), place)
     yield from ("--remount-ro", "/dev")  # else its files would be memory that nobody counts
+    yield from ("--remount-ro", "/proc")  # else root, even without a capability, sets the kernel's switches
     yield from ("--tmpfs", "/run")
     for place in _RESOLVERS:
         if Path(place).exists():
@@ -138,7 +139,7 @@ def _binds(cell: Cell) -> Iterator[str]:
     folder, file = cell.scratch / "nothing", cell.scratch / "nothing.txt"
     folder.mkdir(exist_ok=True)
     file.touch()
-    modes |= dict.fromkeys(_hidden(cell, set(modes)), "hide")
+    modes |= dict.fromkeys(list(_hidden(cell, modes)), "hide")
     for place in sorted(modes, key=lambda path: (len(path.parts), path)):
         if modes[place] != "hide":
             yield from (modes[place], str(place), str(place))
@@ -146,11 +147,15 @@ def _binds(cell: Cell) -> Iterator[str]:
             yield from ("--ro-bind", str(folder if place.is_dir() else file), str(place))
 
 
-def _hidden(cell: Cell, needed: set[Path]) -> Iterator[Path]:
-    """What is hidden: nothing that is needed, or holds what is, and nothing that is hidden with what holds it."""
-    above = {parent for place in needed for parent in (place, *place.parents)}
+def _hidden(cell: Cell, modes: Mapping[Path, str]) -> Iterator[Path]:
+    """What is hidden: nothing that is needed, holds what is, or may be written; and nothing twice, or unseen anyway."""
+    above = {parent for place in modes for parent in (place, *place.parents)}
     wanted = cell.hidden - above - {Path(place) for place in _REPLACED}
-    yield from (place for place in wanted if not wanted & set(place.parents))
+    for place in wanted:
+        around = [parent for parent in place.parents if parent in modes]
+        unseen = _is_replaced(place) and not around
+        if not unseen and not wanted & set(place.parents) and not (around and modes[around[0]] == "--bind"):
+            yield place
 
 
 def _seen(cell: Cell) -> Iterator[Path]:

@@ -25,7 +25,7 @@ from autoresearch.lab.plan import new_token
 from autoresearch.lab.research import warden
 from autoresearch.lab.research.confine import PROGRAM, Cell, Level, confined, prefixes
 from autoresearch.lab.research.growth import Growth
-from autoresearch.lab.research.hidden import secrets_on_disk
+from autoresearch.lab.research.hidden import worth_hiding
 from autoresearch.lab.research.pump import Pump
 from autoresearch.lab.research.surroundings import surroundings, withheld
 from autoresearch.lab.research.turn_dir import (
@@ -186,7 +186,7 @@ class _Call:
             home=Path(self.env.get("HOME", "/")),
             homes=self.homes,
             readable=(*self.premises.readable, *prefixes(self.env.get("PATH", os.defpath), program)),
-            hidden=frozenset(secrets_on_disk(self.premises.environ, secret, self.premises.hidden)),
+            hidden=frozenset(worth_hiding(self.premises.environ, secret, self.premises.hidden)),
         )
         return confined(self.argv, cell)
 
