@@ -34,6 +34,10 @@ _SPACES = (
     *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
 )
+_SYSTEM = (  # the whole machine, read-only, but /dev, /proc and /run
+    *("--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run"),
+    *("--proc", "/proc", "--remount-ro", "/proc"),  # else root, even without a capability, sets the kernel's switches
+)
 
 
 class Level(StrEnum):
@@ -80,7 +84,7 @@ def why_not() -> str:
     found = shutil.which(PROGRAM)
     if found is None:
         return f"{PROGRAM} is not installed"
-    argv = [found, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", *_SPACES, "true"]
+    argv = [found, *_SPACES, *_SYSTEM, "--remount-ro", "/dev", "true"]
     try:
         done = subprocess.run(argv, capture_output=True, timeout=PROBE_S, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -109,8 +113,8 @@ def confined(argv: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
 
 
 def _base(cell: Cell) -> Iterator[str]:
-    """The whole machine, read-only, with system directories of its own."""
-    yield from (*_SPACES, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    """The machine, with temporary directories of its own."""
+    yield from (*_SPACES, *_SYSTEM)
     for place in ("/dev/shm", "/tmp", "/var/tmp"):
         if place != "/dev/shm" and (Path(place).is_symlink() or not Path(place).is_dir()):
             continue
@@ -118,8 +122,6 @@ def _base(cell: Cell) -> Iterator[str]:
         own.mkdir(exist_ok=True)
         yield from ("--bind", str(own), place)
     yield from ("--remount-ro", "/dev")  # else its files would be memory that nobody counts
-    yield from ("--remount-ro", "/proc")  # else root, even without a capability, sets the kernel's switches
-    yield from ("--tmpfs", "/run")
     for place in _RESOLVERS:
         if Path(place).exists():
             yield from ("--ro-bind", place, place)
