@@ -127,7 +127,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    temporary = tmp_path / "tmp"
+    temporary = tmp_path / "scratch"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     made = Desk(tmp_path)
