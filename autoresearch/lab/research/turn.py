@@ -16,18 +16,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.researcher import Answer, Fault, Researcher, Spoken, Turn
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.plan import new_token
 from autoresearch.lab.research import warden
-from autoresearch.lab.research.confine import PROGRAM, Cell, Level, confined, prefixes
+from autoresearch.lab.research.confine import PROGRAM, Level, confined
 from autoresearch.lab.research.growth import Growth
-from autoresearch.lab.research.hidden import worth_hiding
+from autoresearch.lab.research.premises import Premises as Premises
 from autoresearch.lab.research.pump import Pump
-from autoresearch.lab.research.surroundings import surroundings, withheld
+from autoresearch.lab.research.surroundings import surroundings
 from autoresearch.lab.research.turn_dir import (
     TurnDir,
     in_words,
@@ -55,20 +55,6 @@ _INSTALL = {
     "qwen": "npm install -g @qwen-code/qwen-code",
     "aider": "python -m pip install aider-chat",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Premises:
-    """Where turns are run, and what they may see and use up there; the same for all turns of a campaign."""
-
-    environ: Mapping[str, str] = field(repr=False)
-    level: Level = Level.NONE
-    keep: tuple[str, ...] = ()  # variables that the user lets through (`Chosen.keep`)
-    readable: tuple[Path, ...] = ()  # needed even where they lie below /tmp (the experiment's interpreter)
-    hidden: tuple[Path, ...] = ()  # beyond keys and tokens: other agents' homes
-    printed_bytes: int = 64 << 20  # to each of stdout and stderr
-    written_bytes: int = 2 << 30  # ... and never more than half of what is free
-    grace_s: float = 5.0  # between TERM and KILL
 
 
 def run_turn(researcher: Researcher, turn: Turn, premises: Premises, stop: threading.Event) -> Answer:
@@ -177,18 +163,9 @@ class _Call:
     def _boxed(self, program: str) -> tuple[str, ...]:
         if self.premises.level is not Level.BUBBLEWRAP:
             return self.argv
-        secret = withheld(self.premises.environ, self.env)
-        cell = Cell(
-            cwd=Path(self.turn.cwd),
-            writes=self.turn.role.writes,
-            turn=Path(self.turn.directory),
-            scratch=self.scratch,
-            home=Path(self.env.get("HOME", "/")),
-            homes=self.homes,
-            readable=(*self.premises.readable, *prefixes(self.env.get("PATH", os.defpath), program)),
-            hidden=frozenset(worth_hiding(self.premises.environ, secret, self.premises.hidden)),
-        )
-        return confined(self.argv, cell)
+        cell = self.premises.cell(Path(self.turn.cwd), self.scratch, self.env, program)
+        own = replace(cell, writes=self.turn.role.writes, turn=Path(self.turn.directory), homes=self.homes)
+        return confined(self.argv, own)
 
     def _run(self, argv: tuple[str, ...], place: TurnDir, stop: threading.Event) -> tuple[int | None, Fault | None]:
         growth = Growth((Path(self.turn.cwd), self.scratch, place.answer, *self.homes), self.premises.written_bytes)

@@ -78,7 +78,7 @@ def test_what_is_needed_is_not_hidden(tmp_path: Path) -> None:
     for name in ("vault/tree", "turn/answer", "scratch", "keys/deep"):
         (tmp_path / name).mkdir(parents=True)
     hidden = frozenset(tmp_path / name for name in ("vault", "keys", "keys/deep"))
-    cell = Cell(tmp_path / "vault/tree", True, tmp_path / "turn", tmp_path / "scratch", tmp_path, hidden=hidden)
+    cell = Cell(tmp_path / "vault/tree", True, tmp_path / "scratch", tmp_path, tmp_path / "turn", hidden=hidden)
     words = confined(("true",), cell)
     assert words[words.index("--") :] == ("--", "true")
     places = {words[n + 2]: words[n] for n, word in enumerate(words) if word in ("--bind", "--ro-bind")}

@@ -26,7 +26,8 @@ from autoresearch.core.researcher import Answer, Bounds, Fault, Role, Spoken, Tr
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.research import confine
 from autoresearch.lab.research.confine import Level, why_not
-from autoresearch.lab.research.turn import Premises, lost_turns, run_turn
+from autoresearch.lab.research.premises import Premises
+from autoresearch.lab.research.turn import lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, anew, next_directory, read_result, spent
 from autoresearch.lab.sweep import VARIABLE
 from autoresearch.records.rundir import locked, read_json
