@@ -103,6 +103,11 @@ class Yard:
                 found[str(inside)] = place.read_bytes()
         return found
 
+    @property
+    def top(self) -> set[str]:
+        """What lies at the top of the base commit."""
+        return set(self.git("ls-tree", "--name-only", self.base).split())
+
     def objects(self) -> set[str]:
         return {str(path) for path in (self.root / ".git/objects").rglob("*") if path.is_file()}
 
