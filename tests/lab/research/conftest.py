@@ -184,7 +184,7 @@ def _bench(root: Path, tmp_path: Path, spec: ResearchSpec) -> Bench:
 
     def next_turn(role: Role) -> Path:
         place = tmp_path / "turns" / f"{role}-{next(numbers)}"
-        place.mkdir(parents=True)
+        place.mkdir(parents=True, exist_ok=True)
         return place
 
     checkout = find(root)
