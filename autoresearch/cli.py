@@ -39,6 +39,7 @@ COMMANDS: dict[str, Entry] = {
         "replay_pruning:replay_pruning",
         "Whether early stopping would have killed the winner of a past campaign.",
     ),
+    "mcp": ("mcp:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
     "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
 }
 
@@ -104,6 +105,13 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         {
             "blackbox": ("scaffold:blackbox", "For an agent given by its command line, with AgentJet's swarm."),
             "check": ("scaffold:check", "Run the collector and one episode, before any GPU is taken."),
+        },
+    ),
+    "skill": (
+        "What a coding agent must know to drive this command.",
+        {
+            "show": ("skill:show", "A page of the skill, for this version; without a topic, the list."),
+            "install": ("skill:install", "Write the skill where coding agents look for it."),
         },
     ),
     "config": (
