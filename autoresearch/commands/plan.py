@@ -11,14 +11,21 @@ from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
+    from autoresearch.commands.plan_agent import Chosen
     from autoresearch.core.plan import StagedPlan
     from autoresearch.core.plan_view import PlanView
+    from autoresearch.lab.parts import Parts
+    from autoresearch.lab.planning.draft import Draft
     from autoresearch.lab.planning.place import PlanPlace
 
 Topic = Annotated[Path, typer.Argument(metavar="TOPIC.md", show_default=False)]
 Out = Annotated[str, typer.Option(metavar="FILE", help="Where to; <topic>.plan.yaml beside the topic.")]
 Plan = Annotated[str, typer.Argument(metavar="PLAN", show_default=False)]
 Json = Annotated[bool, typer.Option("--json")]
+Agent = Annotated[str, typer.Option(help="claude, codex ... or command: it writes the plan.")]
+Model = Annotated[str, typer.Option(help="The agent's model.")]
+Command = Annotated[str, typer.Option(metavar="ARGV", help="Of `command`: {prompt_file} {schema_file} {last_file}.")]
+TurnTimeout = Annotated[str, typer.Option(metavar="DURATION", help="Of each turn.")]
 
 
 def new(topic: Topic, out: Out = "", as_json: Json = False) -> int:
@@ -34,9 +41,44 @@ def new(topic: Topic, out: Out = "", as_json: Json = False) -> int:
     return 0
 
 
-def write(topic: Topic, out: Out = "", as_json: Json = False) -> int:
-    """Write a plan for a topic."""
-    return new(topic, out, as_json)
+def write(
+    topic: Topic,
+    out: Out = "",
+    agent: Agent = "",
+    agent_model: Model = "",
+    agent_command: Command = "",
+    turn_timeout: TurnTimeout = "30m",
+    as_json: Json = False,
+) -> int:
+    """Have an agent write a plan for a topic (--agent), or write its skeleton; nothing is run."""
+    if not agent:
+        return new(topic, out, as_json)
+    from autoresearch.commands.plan_agent import asked
+    from autoresearch.core.plan_text import told
+    from autoresearch.lab.planning.write import out_path, place_for
+    from autoresearch.records.rundir import write_atomically
+
+    parts = real_parts()
+    path = out_path(topic, out).absolute()
+    place = place_for(path, parts)
+    chosen = (agent, agent_model, agent_command, turn_timeout)
+    found = asked(chosen, topic.absolute(), path, place, parts)
+    write_atomically(path, found.text.encode())
+    assert found.draft.plan is not None
+    payload = {
+        "plan": place.slug,
+        "file": str(path),
+        "state": "draft",
+        "agent": agent,
+        "stages": [stage.name for stage in found.draft.plan.stages],
+        "usd": found.usage.usd,
+        "tokens": found.usage.tokens,
+        "turn": str(found.turn),
+        "next": [f"autoresearch plan approve {path}"],
+    }
+    lines = [f"{agent} wrote {path}:", *told(found.draft.plan)]
+    output.emit("plan write", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
+    return 0
 
 
 def check(plan: Plan, as_json: Json = False) -> int:
@@ -117,20 +159,42 @@ def revise(
     plan: Plan,
     reason: Annotated[str, typer.Option(help="Why; goes into git before the next run.")],
     at: Annotated[str, typer.Option(metavar="STAGE", help="Where it goes on.")] = "",
+    agent: Agent = "",
+    agent_model: Model = "",
+    agent_command: Command = "",
+    turn_timeout: TurnTimeout = "30m",
     as_json: Json = False,
 ) -> int:
-    """Register what the plan's file says now as its next version; results stay, and it wants its own approval."""
+    """Register what the plan's file says now as its next version; with --agent, an agent writes it anew first."""
     from autoresearch.lab.planning import register
 
     parts = real_parts()
     place, draft = register.open_plan(plan, parts)
     if draft is None:
         draft = register.draft_of(_need(place), parts)
+    if agent:
+        chosen = (agent, agent_model, agent_command, turn_timeout)
+        draft = _rewritten(place, draft, chosen, reason, parts)
     view = register.revise(place, draft, parts, reason=reason, at=at)
     payload = _version(place, view) | {"next": [f"autoresearch plan approve {place.slug}"]}
     lines = [f"version {view.version.number} of {place.slug} is registered, and goes on with {view.next}"]
     output.emit("plan revise", payload, as_json=as_json, lines=lines)
     return 0
+
+
+def _rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, parts: Parts) -> Draft:
+    """The plan as an agent writes it anew; what it replaces is in git."""
+    from autoresearch.commands.plan_agent import asked
+    from autoresearch.lab.planning import register
+    from autoresearch.lab.planning.write import topic_of
+    from autoresearch.records.rundir import write_atomically
+
+    view = _need(place)
+    register.need_same(place, view, draft)
+    register.need_between_stages(view)
+    found = asked(chosen, topic_of(draft), draft.path, place, parts, view=view, reason=reason)
+    write_atomically(draft.path, found.text.encode())
+    return found.draft
 
 
 def _agreed(typed: str, place: PlanPlace, plan: StagedPlan, *, as_json: bool) -> bool:

@@ -131,6 +131,8 @@ def _take(view: PlanView, record: Mapping[str, Any]) -> None:
         case "begun":
             run = StageRun(len(view.runs) + 1, record["stage"], int(record["version"]), record["prefix"], record["t"])
             view.runs.append(run)
+        case "withdrawn":
+            view.next = view.runs.pop().stage
         case "concluded":
             view.runs[-1].conclusion = record
             view.next = str(record["next"])

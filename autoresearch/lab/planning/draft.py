@@ -63,13 +63,13 @@ def slug_of(path: Path) -> str:
     return naming.slugify(name, fallback="plan")[:SLUG_MAX].strip("-")
 
 
-def read_draft(path: Path, parts: Parts) -> Draft:
-    """Read and check a plan; nothing is touched.
+def read_draft(path: Path, parts: Parts, *, data: bytes | None = None) -> Draft:
+    """Read and check a plan, or what is about to be written there; nothing is touched.
 
     Raises NotFoundError where there is no such file and BlueprintError, with the line, where it is no YAML.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - keeps symbolic links
-    data = _bytes(path, PLAN_BYTES)
+    data = _bytes(path, PLAN_BYTES) if data is None else data
     found = read_plan(parse_any(data, path.name), line_numbers(data), path.name)
     draft = Draft(path, slug_of(path), found.plan, found.findings, {str(path): data})
     return _deep(draft, line_numbers(data), parts) if found.plan else draft

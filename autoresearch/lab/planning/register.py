@@ -23,6 +23,7 @@ from autoresearch.lab.planning.place import (
     read_view,
     tree_of,
 )
+from autoresearch.lab.planning.stages import campaign_place
 from autoresearch.lab.yaml_files import parse_any
 from autoresearch.launchers.sandbox import driven_by
 from autoresearch.records.rundir import locked
@@ -116,13 +117,11 @@ def revise(place: PlanPlace, draft: Draft, parts: Parts, *, reason: str, at: str
     plan = raise_on_faults(draft)
     with locked(place.directory / "register.lock"):
         view = read_view(place)
-        if view.live:
-            raise ConflictError(
-                f"stage {view.live.stage} runs under version {view.version.number}",
-                hint="what it is expected to show was fixed before it began; wait for it, or stop its campaign",
-                fix=f"autoresearch campaign wait {view.live.campaign} --for 100s",
-                code="stage_runs",
-            )
+        if view.live and not campaign_place(place, view.live).spec.exists():
+            record = {"t": parts.clock(), "do": "withdrawn", "stage": view.live.stage}
+            add_record(place, record, f"plan {place.slug}: stage {view.live.stage} could not be started")
+            view = read_view(place)
+        need_between_stages(view)
         if draft.digest == view.version.digest:
             raise ConflictError(
                 f"{draft.path} is version {view.version.number} word for word",
@@ -140,6 +139,17 @@ def revise(place: PlanPlace, draft: Draft, parts: Parts, *, reason: str, at: str
         add_record(place, record, message, {**files, **_files(place, draft)})
         place.flag.unlink(missing_ok=True)
     return read_view(place)
+
+
+def need_between_stages(view: PlanView) -> None:
+    """ConflictError while a stage runs: what it is expected to show was fixed before it began."""
+    if view.live:
+        raise ConflictError(
+            f"stage {view.live.stage} runs under version {view.version.number}",
+            hint="what it is expected to show was fixed before it began; wait for it, or stop its campaign",
+            fix=f"autoresearch campaign wait {view.live.campaign} --for 100s",
+            code="stage_runs",
+        )
 
 
 def need_same(place: PlanPlace, view: PlanView, draft: Draft) -> None:

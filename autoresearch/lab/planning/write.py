@@ -8,10 +8,13 @@ from pathlib import Path
 
 from autoresearch.core.condition import OF_IDEA, WORDS
 from autoresearch.core.plan import STAGE_MAX
-from autoresearch.errors import ConflictError
+from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign import texts
-from autoresearch.lab.planning.draft import read_topic
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.planning.draft import Draft, read_topic, slug_of
+from autoresearch.lab.planning.place import PlanPlace, make
 from autoresearch.lab.render import render
+from autoresearch.repository import checkout as repository
 
 QUOTED_LINES = 60
 SUFFIX = ".plan.yaml"
@@ -48,6 +51,31 @@ def skeleton(topic: Path, path: Path) -> str:
         words=WORDS,
         of_idea=OF_IDEA,
     )
+
+
+def place_for(path: Path, parts: Parts) -> PlanPlace:
+    """The place of a plan that is about to be written. ConflictError where another is registered under its name."""
+    found = repository.find(path.parent)
+    if found is None or not found.head:
+        why = repository.why_not(path.parent) or f"{path.parent} has no commit yet"
+        raise EnvironmentUnusable(f"a plan is fixed in git before its first run, and {why}", code="no_repository")
+    place = PlanPlace(found, slug_of(path))
+    if place.tip:
+        raise ConflictError(
+            f"a plan {place.slug} is registered already",
+            hint="--out names another file, and so another plan",
+            fix=f"autoresearch plan status {place.slug}",
+            code="plan_taken",
+        )
+    make(place, parts)
+    return place
+
+
+def topic_of(draft: Draft) -> Path:
+    """The topic that a plan answers. UsageError where it names none."""
+    if draft.plan is None or not draft.plan.topic:
+        raise UsageError(f"{draft.path} names no topic", hint="`topic: TOPIC.md`: an agent must know what is asked")
+    return draft.path.parent / draft.plan.topic
 
 
 def is_blueprint(path: Path) -> bool:
