@@ -146,9 +146,10 @@ class _Deep:
         strange = list(_campaign_faults(stage))
         for key, fault in strange:
             self.wrong((*place, key), fault)
-        for m, fault in _idea_faults(stage, self.draft.path.parent):
+        broken = list(_idea_faults(stage, self.draft.path.parent))
+        for m, fault in broken:
             self.wrong(("stages", n, "ideas", m), f"idea {m + 1}: {fault}")
-        if strange:
+        if strange or broken:
             return
         try:
             self.campaign(stage)
