@@ -17,6 +17,8 @@ import pytest
 from autoresearch.core.campaign import CampaignState
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.campaign import plot_png
 from autoresearch.lab.campaign.charter import with_base
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.planning import register, stages
@@ -107,6 +109,7 @@ class Yard:
     results: dict[str, Results] = field(default_factory=dict)  # by stage
     begun: list[str] = field(default_factory=list)  # the campaigns that were begun
     said: list[str] = field(default_factory=list)
+    pictures: Callable[[], None] = lambda: None
 
     @property
     def file(self) -> Path:
@@ -197,4 +200,12 @@ def yard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Yard:
     one.write()
     monkeypatch.chdir(repo)
     monkeypatch.setattr(stages, "begin_stage", one.begin_stage)
+    without = EnvironmentUnusable("matplotlib is not installed", fix="pip install it", code="no_matplotlib")
+    picture = plot_png.write_png  # which costs more than all else here
+
+    def no_picture(*_: object) -> None:
+        raise without
+
+    monkeypatch.setattr(plot_png, "write_png", no_picture)
+    one.pictures = lambda: monkeypatch.setattr(plot_png, "write_png", picture)
     return one

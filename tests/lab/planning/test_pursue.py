@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ def run(yard: Any, place: Any) -> Stopped:
 
 
 def test_two_stages_to_the_end(yard: Any) -> None:
+    yard.pictures()
     yard.results = {"screen": GOOD, "refine": {"lr-2": ("keep", 0.7)}}
     place = yard.approved()
     stopped = run(yard, place)
@@ -51,6 +50,7 @@ def test_two_stages_to_the_end(yard: Any) -> None:
     ):
         assert words in report, words
     assert (place.directory / "figures" / "lr-refine.svg").read_text().startswith("<svg")
+    assert (place.directory / "figures" / "lr-refine.png").read_bytes().startswith(b"\x89PNG")
     assert "**ended**" in (place.directory / "progress.md").read_text()
 
 
@@ -236,35 +236,40 @@ def test_one_at_a_time(yard: Any) -> None:
     assert (caught.value.exit_code, caught.value.code) == (5, "plan_runs")
 
 
-@pytest.mark.parametrize("point", ["committed", "recorded", "begun", "judged", "reported"])
-def test_killed_anywhere_and_run_again_comes_to_the_same(yard: Any, tmp_path: Path, point: str) -> None:
+class Killed(BaseException):
+    """Nobody catches it, as nobody catches SIGKILL; locks go with it, as they go with a process."""
+
+
+@pytest.mark.parametrize("point", ["committed", "recorded", "begun", "following", "judged", "reported"])
+def test_killed_anywhere_and_run_again_comes_to_the_same(
+    yard: Any, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
     """Each life is killed a little later than the one before; what is written down is as if none had been."""
+    from autoresearch.lab.planning import place as places
+    from autoresearch.lab.planning import pursue as pursuing
+
+    yard.results = {"screen": GOOD}
     place = yard.approved()
-    script = tmp_path / "life.py"
-    script.write_text(
-        f"import sys; sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}\n"
-        "from conftest import Yard; from pathlib import Path; import os\n"
-        "from autoresearch.lab.parts import Parts\n"
-        "from autoresearch.lab.planning import place, pursue, stages\n"
-        "from autoresearch.records.index import Index\n"
-        f"parts = Parts(environ=os.environ, index=Index(Path({str(tmp_path / 'index')!r})), launcher=None)\n"
-        f"yard = Yard(Path({str(yard.repo)!r}), parts, {{'screen': {GOOD!r}}})\n"
-        "stages.begin_stage = yard.begin_stage\n"
-        "with pursue.in_pursuit(place.find('lr', parts)):\n"
-        "    pursue.pursue(place.find('lr', parts), parts, print)\n"
-    )
-    killed = 0
     for number in range(1, 12):
-        env = os.environ | {"AUTORESEARCH_FAILPOINT": f"plan.{point}:kill:{number}"}
-        done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True)
-        assert done.returncode in (0, -9), done.stderr
-        killed += done.returncode == -9
-        if done.returncode == 0:
-            break
-    assert killed and yard.records(place) == [
-        "registered", "approved", "begun", "concluded", "begun", "concluded", "ended"
-    ]  # fmt: skip
-    assert place.flag.exists() and [run.campaign for run in read_view(place).runs] == ["lr-screen", "lr-refine"]
+        left = [number]
+
+        def passed(name: str, left: list[int] = left) -> None:
+            left[0] -= name == f"plan.{point}"
+            if name == f"plan.{point}" and not left[0]:
+                raise Killed
+
+        monkeypatch.setattr(places, "failpoint", passed)
+        monkeypatch.setattr(pursuing, "failpoint", passed)
+        try:
+            run(yard, place)
+        except Killed:
+            continue
+        break
+    else:
+        pytest.fail("it never got to the end")
+    assert number > 1, "nothing was killed"
+    assert yard.records(place) == ["registered", "approved", "begun", "concluded", "begun", "concluded", "ended"]
+    assert place.flag.exists() and yard.begun == ["lr-screen", "lr-refine"]
 
 
 def test_two_records_at_once_are_both_kept(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
