@@ -41,7 +41,7 @@ def missing(name: str) -> str:
     if not (ROOT / PROGRAMS[name]).exists():
         return f"{name} is not installed: `make agents` puts it into {PROGRAMS[name].partition('/')[0]}"
     if name in NEEDS_NODE and shutil.which("node") is None:
-        return f"{name} needs node, 20 or newer: apt-get install nodejs"
+        return f"{name} needs node: apt-get install nodejs"
     return ""
 
 
@@ -59,15 +59,15 @@ def _write(path: Path, content: object) -> None:
 
 
 def _claude(home: Path, url: str) -> dict[str, str]:
-    _write(home / ".claude.json", {"hasCompletedOnboarding": True})
-    return {
-        "ANTHROPIC_BASE_URL": url,
-        "ANTHROPIC_API_KEY": KEY,
+    settings = {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_MAX_RETRIES": "1",
         "DISABLE_AUTOUPDATER": "1",
         "ENABLE_TOOL_SEARCH": "false",  # else tools of MCP servers are deferred behind another tool
     }
+    _write(home / ".claude.json", {"hasCompletedOnboarding": True})
+    _write(home / ".claude" / "settings.json", {"env": settings})
+    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY}
 
 
 def _codex(home: Path, url: str) -> dict[str, str]:
@@ -79,14 +79,14 @@ check_for_update_on_startup = false
 name = "stub"
 base_url = "{url}/v1"
 wire_api = "responses"
-env_key = "STUB_API_KEY"
+env_key = "OPENAI_API_KEY"
 request_max_retries = 1
 stream_max_retries = 1
 [analytics]
 enabled = false
 """
     _write(home / ".codex" / "config.toml", config)
-    return {"STUB_API_KEY": KEY, "CODEX_HOME": str(home / ".codex")}
+    return {"OPENAI_API_KEY": KEY}
 
 
 def _opencode(home: Path, url: str) -> dict[str, str]:
@@ -97,12 +97,9 @@ def _opencode(home: Path, url: str) -> dict[str, str]:
     }
     model = f"stub/{MODEL}"
     config = {"provider": {"stub": provider}, "model": model, "small_model": model, "autoupdate": False}
-    _write(home / "config" / "opencode" / "opencode.json", config)
-    return {
-        "XDG_CONFIG_HOME": str(home / "config"),
-        "OPENCODE_DISABLE_AUTOUPDATE": "1",
-        "OPENCODE_DISABLE_MODELS_FETCH": "1",
-    }
+    for place in ("config", ".config"):  # with XDG_CONFIG_HOME of the tests, and without
+        _write(home / place / "opencode" / "opencode.json", config)
+    return {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
 
 def _gemini(home: Path, url: str) -> dict[str, str]:
@@ -128,8 +125,9 @@ def _qwen(home: Path, url: str) -> dict[str, str]:
 def _aider(home: Path, url: str) -> dict[str, str]:
     config = (
         f"model: openai/{MODEL}\nopenai-api-base: {url}/v1\nopenai-api-key: {KEY}\nanalytics-disable: true\n"
-        "check-update: false\nshow-release-notes: false\nshow-model-warnings: false\n"
+        "check-update: false\nshow-release-notes: false\nshow-model-warnings: false\nedit-format: diff\n"
     )
+    _write(home / ".aider" / "caches" / "model_prices_and_context_window.json", {MODEL: {}})  # else it is fetched
     _write(home / ".aider.conf.yml", config)
     return {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 

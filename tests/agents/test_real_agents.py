@@ -31,7 +31,7 @@ def turn(agent: AgentHome, repo: Path, prompt: str) -> subprocess.CompletedProce
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
