@@ -24,6 +24,8 @@ Plan = Annotated[str, typer.Argument(metavar="PLAN", show_default=False)]
 Json = Annotated[bool, typer.Option("--json")]
 Agent = Annotated[str, typer.Option(help="claude, codex ... or command: it writes the plan.")]
 Model = Annotated[str, typer.Option(help="The agent's model.")]
+Program = Annotated[str, typer.Option(metavar="PATH", help="Where the agent is.")]
+Sandbox = Annotated[str, typer.Option(help="Of the agent: auto, need or off.")]
 Command = Annotated[str, typer.Option(metavar="ARGV", help="Of `command`: {prompt_file} {schema_file} {last_file}.")]
 TurnTimeout = Annotated[str, typer.Option(metavar="DURATION", help="Of each turn.")]
 
@@ -46,7 +48,9 @@ def write(
     out: Out = "",
     agent: Agent = "",
     agent_model: Model = "",
+    agent_program: Program = "",
     agent_command: Command = "",
+    sandbox: Sandbox = "auto",
     turn_timeout: TurnTimeout = "30m",
     as_json: Json = False,
 ) -> int:
@@ -61,7 +65,7 @@ def write(
     parts = real_parts()
     path = out_path(topic, out).absolute()
     place = place_for(path, parts)
-    chosen = (agent, agent_model, agent_command, turn_timeout)
+    chosen = _chosen(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
     found = asked(chosen, topic.absolute(), path, place, parts)
     write_atomically(path, found.text.encode())
     assert found.draft.plan is not None
@@ -161,7 +165,9 @@ def revise(
     at: Annotated[str, typer.Option(metavar="STAGE", help="Where it goes on.")] = "",
     agent: Agent = "",
     agent_model: Model = "",
+    agent_program: Program = "",
     agent_command: Command = "",
+    sandbox: Sandbox = "auto",
     turn_timeout: TurnTimeout = "30m",
     as_json: Json = False,
 ) -> int:
@@ -173,7 +179,7 @@ def revise(
     if draft is None:
         draft = register.draft_of(_need(place), parts)
     if agent:
-        chosen = (agent, agent_model, agent_command, turn_timeout)
+        chosen = _chosen(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
         draft = _rewritten(place, draft, chosen, reason, parts)
     view = register.revise(place, draft, parts, reason=reason, at=at)
     payload = _version(place, view) | {"next": [f"autoresearch plan approve {place.slug}"]}
@@ -195,6 +201,17 @@ def _rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, part
     found = asked(chosen, topic_of(draft), draft.path, place, parts, view=view, reason=reason)
     write_atomically(draft.path, found.text.encode())
     return found.draft
+
+
+def _chosen(agent: str, model: str, program: str, command: str, sandbox: str, timeout: str) -> Chosen:
+    return {
+        "agent": agent,
+        "agent_model": model,
+        "agent_program": program,
+        "agent_command": command,
+        "sandbox": sandbox,
+        "turn_timeout": timeout,
+    }
 
 
 def _agreed(typed: str, place: PlanPlace, plan: StagedPlan, *, as_json: bool) -> bool:

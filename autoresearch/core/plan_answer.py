@@ -13,6 +13,7 @@ from autoresearch.core.condition import OF_IDEA, WORDS
 from autoresearch.core.plan import END, OTHERWISE, REVISE, STAGE_MAX
 from autoresearch.core.proposal_schema import SLUG, closed
 from autoresearch.core.proposal_text import value_of
+from autoresearch.core.protected_keys import why_protected
 
 PROPOSERS = ("ideas", "tpe", "random", "grid")
 SETTINGS = (
@@ -85,6 +86,12 @@ def plan_of(data: object) -> tuple[dict[str, Any], list[str]]:
     return {**plan, "stages": [turner.stage(stage, n) for n, stage in enumerate(stages)]}, turner.problems
 
 
+def _keys(idea: object) -> list[str]:
+    pairs = idea.get("overrides") if isinstance(idea, Mapping) else None
+    found = (pair.get("key") for pair in pairs if isinstance(pair, Mapping)) if isinstance(pairs, list) else ()
+    return [key for key in found if isinstance(key, str)]
+
+
 class _Turner:
     """Turns lists of {key, value} into maps, and leaves out what says nothing."""
 
@@ -102,8 +109,14 @@ class _Turner:
                 self.problems.append(f"{where}.settings: `{key}` is none of {', '.join(SETTINGS)}")
         space = self.map(value.get("space"), f"{where}.space")
         ideas = value.get("ideas") or []
+        if not isinstance(ideas, list):
+            self.problems.append(f"{where}.ideas: is no list")
+            ideas = []
         if by == "ideas" and not ideas:
             self.problems.append(f"{where}.ideas: is empty, and the proposer is `ideas`")
+        for key in (*space, *(key for one in ideas for key in _keys(one))):
+            if why := why_protected(key.removeprefix("+")):
+                self.problems.append(f"{where}: {key} is {why}: it decides how ideas are judged, and is no idea itself")
         if by != "ideas":
             campaign |= {"proposer": by, "space": space}
             if not space or ideas:

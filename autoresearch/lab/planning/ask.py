@@ -27,10 +27,12 @@ from autoresearch.lab.preflight import resolve
 from autoresearch.lab.render import render
 from autoresearch.lab.research.fence import fenced
 from autoresearch.lab.research.propose import AGAIN, MOST_QUOTED, MOST_TOLD, data_of
+from autoresearch.lab.research.turn_dir import next_directory
 from autoresearch.lab.yaml_files import dump
 from autoresearch.records.index import state_home
 from autoresearch.records.secrets import mask_text
 from autoresearch.repository.checkout import Checkout
+from autoresearch.repository.enclosure import Enclosure
 from autoresearch.repository.snapshot import snapshot
 from autoresearch.repository.worktrees import slot
 
@@ -66,18 +68,19 @@ class WrittenPlan:
 
 def written(question: Question, parts: Parts) -> WrittenPlan:
     """Have a plan written. ResearcherFailed, with the last fault, where three answers hold none that can be used."""
-    tree = slot(question.place.checkout, _tree(question, parts), reason="a plan is being written")
-    tree.switch(_code(question))
+    tree = Enclosure(slot(question.place.checkout, _tree(question, parts), reason="a plan is being written"))
     try:
-        return _asked(question, tree.path, parts)
+        with tree.opened(_code(question)) as opened:
+            return _asked(question, opened.path, parts)
     finally:
-        tree.remove()
+        tree.slot.remove()
 
 
 def _asked(question: Question, cwd: Path, parts: Parts) -> WrittenPlan:
     prompt = words = _prompt(question, parts)
     usage, session, problems = Usage(), "", ["nothing was asked"]
-    for directory in _turns(question):
+    for _ in range(AGAIN + 1):
+        directory = next_directory(question.place.directory / "turns", Role.PLAN)
         answer = question.ask(Turn(Role.PLAN, words, cwd, directory, SCHEMA, session, question.bounds))
         usage, session = usage + answer.usage, answer.session or session
         if answer.fault not in _ASKED_AGAIN and answer.data is None:
@@ -89,15 +92,6 @@ def _asked(question: Question, cwd: Path, parts: Parts) -> WrittenPlan:
         said = json.dumps(dict(answer.data), ensure_ascii=False) if answer.data is not None else answer.text
         words = _again(prompt, said, problems, resumes=question.resumes and bool(answer.session))
     raise _failed(question, f"no usable plan in {AGAIN + 1} answers; the last one: {problems[0]}", directory)
-
-
-def _turns(question: Question) -> Iterator[Path]:
-    """A directory for each time that it is asked."""
-    folder = question.place.directory / "turns"
-    folder.mkdir(parents=True, exist_ok=True)
-    first = f"plan-{1 + sum('again' not in path.name for path in folder.glob('plan-*'))}"
-    for name in (first, *(f"{first}-again-{n}" for n in range(1, AGAIN + 1))):
-        yield folder / name
 
 
 def _failed(question: Question, said: str, directory: Path) -> ResearcherFailed:

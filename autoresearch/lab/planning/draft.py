@@ -70,9 +70,11 @@ def read_draft(path: Path, parts: Parts, *, data: bytes | None = None) -> Draft:
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - keeps symbolic links
     data = _bytes(path, PLAN_BYTES) if data is None else data
-    found = read_plan(parse_any(data, path.name), line_numbers(data), path.name)
+    value = parse_any(data, path.name)
+    lines = line_numbers(data)
+    found = read_plan(value, lines, path.name)
     draft = Draft(path, slug_of(path), found.plan, found.findings, {str(path): data})
-    return _deep(draft, line_numbers(data), parts) if found.plan else draft
+    return _deep(draft, lines, parts) if found.plan else draft
 
 
 def raise_on_faults(draft: Draft) -> StagedPlan:

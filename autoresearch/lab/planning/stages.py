@@ -27,6 +27,7 @@ from autoresearch.records.rundir import write_atomically
 
 Say = Callable[[str], None]
 LOOK_S = 0.3
+RUN_DRY = ("queue", "grid")  # proposers that have nothing more, and not only nothing now
 MOST_RESTARTS = 2  # of a controller that dies without another row
 
 
@@ -87,7 +88,8 @@ def follow(there: CampaignDir, parts: Parts, say: Say) -> CampaignState:
             rows, left = len(view.rows), MOST_RESTARTS
         if state in (CampaignState.ENDED, CampaignState.PAUSED):
             return state
-        if state is CampaignState.WAITING and (view.spec.rules.count or 0) != view.attempted:
+        used_up = state is CampaignState.WAITING and view.spec.proposer.name in RUN_DRY
+        if used_up and (view.spec.rules.count or 0) != view.attempted:
             say(f"{view.spec.name}: all of its ideas were tried, so it ends with {view.attempted}")
             requests.ask(there, "set", count=view.attempted)
         if state is CampaignState.DEAD:
