@@ -1,0 +1,26 @@
+"""A tiny trainer: adds numbers, learns a little, and prints its steps as verl does."""
+
+import random
+import sys
+import time
+
+
+def read(path):
+    """`key: value` lines of a recipe."""
+    lines = (line.partition(":") for line in open(path, encoding="utf-8") if ":" in line and line[:1] != "#")
+    return {key.strip(): value.strip() for key, _, value in lines}
+
+
+def main():
+    recipe = read(sys.argv[sys.argv.index("--conf") + 1])
+    rate, steps, pause = float(recipe["lr"]), int(recipe["steps"]), float(recipe["pause"])
+    noise = random.Random(recipe.get("data.seed", "0"))
+    for step in range(1, steps + 1):
+        time.sleep(pause)
+        reward = 0.5 * step / steps
+        print(f"step:{step} - actor/kl_loss:0.00{step} - actor/pg_loss:0.1 - critic/rewards/mean:{reward:.3f}", flush=True)
+    accuracy = 0.62 - abs(rate - 0.2) + 0.002 * noise.random()
+    print(f"step:{steps} - val-core/sums/acc/mean@1:{accuracy:.4f}", flush=True)
+
+
+main()
