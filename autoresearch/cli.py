@@ -39,6 +39,7 @@ COMMANDS: dict[str, Entry] = {
         "replay_pruning:replay_pruning",
         "Whether early stopping would have killed the winner of a past campaign.",
     ),
+    "mcp": ("mcp:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
     "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
 }
 

@@ -624,6 +624,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("config", "show"): (),
         **{(name,): (run,) for name in ("events", "logs", "attach", "close")},
         **{(name,): () for name in ("adopt", "doctor", "init")},
+        ("mcp",): ("--print-config", "codex"),
         **{("campaign", name): () for name in ("status", "wait", "brief", "report", "pause", "drain", "stop")},
         ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas"),
         ("campaign", "skip"): ("some-idea",),
