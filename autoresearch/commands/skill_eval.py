@@ -25,7 +25,7 @@ def evaluate(
     model: Annotated[str, typer.Option(help="Else the agent's own.")] = "",
     template: Annotated[str, typer.Option(metavar="'CMD'", help="Of --agent command: {prompt_file}, {cwd} ...")] = "",
     task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these; all without it.")] = None,
-    triggers: Annotated[bool, typer.Option("--triggers", help="Only whether the skill is read when it should.")] = False,
+    triggers: Annotated[bool, typer.Option("--triggers", help="Only whether the skill is read when due.")] = False,
     variant: Annotated[str, typer.Option(help="both, with or without the skill.")] = "both",
     attempts: Annotated[int, typer.Option(help="Of each task and variant.")] = 1,
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Of each attempt.")] = "10m",
@@ -115,4 +115,5 @@ def _table(summary: dict[str, object]) -> None:
             found = (runs.get(variant) or {}).get(key)
             cells.append(f"{found['mean']:g}{unit} (sd {found['stddev']:g})" if found else "-")
         rows.append([key.replace("_", " "), *cells])
-    output.table(rows)
+    read = (runs.get(WITH) or {}).get("skill_read")
+    output.table([*rows, ["skill read", "-" if read is None else f"{read:.0%}", ""]])

@@ -5,7 +5,7 @@ evaluating-skills.mdx): id, prompt, expected_output, files, assertions. Ours hav
 command lines that are typed before the agent comes; and `checks`, one for each assertion, null where only a reader
 can tell:
 
-    {"called": REGEX}   {"never": REGEX}     a command line that was typed: "autoresearch run exp.md --detach", "sleep 30"
+    {"called": REGEX}   {"never": REGEX}     a command line that was typed: "autoresearch run a.md --detach", "sleep 3"
     {"file": GLOB, "holds": REGEX}           a file of the project; `holds` may be left out
     {"unchanged": PATH}                      a file of the task, as it was given
     {"row": {COLUMN: REGEX}, "times": N}     rows of the ledger; once without `times`; 0 for none
@@ -51,7 +51,7 @@ class Evidence:
     given: Mapping[str, str] = field(default_factory=dict)  # the same when the agent came
     rows: tuple[Mapping[str, str], ...] = ()  # of the project's ledgers
     answer: str = ""
-    read_skill: bool = False
+    read_skill: bool | None = None  # None: it was given none
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ class Score:
     seconds: float
     tokens: int | None
     fault: str = ""
+    read_skill: bool | None = None  # None: it was given none
 
     @property
     def rate(self) -> float:
@@ -153,7 +154,19 @@ def grade(task: Task, evidence: Evidence) -> list[Graded]:
     ]
 
 
-def _graded(check: Check, seen: Evidence) -> tuple[bool, str]:
+def counted(task: Task, graded: Sequence[Graded]) -> list[bool]:
+    """What counts for the pass rate: all that was checked but whether the skill was read.
+
+    An agent that was given none cannot read it: that would be an uplift by definition. Where nothing else is
+    asked for (`triggers_from`), it is what counts.
+    """
+    pairs = [(check, each.passed) for (_, check), each in zip(task.assertions, graded, strict=True)]
+    known = [(check, passed) for check, passed in pairs if check is not None and passed is not None]
+    others = [passed for check, passed in known if "skill" not in check]
+    return others or [passed for _, passed in known]
+
+
+def _graded(check: Check, seen: Evidence) -> tuple[bool | None, str]:
     match check:
         case {"called": pattern}:
             found = [line for line in seen.calls if re.search(pattern, line)]
@@ -176,6 +189,8 @@ def _graded(check: Check, seen: Evidence) -> tuple[bool, str]:
         case {"says": pattern}:
             said = re.search(pattern, seen.answer)
             return bool(said), f"it said {said[0][:100]!r}" if said else "its last words do not"
+        case {"skill": _} if seen.read_skill is None:
+            return None, "it was given none"
         case {"skill": wanted}:
             return seen.read_skill is bool(wanted), f"it read the skill: {'yes' if seen.read_skill else 'no'}"
     raise ValueError(f"no such check: {check}")
@@ -213,7 +228,12 @@ def _summary(scores: Sequence[Score]) -> dict[str, Any]:
         "time_seconds": [score.seconds for score in scores],
         "tokens": [float(score.tokens) for score in scores if score.tokens is not None],
     }
-    return {
-        key: {"mean": round(statistics.fmean(found), 4), "stddev": round(statistics.pstdev(found), 4)} if found else None
-        for key, found in values.items()
-    }
+    told: dict[str, Any] = {key: _spread(found) for key, found in values.items()}
+    read = [float(score.read_skill) for score in scores if score.read_skill is not None]
+    return {**told, "skill_read": round(statistics.fmean(read), 4) if read else None}
+
+
+def _spread(found: Sequence[float]) -> dict[str, float] | None:
+    if not found:
+        return None
+    return {"mean": round(statistics.fmean(found), 4), "stddev": round(statistics.pstdev(found), 4)}

@@ -1,9 +1,9 @@
 """One attempt: a private project, the skill in it or not, an agent, and what it left behind.
 
-    <attempt>/project/        the git repository that the agent works in
-    <attempt>/turn/           prompt.md, out, err: the transcript
-    <attempt>/calls.jsonl     every command line that mattered, as it was typed
-    <attempt>/grading.json timing.json
+<attempt>/project/        the git repository that the agent works in
+<attempt>/turn/           prompt.md, out, err: the transcript
+<attempt>/calls.jsonl     every command line that mattered, as it was typed
+<attempt>/grading.json timing.json
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from autoresearch.core.evals import Evidence, Graded, Score, Task, grade
+from autoresearch.core.evals import Evidence, Graded, Score, Task, counted, grade
 from autoresearch.core.researcher import Answer, Bounds, Fault, Researcher, Role, Spoken, Turn
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab import skill
@@ -73,9 +73,10 @@ def attempt(one: Attempt, environ: Mapping[str, str]) -> tuple[Score, list[Grade
             read_skill=_read_skill(one, shims.calls()),
         )
     graded = grade(one.task, evidence)
-    checked = [each.passed for each in graded if each.passed is not None]
+    held = counted(one.task, graded)
     fault = answer.fault.value if answer.fault else ""
-    score = Score(one.task.name, one.variant, sum(checked), len(checked), took, answer.usage.tokens, fault)
+    tokens, read = answer.usage.tokens, evidence.read_skill
+    score = Score(one.task.name, one.variant, sum(held), len(held), took, tokens, fault, read)
     _write(one, score, graded, answer)
     return score, graded
 
@@ -203,9 +204,9 @@ def _rows(project: Path) -> tuple[Mapping[str, str], ...]:
     return tuple(record for path in ledgers for record in Ledger(path).records())
 
 
-def _read_skill(one: Attempt, calls: tuple[str, ...]) -> bool:
+def _read_skill(one: Attempt, calls: tuple[str, ...]) -> bool | None:
     if not one.skilled:
-        return False
+        return None
     if any(re.match(r"autoresearch skill show", line) for line in calls):
         return True
     out = one.path / "turn/out"

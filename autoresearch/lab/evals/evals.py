@@ -78,7 +78,9 @@ def evaluate(
         score, graded = attempt(one, environ)
         if score.fault and Fault(score.fault).needs_person:
             said = json.loads((one.path / "grading.json").read_bytes())["said"]
-            raise ResearcherFailed(f"{wanted.agent}: {said or score.fault}", hint=f"its output is in {one.path / 'turn'}")
+            raise ResearcherFailed(
+                f"{wanted.agent}: {said or score.fault}", hint=f"its output is in {one.path / 'turn'}"
+            )
         scores.append(score)
         tell(score, graded)
         head = {"skill_name": skill.NAME, "agent": wanted.agent, "model": wanted.model or None}

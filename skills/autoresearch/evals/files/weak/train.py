@@ -3,11 +3,12 @@
 import random
 import sys
 import time
+from pathlib import Path
 
 
 def read(path):
     """`key: value` lines of a recipe."""
-    lines = (line.partition(":") for line in open(path, encoding="utf-8") if ":" in line and line[:1] != "#")
+    lines = [line.partition(":") for line in Path(path).read_text().splitlines() if line[:1] != "#"]
     return {key.strip(): value.strip() for key, _, value in lines}
 
 
@@ -17,8 +18,8 @@ def main():
     noise = random.Random(recipe.get("data.seed", "0"))
     for step in range(1, steps + 1):
         time.sleep(pause)
-        reward = 0.5 * step / steps
-        print(f"step:{step} - actor/kl_loss:0.00{step} - actor/pg_loss:0.1 - critic/rewards/mean:{reward:.3f}", flush=True)
+        kept = f"actor/kl_loss:{0.001 * step:.4f} - actor/pg_loss:0.1 - critic/rewards/mean:{0.5 * step / steps:.3f}"
+        print(f"step:{step} - {kept}", flush=True)
     accuracy = 0.62 - abs(rate - 0.2) + 0.002 * noise.random()
     print(f"step:{steps} - val-core/sums/acc/mean@1:{accuracy:.4f}", flush=True)
 
