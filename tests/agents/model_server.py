@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.agents.dialects import CHAT, RESPONSES, Dialect, Event, Said, dialect_of
+from tests.agents.dialects import RESPONSES, Dialect, Event, Said, dialect_of
 from tests.agents.script import FAULTS, Asked, Rule, Script, Step, kind, rule_from
 from tests.agents.vocabulary import blocks_of, call_of
 
@@ -265,7 +265,7 @@ def _said(dialect: Dialect, step: Step, steps: Sequence[Step], asked: Asked, siz
     tool: str = ""
     arguments: dict[str, Any] = {}
     text = ""
-    if dialect is CHAT and "SEARCH/REPLACE" in asked.prose and not asked.tools and steps:
+    if asked.in_blocks and steps:
         text = blocks_of(steps, asked)
     elif isinstance(call := call_of(step, asked), str):
         text = call

@@ -58,6 +58,12 @@ class Asked:
         return str(next(filter(None, found[-1]))).rstrip("/.`") if found else ""
 
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether edits are wanted as aider's SEARCH/REPLACE blocks: it knows no tools."""
+        return not self.tools and "*SEARCH/REPLACE" in self.prose
+
+
 _CWD = re.compile(
     r"<cwd>([^<\n]+)</cwd>"
     r"|[Ww]orking directory(?: is)?: `?(/[^\s`<]*)"
@@ -87,7 +93,9 @@ class Rule:
 
     def steps_for(self, asked: Asked) -> Sequence[Step] | None:
         """The steps, if it matches."""
-        if self.times == 0 or self.dialect not in ("", asked.dialect) or not (asked.tools or self.bare):
+        if self.times == 0 or self.dialect not in ("", asked.dialect):
+            return None
+        if not (asked.tools or asked.in_blocks or self.bare):
             return None
         if not (re.search(self.regex, asked.text, re.DOTALL) if self.regex else self.match in asked.text):
             return None

@@ -55,7 +55,7 @@ def call_of(step: Step, asked: Asked) -> Call | str:
 
 
 def blocks_of(steps: Sequence[Step], asked: Asked) -> str:
-    """All steps of a turn at once, as aider's SEARCH/REPLACE blocks: it knows no tools."""
+    """All steps of a turn at once, as aider's SEARCH/REPLACE blocks."""
     said = []
     for step in steps:
         what, value = kind(step), _placed(step[kind(step)], asked.cwd)
