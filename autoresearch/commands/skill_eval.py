@@ -47,7 +47,7 @@ def evaluate(
     except ValueError as error:
         raise UsageError(f"--timeout: {error}", hint="durations look like 90s, 10m or 1h") from None
     if not 1 <= attempts <= 100:
-        raise UsageError(f"--attempts {attempts}: 1 to 100")
+        raise UsageError(f"--attempts {attempts} cannot be", hint="1 to 100 attempts")
     wanted = evals.Wanted(
         agent,
         model,
@@ -115,5 +115,5 @@ def _table(summary: dict[str, object]) -> None:
             found = (runs.get(variant) or {}).get(key)
             cells.append(f"{found['mean']:g}{unit} (sd {found['stddev']:g})" if found else "-")
         rows.append([key.replace("_", " "), *cells])
-    read = (runs.get(WITH) or {}).get("skill_read")
-    output.table([*rows, ["skill read", "-" if read is None else f"{read:.0%}", ""]])
+    right = (runs.get(WITH) or {}).get("triggered_rightly")
+    output.table([*rows, ["triggered rightly", "-" if right is None else f"{right:.0%}", ""]])

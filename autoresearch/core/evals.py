@@ -74,7 +74,7 @@ class Score:
     seconds: float
     tokens: int | None
     fault: str = ""
-    read_skill: bool | None = None  # None: it was given none
+    triggered: bool | None = None  # the skill was read where it should be, and left alone elsewhere; None: had none
 
     @property
     def rate(self) -> float:
@@ -154,16 +154,16 @@ def grade(task: Task, evidence: Evidence) -> list[Graded]:
     ]
 
 
-def counted(task: Task, graded: Sequence[Graded]) -> list[bool]:
-    """What counts for the pass rate: all that was checked but whether the skill was read.
+def counted(task: Task, graded: Sequence[Graded]) -> tuple[list[bool], bool | None]:
+    """What counts for the pass rate, and whether the skill was read where it should be (None: it was given none).
 
-    An agent that was given none cannot read it: that would be an uplift by definition. Where nothing else is
-    asked for (`triggers_from`), it is what counts.
+    Reading it counts only where nothing else is asked for (`triggers_from`): an agent that was given none cannot
+    read it, and that would be an uplift by definition.
     """
     pairs = [(check, each.passed) for (_, check), each in zip(task.assertions, graded, strict=True)]
     known = [(check, passed) for check, passed in pairs if check is not None and passed is not None]
-    others = [passed for check, passed in known if "skill" not in check]
-    return others or [passed for _, passed in known]
+    read = [passed for check, passed in known if "skill" in check]
+    return [passed for check, passed in known if "skill" not in check] or read, all(read) if read else None
 
 
 def _graded(check: Check, seen: Evidence) -> tuple[bool | None, str]:
@@ -229,8 +229,8 @@ def _summary(scores: Sequence[Score]) -> dict[str, Any]:
         "tokens": [float(score.tokens) for score in scores if score.tokens is not None],
     }
     told: dict[str, Any] = {key: _spread(found) for key, found in values.items()}
-    read = [float(score.read_skill) for score in scores if score.read_skill is not None]
-    return {**told, "skill_read": round(statistics.fmean(read), 4) if read else None}
+    right = [float(score.triggered) for score in scores if score.triggered is not None]
+    return {**told, "triggered_rightly": round(statistics.fmean(right), 4) if right else None}
 
 
 def _spread(found: Sequence[float]) -> dict[str, float] | None:

@@ -16,21 +16,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from autoresearch.core.evals import Evidence, Graded, Score, Task, counted, grade
-from autoresearch.core.researcher import Answer, Bounds, Fault, Researcher, Role, Spoken, Turn
+from autoresearch.core.researcher import Answer, Bounds, Researcher, Role, Turn
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab import skill
 from autoresearch.lab.evals.shims import Shims
 from autoresearch.lab.render import data_dir
-from autoresearch.lab.sweep import VARIABLE, sweep
+from autoresearch.lab.research.turn import Premises, run_turn
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import write_atomically
 
+_KEPT = ("AUTORESEARCH_TMUX_SOCKET", "AUTORESEARCH_GPU_CHECK", "CUDA_VISIBLE_DEVICES", "PATH", "BASH_ENV")
 MOST_TEXT, MOST_FILES = 1 << 16, 2000  # characters of a file, and files, that are looked at
 SETUP_S = 120.0
 _SKILL_READ = re.compile(
@@ -73,10 +75,10 @@ def attempt(one: Attempt, environ: Mapping[str, str]) -> tuple[Score, list[Grade
             read_skill=_read_skill(one, shims.calls()),
         )
     graded = grade(one.task, evidence)
-    held = counted(one.task, graded)
+    held, triggered = counted(one.task, graded)
     fault = answer.fault.value if answer.fault else ""
-    tokens, read = answer.usage.tokens, evidence.read_skill
-    score = Score(one.task.name, one.variant, sum(held), len(held), took, tokens, fault, read)
+    tokens = answer.usage.tokens
+    score = Score(one.task.name, one.variant, sum(held), len(held), took, tokens, fault, triggered)
     _write(one, score, graded, answer)
     return score, graded
 
@@ -138,41 +140,10 @@ def _type(line: str, where: Path, env: Mapping[str, str], *, needed: bool = True
 def _ask(one: Attempt, env: Mapping[str, str]) -> Answer:
     """The agent's turn. It may type commands, so it is not confined: the project is its own."""
     directory = one.path / "turn"
-    (directory / "answer").mkdir(parents=True)
-    turn = Turn(Role.EDIT, one.task.prompt, one.project, directory, bounds=Bounds(one.seconds, None))
-    Path(turn.prompt_file).write_text(one.task.prompt, encoding="utf-8")
-    token = f"eval-{os.getpid()}-{time.monotonic_ns()}"
-    environment = {**env, **one.researcher.environment(turn), "PWD": str(one.project), VARIABLE: token}
-    began = time.monotonic()
-    with (
-        Path(turn.prompt_file).open("rb") as prompt,
-        (directory / "out").open("wb") as out,
-        (directory / "err").open("wb") as err,
-    ):
-        argv = one.researcher.argv(turn)
-        try:
-            process = subprocess.Popen(
-                argv, cwd=one.project, env=environment, stdin=prompt, stdout=out, stderr=err, start_new_session=True
-            )
-        except FileNotFoundError:
-            return Answer(fault=Fault.NOT_INSTALLED, said=f"{argv[0]} is not installed")
-        try:
-            returncode, fault = process.wait(one.seconds), None
-        except subprocess.TimeoutExpired:
-            returncode, fault = None, Fault.TIMEOUT
-        finally:
-            sweep(token, grace_s=2.0)
-            process.wait()
-    last = Path(turn.last_file)
-    spoken = Spoken(
-        (directory / "out").read_bytes(),
-        (directory / "err").read_bytes(),
-        returncode,
-        last.read_text(encoding="utf-8", errors="replace") if last.is_file() else "",
-        fault,
-        time.monotonic() - began,
-    )
-    return one.researcher.read(turn, spoken)
+    bounds = Bounds(one.seconds, None)
+    turn = Turn(Role.EDIT, one.task.prompt, one.project, directory, bounds=bounds)
+    premises = Premises(env, keep=_KEPT)
+    return run_turn(one.researcher, turn, premises, threading.Event())
 
 
 def _end_runs(one: Attempt, shims: Shims, env: Mapping[str, str]) -> None:
