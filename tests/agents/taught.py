@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 SKILL = Path(__file__).parents[2] / "skills/autoresearch"
@@ -81,6 +82,11 @@ REFUSED = (
 )
 """Lines that the skill may not teach, each for another reason."""
 
+LET_THROUGH = frozenset(
+    {'autoresearch run "$(pwd)/bp.md"', "nohup autoresearch run bp.md", "sleep 30 && autoresearch status"}
+)
+"""Those that Claude Code 2.1.197 lets pass all the same: some version or harness does not, and none is needed."""
+
 ACCEPTED = (
     "autoresearch status --json",
     "autoresearch status | head -5",
@@ -92,3 +98,17 @@ ACCEPTED = (
     "autoresearch logs RUN --grep 'Error|Traceback'",
 )
 """Near misses of those."""
+
+
+def forms(lines: Iterable[str]) -> list[str]:
+    """One line of each form: the same command with the same options, whatever their values."""
+    found: dict[tuple[str, ...], str] = {}
+    for line in lines:
+        words = shlex.split(line)
+        shape = [word.partition("=")[0] for word in words if word[:1] == "-" or word in ("&&", "|")]
+        odd = [mark for mark in "'|*>{" if mark in line]  # what an agent's parser may stumble over
+        grouped = words[1] in ("blueprint", "campaign", "ledger", "scaffold", "skill", "swarm") and words[2:3] != [
+            "FILE"
+        ]
+        found.setdefault((*words[1 : 3 if grouped else 2], *sorted(shape), *odd), line)
+    return list(found.values())

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from autoresearch.lab import skill
-from tests.agents.taught import ACCEPTED, REFUSED, command_lines, texts
+from tests.agents.taught import ACCEPTED, LET_THROUGH, REFUSED, command_lines, forms, texts
 
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome
     from tests.agents.model_server import ModelServer
 
 pytestmark = pytest.mark.real
-LINES = list(dict.fromkeys(line for text in texts().values() for line in command_lines(text)))
+LINES = forms(line for text in texts().values() for line in command_lines(text))
 TRIGGER = "Use this skill when asked to run, launch, watch"
 
 
@@ -152,8 +152,8 @@ def test_claude_code_refuses_what_the_skill_may_not_teach(
     said = words_of([*argv, "--allowedTools", "Bash(autoresearch *)"], agent_repo)
     (end,) = [event for event in events(said) if event.get("type") == "result"]
     denied = {each["tool_input"]["command"] for each in end["permission_denials"]}
-    assert typed() == [], "typed all the same"
-    assert denied <= set(REFUSED) and len(denied) >= len(REFUSED) - 2, set(REFUSED) - denied
+    assert set(REFUSED) - LET_THROUGH <= denied <= set(REFUSED)
+    assert len(typed()) == len(REFUSED) - len(denied)
 
 
 def test_codex_types_every_line(
