@@ -125,7 +125,7 @@ def test_it_needs_no_network_but_the_loopback(
         pytest.skip(f"no network of its own can be made here: {alone.stderr.decode().strip()}")
     agent = agent_home(name)  # knows the port of a server that it cannot reach from in there: another one takes it
     (tmp_path / "rules.json").write_text(json.dumps([{"match": "Set lr to 2", "steps": EDIT}]))
-    argv = [ROOT, sys.executable, str(model_server.port), tmp_path, *agent.command("Set lr to 2 in train.py")]
+    argv = [str(ROOT), sys.executable, str(model_server.port), str(tmp_path), *agent.command("Set lr to 2 in train.py")]
     subprocess.run(["unshare", "-rn", "sh", "-ec", ALONE, "sh", *argv], timeout=300, check=False)
     assert (agent_repo / "train.py").read_text() == "lr = 2\nsteps = 10\n", (tmp_path / "said").read_text()[-3000:]
     assert not model_server.requests
