@@ -91,6 +91,13 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "check": ("scaffold:check", "Run the collector and one episode, before any GPU is taken."),
         },
     ),
+    "skill": (
+        "What a coding agent must know to drive this command.",
+        {
+            "show": ("skill:show", "A page of the skill, for this version; without a topic, the list."),
+            "install": ("skill:install", "Write the skill where coding agents look for it."),
+        },
+    ),
     "config": (
         "The defaults of this project.",
         {"show": ("config:show", "Every setting, its value, and where the value comes from.")},

@@ -294,6 +294,7 @@ def control(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
     """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
     import signal
 
+    from autoresearch.lab import detached
     from autoresearch.lab.campaign import begin
     from autoresearch.records.campaign_dir import CampaignDir
 
@@ -301,10 +302,10 @@ def control(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
     with begin.in_control(place):
         mark = os.environ.get("AUTORESEARCH_RUN_ID", "")
         os.environ.clear()
-        os.environ.update(begin.take_environment(place))
+        os.environ.update(detached.take_environment(place.path))
         os.environ.pop("AUTORESEARCH_RUN_ID", None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the campaign stays
-        begin.reported(place)
+        detached.reported(place.path)
         from autoresearch.lab.campaign.controller import Controller
 
         say = Speaker(place)

@@ -69,10 +69,6 @@ class CampaignDir:
         return self.path / "controller.json"
 
     @property
-    def sessions(self) -> Path:
-        return self.path / "controller.sessions.json"
-
-    @property
     def log(self) -> Path:
         return self.path / "controller.log"
 

@@ -16,8 +16,10 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.objective import Direction, Objective, usual_direction
 from autoresearch.core.stop_rules import span
 from autoresearch.core.trainer import Trainer
+from autoresearch.core.turns import AGENT
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
+from autoresearch.lab.campaign.declare_research import research_spec
 from autoresearch.lab.enough_gpus import Wanted
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
@@ -144,7 +146,14 @@ def _rules(declared: Declared, objective: Objective, now: float) -> Rules:
             target = parse_target(declared["target"], objective)
         except ValueError as error:
             raise UsageError(f"target: {error}", code="bad_target") from None
-    rules = Rules(declared["count"], declared["deadline"], declared["budget_gpu_hours"], target)
+    rules = Rules(
+        declared["count"],
+        declared["deadline"],
+        declared["budget_gpu_hours"],
+        target,
+        declared["budget_usd"],
+        declared["budget_tokens"],
+    )
     timeout = declared["timeout"]
     if rules.deadline is not None and timeout is not None and rules.deadline - now < timeout:
         raise UsageError(
@@ -211,6 +220,7 @@ def _spec(
         min_steps=declared["min_steps"],
         prune=declared["prune"],
         warmup=declared["warmup"] or 0,
+        research=research_spec(declared.values),
     )
 
 
@@ -235,6 +245,8 @@ def _proposer(declared: Declared, asked: Terms) -> ProposerSpec:
     trainer = asked.trainer
     space: Any = declared["space"]
     name = declared["proposer"] or ("queue" if declared["queue"] else "tpe")
+    if name == AGENT:
+        return ProposerSpec(name, seed=declared["seed"])
     if name == "queue":
         if not declared["queue"]:
             raise UsageError(

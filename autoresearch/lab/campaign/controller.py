@@ -26,6 +26,7 @@ from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
 from autoresearch.lab.campaign.quick import be_quick
 from autoresearch.lab.campaign.runs import Ready, SharedOutputError, Wanted, get_ready
+from autoresearch.lab.campaign.shelf import Shelf
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.campaign.trouble import is_full, is_trouble
 from autoresearch.lab.campaign.workshop import Refused, Workshop
@@ -58,7 +59,7 @@ class Controller:
             raise AutoresearchError(f"the repository {self.spec.repository} is gone")
         self.shop = Workshop.of(self.spec, checkout)
         self.pool = Pool(self.spec, checkout, parts.environ)
-        self.sources = Sources(self.spec, place, self.shop)
+        self.sources = Sources(self.spec, place, self.shop, Shelf(self.book.view))
         self.ready: Ready | None = None
         self.pruner = Pruner(self.spec, say)
         self.live: dict[str, RunDir] = {}
@@ -114,7 +115,7 @@ class Controller:
         self.sources.close()
         self.ready, self.live, self.healthy = None, {}, False
         self.pool = Pool(self.spec, self.shop.checkout, self.parts.environ)
-        self.sources = Sources(self.spec, self.place, self.shop)
+        self.sources = Sources(self.spec, self.place, self.shop, Shelf(self.book.view))
 
     def take_requests(self) -> CampaignView:
         """Do what people asked for since the last look."""

@@ -1,0 +1,136 @@
+"""Duplicates: whether an idea was had before, and what became of it then; or whether a person does not want it.
+
+Two ideas are the same if they set the same values on the same parent, or change the same files in nearly the same
+words. An idea that lost may be tried again on another parent: what it lost by may be gone there. What comes to the
+same code and the same recipe in the end is found when it is committed, by its fingerprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoresearch.core.campaign_view import CampaignView, Idea
+from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.overrides import changed, fingerprint
+from autoresearch.core.researcher import Unmade
+from autoresearch.core.similar import jaccard, opposed, words_of
+
+ALIKE = 0.5
+"""From this share of common words on two code ideas about the same files are one: see `similar`."""
+ALIKE_ELSEWHERE = 0.7  # ... where the files differ, or nobody named any
+VETO_WORDS = 1.0  # the share of a veto's words that an idea has to hold
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An idea that was had: attempted, waiting or refused. `parent`: the slug of what it was built on."""
+
+    slug: str
+    parent: str
+    fate: str  # what became of it, as a clause
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    paths: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    code: bool = False  # it changes more than the recipe
+    again: bool = False  # it never had its chance, and may be proposed as it was
+
+
+def earlier(hypothesis: Hypothesis, parent: str, fate: str, *, again: bool = False) -> Earlier:
+    """What has to be remembered of an idea."""
+    return Earlier(
+        slug=hypothesis.slug,
+        parent=parent,
+        fate=fate,
+        overrides=hypothesis.overrides,
+        paths=frozenset((*hypothesis.paths, *hypothesis.files)),
+        words=words_of(hypothesis.sentence, hypothesis.rationale),
+        code=is_code(hypothesis),
+        again=again,
+    )
+
+
+def is_code(hypothesis: Hypothesis) -> bool:
+    """Whether it changes more than recipe keys."""
+    kinds = hypothesis.kind not in ("", "config")
+    return kinds or bool(hypothesis.files or hypothesis.patches or hypothesis.paths or hypothesis.blueprint)
+
+
+def all_earlier(view: CampaignView, waiting: Iterable[Hypothesis] = ()) -> list[Earlier]:
+    """Every idea that a campaign has had, oldest first; `waiting`: those that nobody has begun yet."""
+    had = [earlier(i.hypothesis, i.parent, fate(i), again=_had_no_chance(i)) for i in view.ideas if i.parent]
+    had += [
+        earlier(hypothesis, resolved(view, hypothesis.parent), f"refused: {reason}")
+        for hypothesis, reason in view.skipped
+        if hypothesis.unmade != Unmade.RESEARCHER
+    ]
+    return had + [earlier(h, resolved(view, h.parent), "waiting to be begun") for h in waiting]
+
+
+def resolved(view: CampaignView, parent: str) -> str:
+    """The slug that a parent means now."""
+    if parent in (BEST, ""):
+        return view.best.slug if view.best else BASELINE
+    return parent
+
+
+def fate(idea: Idea) -> str:
+    """What became of an attempted idea, as a clause with its number."""
+    if idea.hypothesis.unmade:
+        return f"never ran: {idea.hypothesis.unmade}"
+    word = idea.confirmed if idea.confirmed == "demoted" else "pruned" if idea.pruned else idea.status
+    value = "" if idea.value is None else f" at {idea.value:.4g}"
+    failure = next((row.failure for row in reversed(idea.rows) if row.failure), "") if word == "crash" else ""
+    return f"{word}{value}{f' ({failure})' if failure else ''}" if word else "still under way"
+
+
+def _had_no_chance(idea: Idea) -> bool:
+    """Whether its run, or its edit, failed by nobody's idea: the turn of the researcher, a dead Runner."""
+    if idea.hypothesis.unmade == Unmade.RESEARCHER:
+        return True
+    return bool(idea.rows) and not idea.judged and not idea.live and not idea.smoke
+
+
+def twin(
+    hypothesis: Hypothesis, parent: str, had: Sequence[Earlier], values: Mapping[str, object] | None = None
+) -> str:
+    """Why it is refused as a duplicate, naming the twin and its fate; "" where it is new.
+
+    parent: the slug that its parent means now. values: the recipe of that parent, if it is known.
+    """
+    if values and hypothesis.overrides and not changed(hypothesis.overrides, values) and not is_code(hypothesis):
+        return f"it changes nothing: {parent} has these values already"
+    mark = fingerprint(hypothesis.overrides, values)
+    mine = earlier(hypothesis, parent, "")
+    for other in reversed(had):
+        if other.again or other.parent != parent:
+            continue
+        if not mine.code and not other.code and fingerprint(other.overrides, values) == mark:
+            return f"it sets the same values as {other.slug} on the same parent ({parent}), which was {other.fate}"
+        if (share := _likeness(mine, other, values)) > 0:
+            return f"it reads like {other.slug} on the same parent ({share:.0%} of the words), which was {other.fate}"
+    return ""
+
+
+def _likeness(a: Earlier, b: Earlier, values: Mapping[str, object] | None) -> float:
+    """The share of common words, where it makes two code ideas one; else 0."""
+    if not (a.code and b.code) or fingerprint(a.overrides, values) != fingerprint(b.overrides, values):
+        return 0.0
+    if opposed(a.words, b.words):
+        return 0.0
+    share = jaccard(a.words, b.words)
+    return share if share >= (ALIKE if a.paths & b.paths else ALIKE_ELSEWHERE) else 0.0
+
+
+def vetoed(hypothesis: Hypothesis, vetoes: Collection[str]) -> str:
+    """Why a person does not want it, by a slug, a recipe key, a path or some words; "" where nobody minds."""
+    words = words_of(hypothesis.slug, hypothesis.sentence, hypothesis.rationale, *hypothesis.overrides)
+    for veto in sorted(vetoes):
+        told = veto.strip()
+        bare = {key.removeprefix("+") for key in hypothesis.overrides}
+        if told and told in (hypothesis.slug, *bare, *hypothesis.paths, *hypothesis.files):
+            return f"a person vetoed {told}"
+        unwanted = words_of(told)
+        if len(told.split()) > 1 and unwanted and len(unwanted & words) >= VETO_WORDS * len(unwanted):
+            return f'a person vetoed "{told[:120]}"'
+    return ""

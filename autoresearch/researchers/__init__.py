@@ -1,0 +1,1 @@
+"""Coding agents, one thin file each; `registry` knows them by name."""

@@ -1,0 +1,117 @@
+"""OpenAI's Codex, headless: `codex exec --json`.
+
+Flags and events were seen with 0.169.0. An `error` event, or an item of the type error, is a warning or a retry;
+the turn has failed when `turn.failed` says so. With a dead endpoint it reconnects for ever.
+
+`turn.completed` counts the tokens of the whole thread, earlier turns included, so a session is kept here as
+`THREAD:IN:OUT` with the counts so far, and a resumed turn is charged with the difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from autoresearch.core.researcher import Answer, Chosen, Spoken, Traits, Turn
+from autoresearch.researchers.events import count, events, inside, listed, words
+from autoresearch.researchers.heard import Heard
+
+_REFUSED = re.compile(rb"ERROR \S{1,80}: error=([^\n]{0,400}(?:rejected|blocked by|not permitted|denied)[^\n]{0,200})")
+_ACTIONS = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
+
+
+class Codex:
+    """Codex. A session goes on from any directory."""
+
+    name = "codex"
+    traits = Traits(schema=True, resumes=True, sandbox=True)
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen = chosen
+
+    def program(self) -> str:
+        return self.chosen.program or "codex"
+
+    def argv(self, turn: Turn) -> tuple[str, ...]:
+        thread, _, _ = _counted(turn.session)
+        argv = [self.program(), "exec", *(["resume", thread] if thread else []), "-", "--json", "--skip-git-repo-check"]
+        for setting in (f'sandbox_mode="{self._sandbox(turn)}"', 'approval_policy="never"', "analytics.enabled=false"):
+            argv += ["-c", setting]
+        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += ["--output-schema", str(turn.schema_file)] if turn.schema is not None else []
+        return (*argv, *self.chosen.extra)
+
+    def _sandbox(self, turn: Turn) -> str:
+        if self.chosen.outside:
+            return "danger-full-access"  # ours is around it, and sandboxes do not nest
+        return "workspace-write" if turn.role.writes else "read-only"
+
+    def environment(self, turn: Turn) -> Mapping[str, str]:
+        return {}
+
+    def needs(self) -> tuple[str, ...]:
+        return ("OPENAI_*", "CODEX_*", *self.chosen.keep)
+
+    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
+        return (PurePath(environ.get("CODEX_HOME") or PurePath(environ.get("HOME", "/")) / ".codex"),)
+
+    def read(self, turn: Turn, spoken: Spoken) -> Answer:
+        heard = Heard()
+        read = written = None
+        for event in events(spoken.out):
+            match event.get("type"):
+                case "thread.started":
+                    heard.session = words(event.get("thread_id"))
+                case "item.completed":
+                    _item(inside(event, "item"), heard)
+                case "error":
+                    heard.trouble = words(event.get("message"))
+                case "turn.failed":
+                    heard.error = words(inside(event, "error").get("message")) or heard.trouble or "the turn failed"
+                case "turn.completed":
+                    heard.trouble, usage = "", inside(event, "usage")
+                    heard.steps = heard.acts + 1
+                    read, written = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
+        heard.denied += _refusals(spoken.err)
+        _charge(turn, heard, read, written)
+        return heard.answer(turn, spoken)
+
+
+def _item(item: Mapping[str, Any], heard: Heard) -> None:
+    kind = item.get("type")
+    heard.trouble = heard.trouble if kind == "error" else ""  # what goes on has got over it
+    if kind == "agent_message":
+        heard.text = words(item.get("text"))
+    elif kind in _ACTIONS:
+        heard.acts += 1
+        if item.get("status") == "declined" or (kind == "file_change" and item.get("status") == "failed"):
+            paths = [words(inside(each).get("path")) for each in listed(item, "changes")]
+            heard.denied.append(f"{kind} {words(item.get('command')) or ' '.join(paths)}")
+
+
+def _refusals(err: bytes) -> list[str]:
+    """What the sandbox refused; it is told on standard error alone, and no item is made of it."""
+    return [line[1].decode("utf-8", "replace") for line in _REFUSED.finditer(err[-(1 << 20) :])]
+
+
+def _charge(turn: Turn, heard: Heard, read: int | None, written: int | None) -> None:
+    """The tokens of this turn alone; the session is told with the sums, for the next turn."""
+    thread, before_in, before_out = _counted(turn.session)
+    if heard.session != thread or min(read or 0, written or 0) < 0:
+        before_in = before_out = 0
+    if read is not None and read >= before_in:
+        heard.tokens_in = read - before_in
+    if written is not None and written >= before_out:
+        heard.tokens_out = written - before_out
+    if heard.session:
+        heard.session += f":{max(before_in, read or 0)}:{max(before_out, written or 0)}"
+
+
+def _counted(session: str) -> tuple[str, int, int]:
+    """The thread, and the tokens in and out that earlier turns of it used up."""
+    thread, _, counts = session.partition(":")
+    read, _, written = counts.partition(":")
+    known = read.isdecimal() and written.isdecimal() and len(counts) < 40
+    return thread, int(read) if known else 0, int(written) if known else 0

@@ -1,0 +1,102 @@
+"""JSON among noise: the events that an agent prints, and the object that it was asked for.
+
+Nothing here raises for anything that a program can print: half lines, binary, a bracket a million times.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from autoresearch.core.regex import later
+
+_HEAD, _TAIL = 1 << 20, 16 << 20  # bytes that are read of a flood: its beginning (the session) and its end
+_MOST_TEXT, _MOST_TRIES = 1 << 20, 200  # bound the search for an object in prose: each try may read all the rest
+_OBJECT_LINE = later(r"^[ \t]{0,9}(\{[^\n]*\})[ \t\r]{0,9}$", re.MULTILINE)
+_ESCAPES = later(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_INVISIBLE = later(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def events(out: bytes) -> Iterator[Mapping[str, Any]]:
+    """Every line that is a JSON object; all else is skipped. Of more than 17 MiB the middle is not read."""
+    parts = (out,) if len(out) <= _HEAD + _TAIL else (out[:_HEAD], out[-_TAIL:])
+    for part in parts:
+        for line in _OBJECT_LINE.finditer(part.decode("utf-8", "replace")):
+            found = _loads(line[1])
+            if isinstance(found, dict):
+                yield found
+
+
+def first_object(text: str, wanted: Iterable[str] = ()) -> dict[str, Any] | None:
+    """The first balanced JSON object in prose that has all the wanted keys; without one, simply the first."""
+    text, needed, first = text[:_MOST_TEXT], set(wanted), None
+    decode = json.JSONDecoder().raw_decode
+    at = -1
+    for _ in range(_MOST_TRIES):
+        if (at := text.find("{", at + 1)) < 0:
+            break
+        try:
+            found, end = decode(text, at)
+        except (ValueError, RecursionError):
+            continue
+        at = end - 1
+        if isinstance(found, dict):
+            first = found if first is None else first
+            if needed <= found.keys():
+                return found
+    return first
+
+
+def inside(event: object, *keys: str) -> Mapping[str, Any]:
+    """The object at that path; an empty one where there is none."""
+    for key in keys:
+        event = event.get(key) if isinstance(event, Mapping) else None
+    return event if isinstance(event, Mapping) else {}
+
+
+def listed(event: Mapping[str, Any], key: str) -> list[Any]:
+    """The list under that key; an empty one where there is none."""
+    found = event.get(key)
+    return found if isinstance(found, list) else []
+
+
+def words(value: object) -> str:
+    """The text, fit to be written down (no half surrogates); "" for anything that is no text."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def count(value: object) -> int | None:
+    """A count that can be one (tokens, turns, an HTTP status); None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+
+
+def money(value: object) -> float | None:
+    """An amount in US dollars that can be one; None for anything else."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
+    return float(value) if known else None  # type: ignore[arg-type]
+
+
+def added(*counts: int | None) -> int | None:
+    """Their sum; None where none is known."""
+    known = [each for each in counts if each is not None]
+    return sum(known) if known else None
+
+
+def plain(text: str) -> str:
+    """Without the escape sequences and control characters of a terminal; line ends stay."""
+    return _INVISIBLE.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """In one line, at most so many characters: the beginning, which says what it is about, and the very end."""
+    line = " ".join(plain(text[:_MOST_TEXT]).split())
+    return line if len(line) <= most else f"{line[: most - 61]} … {line[-58:]}"
+
+
+def _loads(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,33 @@
+"""Researchers by name. Only the one that is asked for is imported."""
+
+from __future__ import annotations
+
+import difflib
+
+from autoresearch.core.researcher import Chosen, Researcher
+from autoresearch.errors import UsageError
+
+NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "aider", "command")
+
+
+def researcher(name: str, chosen: Chosen) -> Researcher:
+    """The researcher of that name.
+
+    Raises UsageError for an unknown one, and for a template of `command` that cannot be used.
+    """
+    match name.strip().lower():
+        case "claude":
+            from autoresearch.researchers.claude import Claude
+
+            return Claude(chosen)
+        case "codex":
+            from autoresearch.researchers.codex import Codex
+
+            return Codex(chosen)
+        case "command":
+            from autoresearch.researchers.command import Command
+
+            return Command(chosen)
+    near = difflib.get_close_matches(name.strip().lower(), NAMES, 1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
+    raise UsageError(f"there is no agent {name!r}", hint=hint, code="unknown_agent")

@@ -1,0 +1,110 @@
+"""What each agent really printed, and what is made of it: the contract of `Researcher.read`, over all agents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.researcher import Fault, Role
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recorded turn. `text`, `said`, `denied` are parts of what must be there; "" means that nothing may be."""
+
+    agent: str
+    name: str
+    returncode: int | None = 0
+    fault: Fault | None = None
+    text: str = ""
+    said: str = ""
+    denied: str = ""
+    tokens: tuple[int | None, int | None] | None = None  # in and out; None: not looked at
+    usd: float | None = None
+    role: Role = Role.EDIT
+    ended: Fault | None = None  # what we ended it for
+    before: str = ""  # the session that it was asked to go on with
+    session: str | None = None  # what it must be afterwards; None: any but none
+
+    @property
+    def id(self) -> str:
+        return f"{self.agent}-{self.name}"
+
+
+ASKED = Role.PROPOSE
+GONE = "11111111-2222-3333-4444-555555555555"
+DONE = "I doubled the learning rate."
+
+CASES = [
+    Case("claude", "hello", text="Hello there.", tokens=(10, 5), usd=0.000105, role=ASKED),
+    Case("claude", "edit", text=DONE, tokens=(30, 15), usd=0.000315),
+    Case("claude", "propose", text='{"answer"', tokens=(10, 5), usd=0.000105, role=ASKED),
+    Case("claude", "denied", text="done shell", denied="Bash git log", usd=0.00021),
+    Case("claude", "e401", 1, Fault.LOGIN, said="Invalid API key", role=ASKED),
+    Case("claude", "nologin", 1, Fault.LOGIN, said="Not logged in", role=ASKED),
+    Case("claude", "e429", 1, Fault.QUOTA, said="rate limit", role=ASKED),
+    Case("claude", "e500", 1, Fault.OUTAGE, said="529 Overloaded", role=ASKED),
+    Case("claude", "noapi", 1, Fault.OUTAGE, said="ConnectionRefused", role=ASKED),
+    Case("claude", "turns", 1, Fault.TURNS, said="turns (2)", tokens=(20, 10), usd=0.00021, role=ASKED),
+    Case("claude", "money", 1, Fault.MONEY, said="budget", tokens=(30, 15), usd=0.000315),
+    Case("claude", "badresume", 1, Fault.ENDED, said="No conversation found", before=GONE, session=""),
+    Case("claude", "empty", fault=Fault.SILENT, usd=0.00021),
+    Case("codex", "hello", text="Hello there.", tokens=(10, 5), role=ASKED),
+    Case("codex", "edit", text=DONE, tokens=(30, 15)),
+    Case("codex", "propose", text='{"answer"', tokens=(10, 5), role=ASKED),
+    Case("codex", "denied", text="I changed it.", denied="outside of the project", tokens=(20, 10)),
+    Case("codex", "denied_ro", text=DONE, denied="read-only sandbox", role=ASKED),
+    Case("codex", "e401", 1, Fault.LOGIN, said="401 Unauthorized", role=ASKED),
+    Case("codex", "nologin", 1, Fault.LOGIN, said="Missing environment variable", role=ASKED),
+    Case("codex", "e429", 1, Fault.QUOTA, said="usage limit", role=ASKED),
+    Case("codex", "e500", 1, Fault.OUTAGE, said="high demand", role=ASKED),
+    Case("codex", "noapi", None, Fault.OUTAGE, said="waiting for network", role=ASKED, ended=Fault.TIMEOUT),
+    Case("codex", "badresume", 1, Fault.ENDED, said="no rollout found", before=GONE, session=""),
+    Case("codex", "empty", fault=Fault.SILENT, tokens=(10, 5)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_recorded(case: Case, make, ask, hear) -> None:
+    turn = ask(case.role, session=case.before, schema=case.name == "propose")
+    answer = make(case.agent).read(turn, hear(case.agent, case.name, case.returncode, case.ended))
+    assert answer.fault is case.fault, answer
+    for wanted, found in ((case.text, answer.text), (case.said, answer.said), (case.denied, " ".join(answer.denied))):
+        assert wanted in found if wanted else not found, answer
+    assert case.tokens is None or (answer.usage.tokens_in, answer.usage.tokens_out) == case.tokens
+    assert case.usd is None or answer.usage.usd == pytest.approx(case.usd)
+    assert answer.session if case.session is None else answer.session == case.session
+    assert answer.data == ({"answer": "larger", "n": 2} if case.name == "propose" else None)
+    assert answer.usage.seconds == 2.5
+    assert "\n" not in answer.said and len(answer.said) <= 300
+
+
+def test_every_recorded_file_is_a_case() -> None:
+    found = {f"{path.parent.name}-{path.stem}" for path in (Path(__file__).parent / "recorded").rglob("*.out")}
+    assert found == {case.id for case in CASES} | {"codex-resumed"}
+
+
+def test_a_turn_that_we_ended_keeps_what_was_said_of_its_session(make, ask, hear) -> None:
+    for ended in (Fault.TIMEOUT, Fault.FLOOD, Fault.STOPPED):
+        answer = make("claude").read(ask(Role.EDIT), hear("claude", "edit", None, ended))
+        assert answer.fault is ended and answer.session and answer.usage.tokens == 45
+
+
+def test_codex_charges_a_resumed_turn_with_its_own_tokens_only(make, ask, hear) -> None:
+    codex = make("codex")
+    thread = codex.read(ask(Role.EDIT), hear("codex", "resumed")).session.partition(":")[0]
+    answer = codex.read(ask(Role.EDIT, session=f"{thread}:10:5"), hear("codex", "resumed"))
+    assert (answer.usage.tokens_in, answer.usage.tokens_out) == (30, 15)
+    assert answer.session == f"{thread}:40:20"
+    assert codex.argv(ask(Role.EDIT, session=answer.session))[:4] == ("codex", "exec", "resume", thread)
+    other = codex.read(ask(Role.EDIT, session="another:10:5"), hear("codex", "resumed"))
+    assert other.usage.tokens_in == 40, "another thread's tokens are none of this one's"
+
+
+def test_codex_keeps_its_counts_over_a_turn_that_told_none(make, ask, hear) -> None:
+    codex = make("codex")
+    thread = codex.read(ask(Role.EDIT), hear("codex", "e500", 1)).session.partition(":")[0]
+    answer = codex.read(ask(Role.EDIT, session=f"{thread}:10:5"), hear("codex", "e500", 1))
+    assert answer.usage.tokens is None and answer.session == f"{thread}:10:5"
