@@ -25,22 +25,26 @@ from autoresearch.lab.campaign.ideas import conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
 from autoresearch.lab.campaign.quick import be_quick
+from autoresearch.lab.campaign.researching import Researching
 from autoresearch.lab.campaign.runs import Ready, SharedOutputError, Wanted, get_ready
 from autoresearch.lab.campaign.shelf import Shelf
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.campaign.trouble import is_full, is_trouble
 from autoresearch.lab.campaign.workshop import Refused, Workshop
+from autoresearch.lab.collect import charged
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import new_token
 from autoresearch.lab.sessions import close_session
 from autoresearch.lab.watch import Watcher
-from autoresearch.records import campaign_dir
+from autoresearch.records import campaign_dir, journal
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir
 from autoresearch.repository import checkout as repository
 
 LOOK_S = 1.0  # requests are looked for this often; everything else wakes
+BUSY_LOOK_S = 0.1  # ... and whether the researcher is done
 PATIENCE_S = 15.0  # ... and at everything again, for what tells nobody: a directory that was removed
 NAP_S = 3.0  # after trouble with the machine
 MOST_TRIES = 3  # ... before the campaign is paused
@@ -62,6 +66,7 @@ class Controller:
         self.sources = Sources(self.spec, place, self.shop, Shelf(self.book.view))
         self.ready: Ready | None = None
         self.pruner = Pruner(self.spec, say)
+        self.research = Researching(self)
         self.live: dict[str, RunDir] = {}
         self.dry = False
         self.healthy = False  # it got through the loop since the last trouble
@@ -98,7 +103,7 @@ class Controller:
         recovery.recover(self)
         while True:
             view = self.take_requests()
-            view = self.settle(view)
+            view = self.research.look(self.settle(view))
             if self.is_over(view):
                 break
             self.fill(view)
@@ -113,6 +118,7 @@ class Controller:
             with contextlib.suppress(AutoresearchError, OSError):
                 self.ready.prepared.withdraw()
         self.sources.close()
+        self.research.close()
         self.ready, self.live, self.healthy = None, {}, False
         self.pool = Pool(self.spec, self.shop.checkout, self.parts.environ)
         self.sources = Sources(self.spec, self.place, self.shop, Shelf(self.book.view))
@@ -250,6 +256,9 @@ class Controller:
         wanted = self.next_wanted(view)
         if wanted is None or not self.may_begin(view, wanted):
             return
+        if wanted.idea.hypothesis.unmade:
+            self._unmade(view, wanted, wanted.idea.hypothesis.why_unmade, failure=wanted.idea.hypothesis.unmade)
+            return
         slot = self.pool.spare()
         if slot is None:
             return
@@ -268,6 +277,9 @@ class Controller:
         self.pool.take(slot, ready.run.run, ())
         failpoint("campaign.prepared")
         self._note_prepared(view, wanted, ready.run)
+        if wanted.why == "fix":  # the log of the run that crashed is put aside with its results
+            for text in view.research.fix_story.get(wanted.idea.index, ()):
+                journal.append(Path(ready.prepared.spec.result_dir), text)
         failpoint("campaign.waits")
         be_quick()
 
@@ -284,17 +296,28 @@ class Controller:
             commit=run.commit,
             seed=run.seed,
             round=number,
+            turns=list(self._turns(view, wanted)),
         )
 
-    def _unmade(self, view: CampaignView, wanted: Wanted, reason: str) -> None:
+    def _turns(self, view: CampaignView, wanted: Wanted) -> tuple[str, ...]:
+        """The researcher's turns that led to this run: its row is charged with them."""
+        if wanted.why == "fix":
+            return view.research.fix_turns.get(wanted.idea.index, ())
+        return wanted.idea.hypothesis.turns if wanted.why == "first" else ()
+
+    def _unmade(self, view: CampaignView, wanted: Wanted, reason: str, *, failure: str = "") -> None:
         """A run that could not be made is an attempt as any other: it has a row, which says why."""
         name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
         run = IdeaRun(name, str(self.place.path / name), wanted.replicate, wanted.why)
         self._note_prepared(view, wanted, run)
         self.note("started", run=run.run)
         failpoint("campaign.unmade")
-        progress.record_unmade(self.shop, wanted.idea, run, reason, self.parts.clock())
-        self.say(f"{wanted.idea.slug}: could not be started: {reason}")
+        said = reason if failure else f"could not be launched: {reason}"
+        row = progress.unmade_row(self.shop, wanted.idea, run, said, self.parts.clock())
+        row = replace(row, failure=failure or row.failure)
+        Ledger(self.place.ledger).append_once(charged(row, self.book.view()))
+        self.say(f"{wanted.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
+        progress.write_documents(self.place, self.book.view(), self.stand(self.book.view()))
 
     def next_wanted(self, view: CampaignView) -> Wanted | None:
         """What should run next: what is owed, a confirmation, a new idea."""
@@ -374,6 +397,8 @@ class Controller:
         owed = agenda.owed(view)
         if owed is not None and self.may_begin(view, owed):
             return False
+        if self.research.mending(view):
+            return False
         return not self._confirming(view)
 
     def _past_deadline(self, view: CampaignView) -> bool:
@@ -410,9 +435,12 @@ class Controller:
 
     def _wait_if_dry(self, view: CampaignView) -> None:
         idle = self.dry and self.ready is None and not self.live and agenda.owed(view) is None
-        if idle and view.state is CampaignState.RUNNING:
-            self.set_state(view, CampaignState.WAITING, "proposer exhausted")
-            self.say(f"{self.stand(view).sentence}, proposer exhausted; add ideas: {progress.add_line(view)}")
+        idle = idle and not self.research.hopeful(view)
+        if idle and view.state in (CampaignState.RUNNING, CampaignState.WAITING):
+            why = self.research.why_dry(view)
+            if (view.state, view.reason) != (CampaignState.WAITING, why):
+                self.set_state(view, CampaignState.WAITING, why)
+                self.say(f"{self.stand(view).sentence}, {why}; add ideas: {progress.add_line(view)}")
         elif not idle and view.state is CampaignState.WAITING:
             self.set_state(view, CampaignState.RUNNING)
 
@@ -429,6 +457,7 @@ class Controller:
         progress.write_end(self.place, last, found, why, self.say)
         failpoint("campaign.reported")
         self.sources.close()
+        self.research.close()
         self.pool.remove()
         failpoint("campaign.removed")
         self.set_state(self.book.view(), CampaignState.ENDED, why)  # last: until then a crash does all of it again
@@ -458,8 +487,11 @@ class Controller:
             self.pruner.look(self.book, self.live)
             over = any(rundir.state() in _OVER for run, rundir in self.live.items() if run not in self.stuck)
             until = time.monotonic() + PATIENCE_S
+            over = over or self.research.ready
             while not over and self._requested() == self._heard and time.monotonic() < until:
-                if watcher.wait(LOOK_S) or not self.live or self.stuck or self.pool.may_ask_again:
+                working = self.research.busy
+                woken = watcher.wait(BUSY_LOOK_S if working else LOOK_S) or self.research.ready
+                if woken or not (self.live or working) or self.stuck or self.pool.may_ask_again:
                     return
 
     def _requested(self) -> int:
