@@ -5,7 +5,8 @@
     ├── BlueprintError       3  a blueprint or a recipe is invalid
     ├── NotFoundError        4  no such run, file or campaign
     ├── ConflictError        5  something is in the way: a live run, a branch, a lock
-    └── EnvironmentUnusable  6  no tmux, a sandbox, an unwritable directory
+    ├── EnvironmentUnusable  6  no tmux, a sandbox, an unwritable directory, an agent that is not installed
+    └── ResearcherFailed     7  a coding agent gave no usable answer: login, quota, time, nonsense
 
 Expected endings of a run are not errors: they are `core.ending.Ending`.
 """
@@ -61,3 +62,10 @@ class EnvironmentUnusable(AutoresearchError):  # noqa: N818 - it names a state, 
 
     exit_code = 6
     code = "environment"
+
+
+class ResearcherFailed(AutoresearchError):  # noqa: N818 - as above
+    """A coding agent was asked and gave nothing that can be used."""
+
+    exit_code = 7
+    code = "researcher_failed"

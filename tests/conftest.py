@@ -25,6 +25,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.agents.plugin"]  # a scripted model, and real agents that talk to it
+
 MARK = "AUTORESEARCH_TEST"
 RUN = "AUTORESEARCH_RUN_ID"
 PATIENCE_S = 60.0  # what is ending already may take so long on a loaded machine: a collector is niced

@@ -15,6 +15,8 @@ want mkfs.ext4 e2fsprogs
 want chromium chromium
 want sshd openssh-server
 want ssh-keygen openssh-client
+want node nodejs
+want npm npm
 [ -z "$missing" ] && exit 0
 
 line="apt-get install -y --no-install-recommends$packages"

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.objective import Direction, Objective, same_metric
+from autoresearch.core.researcher import ResearchSpec
 
 NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
 TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
@@ -34,18 +35,20 @@ class Rules:
     deadline: float | None = None  # wall clock, seconds since the epoch
     budget_gpu_hours: float | None = None
     target: float | None = None  # of the objective; in its direction
+    budget_usd: float | None = None  # what the researcher may cost
+    budget_tokens: int | None = None  # ... and read and write
 
     @property
     def given(self) -> bool:
         """Whether there is any."""
-        return any(value is not None for value in (self.count, self.deadline, self.budget_gpu_hours, self.target))
+        return any(getattr(self, name) is not None for name in self.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
 class ProposerSpec:
     """Where hypotheses come from."""
 
-    name: str  # queue, grid, random, tpe
+    name: str  # queue, grid, random, tpe, agent; hybrid is agent and tpe
     space: Mapping[str, Any] = field(default_factory=dict)  # dotted recipe key -> what it may be
     queue: str = ""  # a folder of blueprints or a YAML list; absolute
     seed: int = 0
@@ -88,6 +91,7 @@ class CampaignSpec:
     prune: str = ""  # "", median or halving
     warmup: int = 0  # steps; the first validation after them is the first that may end a run
     tmux_socket: str = ""
+    research: ResearchSpec = field(default_factory=ResearchSpec)
     gpu_check: bool = True  # False: recipes that ask for more GPUs than there are run all the same
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> where its value came from
 
@@ -103,6 +107,7 @@ class CampaignSpec:
         known["objective"] = Objective(objective["metric"], Direction(objective["direction"]))
         known["proposer"] = ProposerSpec(**record["proposer"])
         known["rules"] = Rules(**record["rules"])
+        known["research"] = ResearchSpec.from_json(record.get("research") or {})
         return cls(**known)
 
     def with_rules(self, changes: Mapping[str, Any]) -> CampaignSpec:

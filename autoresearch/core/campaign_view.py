@@ -16,6 +16,7 @@ from autoresearch.core.lineage import incumbent
 from autoresearch.core.noise import Spread, spread_of
 from autoresearch.core.proposal import Attempt
 from autoresearch.core.pruning import PRUNED
+from autoresearch.core.turns import Research
 
 T = TypeVar("T")
 EXCUSED = frozenset({"runner_died", "launch_interrupted", "lease_busy"})  # failures that say nothing of the idea
@@ -33,6 +34,7 @@ class IdeaRun:
     seed: int | None = None
     round: int = 0  # of confirmation; 0 for a run of the search
     started: bool = False  # the word was given; before it, it is only prepared
+    turns: tuple[str, ...] = ()  # of a researcher, that led to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ class CampaignView:
     rounds: list[Round] = field(default_factory=list)
     settled_rounds: set[int] = field(default_factory=set)
     told_stop: str = ""  # drain or stop, once somebody asked
+    research: Research = field(default_factory=Research)
     again: int = 0  # how often the whole baseline was asked for again, because no run of it had the metric
     damaged: list[int] = field(default_factory=list)  # lines of the journal that say nothing that can be understood
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -370,7 +373,8 @@ class Fold:
                 view.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
             case "prepared" if known := self._ideas.get(line["index"]):
                 names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
-                known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}))
+                turns = tuple(line.get("turns", ()))
+                known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}, turns=turns))
                 self._owners[known.runs[-1].run] = known, known.runs[-1]
                 self._weigh(known)
             case "fixed" if known := self._ideas.get(line["index"]):
@@ -379,6 +383,7 @@ class Fold:
                 self._settle(str(line.get("run")), gone=what == "withdrawn")
             case _:
                 _steer(view, line)
+        view.research.take(line)
         view.timeline.append(line)
 
     def _settle(self, name: str, *, gone: bool) -> None:

@@ -33,6 +33,7 @@ class Hypothesis:
     token: str = ""  # what the proposer calls it (an optimiser's trial)
     kind: str = ""  # of a researcher's: config, code, prompt or data; all but config need an edit turn
     risk: str = ""  # what may go wrong, in words
+    rationale: str = ""  # all that its proposer says of why and how, for whoever edits the code
     paths: tuple[str, ...] = ()  # files that it means to change
     flags: tuple[str, ...] = ()  # what looks suspicious in its diff, one sentence each
     unmade: str = ""  # a `core.researcher.Unmade`: it is attempted, and never reaches a GPU

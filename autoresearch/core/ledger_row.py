@@ -7,6 +7,7 @@ switch; they end with the free text `description`. Ours follow, in this order fo
     metric_step best_value steps first_step_s failure trainer             what was measured, when, by whom
     result_dir run_dir fix_of campaign driven_by started ended            where it is, what it belongs to
     run_urls                                                              where trackers show it
+    agent_usd agent_tokens flags                                          what the researcher used, what is suspicious
     schema                                                                last and never empty: a row whose
                                                                           end is missing can be told apart
 """
@@ -77,6 +78,9 @@ class LedgerRow:
     started: float | None = None  # wall clock, seconds since the epoch
     ended: float | None = None
     run_urls: str = ""  # as the log says them, with spaces between; a ledger from before has no such column
+    agent_usd: float | None = None  # of the turns of a researcher that led to this run
+    agent_tokens: int | None = None
+    flags: str = ""  # what looks suspicious in a researcher's diff, with "; " between
     schema: int | None = SCHEMA
 
     def cells(self) -> dict[str, str]:

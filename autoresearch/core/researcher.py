@@ -259,6 +259,13 @@ class ResearchSpec:
     hold: bool = False  # code ideas wait for `campaign approve`
     notes: tuple[str, ...] = field(default=())  # what a person says to the agent from the beginning
 
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> ResearchSpec:
+        """Read what `asdict` wrote; keys of newer versions are ignored."""
+        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+        return cls(**known)
+
     def chosen(self, *, outside: bool = False) -> Chosen:
         """The part that the agent's own file looks at."""
         return Chosen(self.program, self.model, self.extra, self.template, self.keep, outside)

@@ -19,6 +19,8 @@ class Facts:
     run_s: float  # how long one run is expected to take; 0 where nothing is known
     reserve_s: float = 0.0  # kept for the confirmation at the end
     run_gpu_hours: float = 0.0
+    usd: float = 0.0  # that the researcher has cost, as far as it says
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ def stand(rules: Rules, facts: Facts, objective: Objective) -> Stand:
         _target(rules, facts, objective),
         _deadline(facts, left_s),
         _budget(rules, facts),
+        _researcher(rules, facts),
     )
     return Stand(next((a for a in answers if a), ""), _remaining(rules, facts, left_s), left_n, left_s)
 
@@ -82,12 +85,24 @@ def _budget(rules: Rules, facts: Facts) -> str:
     return ""
 
 
+def _researcher(rules: Rules, facts: Facts) -> str:
+    if rules.budget_usd is not None and facts.usd >= rules.budget_usd:
+        return f"{facts.usd:.2f} of {rules.budget_usd:g} USD are spent on the researcher"
+    if rules.budget_tokens is not None and facts.tokens >= rules.budget_tokens:
+        return f"{facts.tokens:,} of {rules.budget_tokens:,} tokens are spent on the researcher"
+    return ""
+
+
 def _remaining(rules: Rules, facts: Facts, left_s: float | None) -> str:
     words = [f"{facts.attempted}/{rules.count} attempted" if rules.count else f"{facts.attempted} attempted"]
     if left_s is not None:
         words.append(f"{span(max(0.0, left_s))} remaining")
     if rules.budget_gpu_hours is not None:
         words.append(f"{facts.gpu_hours:.2f}/{rules.budget_gpu_hours:g} GPU hours")
+    if rules.budget_usd is not None:
+        words.append(f"{facts.usd:.2f}/{rules.budget_usd:g} USD")
+    if rules.budget_tokens is not None:
+        words.append(f"{facts.tokens:,}/{rules.budget_tokens:,} tokens")
     if rules.target is not None:
         best = "nothing kept" if facts.best is None else f"best {facts.best:.4g}"
         words.append(f"{best}, target {rules.target:g}")

@@ -81,7 +81,8 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
         _tell_events(rundir, outcome)
     if view is not None and not judgement.judged and spec.why != "confirm":  # before its row, which then counts less
         campaign_dir.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
-    fresh = Ledger(Path(spec.ledger)).append_once(_row(outcome, judgement, rundir))
+    row = charged(_row(outcome, judgement, rundir), view)
+    fresh = Ledger(Path(spec.ledger)).append_once(row)
     failpoint("collect.row_written")
     if fresh or not journal.holds(place, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the story
@@ -205,6 +206,16 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
         ended=end.ended,
         run_urls=" ".join(outcome.run_urls),
     )
+
+
+def charged(row: LedgerRow, view: CampaignView | None) -> LedgerRow:
+    """The row with what a researcher used to make this run possible, and what is suspicious in what it made."""
+    idea = next((i for i in view.ideas if i.index == row.index), None) if view else None
+    run = next((r for r in idea.runs if r.run == row.run_id), None) if idea else None
+    if view is None or idea is None or run is None:
+        return row
+    cost = view.research.cost(run.turns)
+    return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags="; ".join(idea.hypothesis.flags))
 
 
 def describe(outcome: Outcome, reason: str = "") -> str:

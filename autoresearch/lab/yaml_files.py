@@ -11,6 +11,8 @@ from autoresearch.core.recipe_edits import apply_overrides
 from autoresearch.errors import BlueprintError, NotFoundError
 from autoresearch.trainers.recipe_keys import look_up
 
+_DEEP = 8  # keys within keys of which anybody asks for the line
+
 
 def load_mapping(path: Path) -> dict[str, object]:
     """The mapping in a YAML (or JSON) file; an empty file is an empty mapping.
@@ -49,6 +51,34 @@ def parse_any(data: bytes, name: str) -> Any:
         raise _broken(f"{name}: {str(bad).splitlines()[0]}") from bad
     except RecursionError as bad:
         raise _broken(f"{name}: nested too deeply") from bad
+
+
+def line_numbers(data: bytes) -> dict[tuple[str | int, ...], int]:
+    """Where each key and each item of a YAML document stands, by its path from the top; lines count from 1.
+
+    For a document that `parse_any` took; what stands behind an alias is where it was first written.
+    """
+    import yaml
+
+    found: dict[tuple[str | int, ...], int] = {}
+    seen: set[int] = set()  # what stands behind many aliases is looked at once
+
+    def look(node: Any, path: tuple[str | int, ...], line: int) -> None:
+        found[path] = line
+        if len(path) > _DEEP or id(node) in seen:
+            return
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                look(value, (*path, str(key.value)), key.start_mark.line + 1)
+        elif isinstance(node, yaml.SequenceNode):
+            for n, item in enumerate(node.value):
+                look(item, (*path, n), item.start_mark.line + 1)
+
+    root = yaml.compose(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    if root is not None:
+        look(root, (), root.start_mark.line + 1)
+    return found
 
 
 def dump(mapping: Mapping[str, object]) -> str:

@@ -496,3 +496,31 @@ def crashes(bench: Bench, fonts: Path) -> Crashes:
     bench.git("add", "-A")
     bench.git("commit", "-qm", "a trainer with knobs")
     return one
+
+
+# ---------------------------------------------------------------------------- command lines in documents
+
+
+@pytest.fixture
+def parse() -> Callable[[str], None]:
+    """Asserts that a documented command line is one, by the command's own parser."""
+    return _parse
+
+
+def _parse(line: str) -> None:
+    """Its command exists, its options exist and take their values, nothing is missing; placeholders are values."""
+    import shlex
+
+    import typer
+
+    from autoresearch import cli
+
+    words = shlex.split(line, comments=True)
+    assert words[0] == "autoresearch", line
+    argv = cli._started(words[1:])
+    known: Any = typer.main.get_command(cli._app(argv))
+    while hasattr(known, "commands"):
+        assert argv and argv[0] in known.commands, f"no such command: {line}"
+        known, argv = known.commands[argv[0]], argv[1:]
+    if "--help" not in argv:
+        known.make_context("autoresearch", argv)

@@ -10,6 +10,7 @@ from autoresearch.core.campaign_view import EXCUSED, CampaignView, Idea
 from autoresearch.core.ending import Ending
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.proposal import Attempt
+from autoresearch.core.researcher import Unmade
 from autoresearch.core.stop_rules import Facts
 from autoresearch.lab.campaign.runs import Wanted
 from autoresearch.lab.judge import pending
@@ -17,6 +18,7 @@ from autoresearch.lab.judge import pending
 MOST_RETRIES = 2  # of one replicate that was lost through no fault of its own
 BREAKER = 3  # ideas in a row that die alike
 MARGIN = 1.25  # over the longest run so far
+MENDABLE = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED)
 
 
 def owed(view: CampaignView) -> Wanted | None:
@@ -104,10 +106,29 @@ def _retry(idea: Idea) -> Wanted | None:
     return Wanted(idea, last.replicate or 1, "retry")
 
 
+def fixable(view: CampaignView, idea: Idea) -> bool:
+    """Whether a researcher may still mend it: its last run crashed or missed its first step, and tries are left.
+
+    Never the baseline, which is the user's own, and never a run that was measured: a bad metric is a result.
+    """
+    research = view.research
+    if idea.index in research.fixing:
+        return True
+    if not view.spec.research.agent or idea.hypothesis.is_baseline or _waits(idea) or idea.slug in view.unwanted:
+        return False
+    last = idea.rows[-1] if idea.rows else None
+    if last is None or last.ending not in MENDABLE or last.failure in EXCUSED or idea.hypothesis.unmade:
+        return False
+    if idea.values or research.fixes.get(idea.index, 0) >= view.spec.research.max_fixes:
+        return False
+    return idea.repaired < len(idea.runs)  # else its rerun is owed already
+
+
 def facts(view: CampaignView, now: float, *, conceived: int = 0) -> Facts:
     """What the stop rules look at."""
     best = view.best
     run_s = expected_run_s(view)
+    spent = view.research.usage
     return Facts(
         attempted=view.attempted + conceived,
         best=best.value if best and best.kept else None,
@@ -116,6 +137,8 @@ def facts(view: CampaignView, now: float, *, conceived: int = 0) -> Facts:
         run_s=run_s,
         reserve_s=reserve_s(view, run_s),
         run_gpu_hours=run_s / 3600 * view.spec.gpus_per_run,
+        usd=spent.usd or 0.0,
+        tokens=spent.tokens or 0,
     )
 
 
@@ -142,7 +165,9 @@ def reserve_s(view: CampaignView, run_s: float) -> float:
 
 def tripped(view: CampaignView, since: float) -> str:
     """Why the circuit breaker stops the queue: the last ideas died fast and alike; "" while it does not."""
-    rows = sorted((r for r in view.rows if r.index > 1 and (r.ended or 0.0) > since), key=lambda r: r.ended or 0.0)
+    refused = {idea.index for idea in view.ideas if idea.hypothesis.unmade not in ("", Unmade.RESEARCHER)}
+    counted = (r for r in view.rows if r.index > 1 and r.index not in refused and (r.ended or 0.0) > since)
+    rows = sorted(counted, key=lambda r: r.ended or 0.0)
     last = rows[-BREAKER:]
     if len(last) < BREAKER or len({row.index for row in last}) < BREAKER:
         return ""
@@ -163,8 +188,8 @@ def attempts(view: CampaignView) -> list[Attempt]:
 
 
 def decided(view: CampaignView, idea: Idea) -> bool:
-    """Whether nothing more will be learnt about an idea: its runs are over, and no re-test is owed."""
-    if _waits(idea) or not idea.rows:
+    """Whether nothing more will be learnt about an idea: its runs are over, and no re-test and no fix is owed."""
+    if _waits(idea) or not idea.rows or fixable(view, idea) or _repaired(idea):
         return False
     if idea.hypothesis.is_baseline:
         return baseline_done(view)

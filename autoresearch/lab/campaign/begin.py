@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -15,24 +14,23 @@ from autoresearch.core import naming
 from autoresearch.core.campaign import CampaignSpec, CampaignState, Rules
 from autoresearch.core.finding import Finding, errors
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.lab import detached
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.charter import Charter, named_base, with_base
 from autoresearch.lab.campaign.refuse import refuse
 from autoresearch.lab.launch import check_place
 from autoresearch.lab.overrides import Launch
-from autoresearch.lab.parts import Launcher, Parts
+from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import key_of, new_token
 from autoresearch.records import campaign_dir
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import state_home
-from autoresearch.records.rundir import locked, read_json, write_atomically, write_json
+from autoresearch.records.rundir import locked, read_json, write_json
 from autoresearch.repository import branches
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.includes import check_includes
 from autoresearch.repository.lacking import lacking
-
-REPORT_IN_S = 20.0
 
 
 def preflight(plan: Charter) -> tuple[Finding, ...]:
@@ -196,51 +194,8 @@ def start_controller(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> st
 def _start_controller(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> str:
     token = new_token()
     session = naming.session_name(f"campaign-{naming.slugify(spec.slug)[:30]}", token)
-    _close_earlier(place, session, parts.launcher(spec.tmux_socket))
-    argv = [sys.executable, "-P", "-m", "autoresearch", "campaign", "control", str(place.path)]
-    environment = {"AUTORESEARCH_RUN_ID": f"campaign-{token}"}
-    passed = place.path / "controller.environment"
-    write_atomically(passed, _as_bytes(parts.environ), mode=0o600, durable=False)
-    failpoint("begin.passed")
-    info = parts.launcher(spec.tmux_socket).start(session, argv, cwd=place.path, environment=environment)
-    failpoint("begin.started")
-    until = time.monotonic() + REPORT_IN_S
-    while time.monotonic() < until:
-        if not passed.exists():
-            return info.attach
-        time.sleep(0.02)
-    passed.unlink(missing_ok=True)
-    raise EnvironmentUnusable(
-        f"the controller of {spec.name} was started in {session} and never reported",
-        hint=f"look at it: {info.attach}",
-        code="no_controller",
-    )
-
-
-def _close_earlier(place: CampaignDir, session: str, launcher: Launcher) -> None:
-    """Close the panes of controllers that are gone, and write down the session that is about to be started."""
-    names = {str(name) for name in (read_json(place.sessions) or {}).get("sessions", ())}
-    listed = launcher.list_ours() if names else []
-    for info in listed:
-        if info.session in names:
-            launcher.close(info)
-    write_json(place.sessions, {"sessions": [session]}, durable=False)
-
-
-def _as_bytes(environ: Mapping[str, str]) -> bytes:
-    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environ.items())
-
-
-def take_environment(place: CampaignDir) -> dict[str, str]:
-    """The environment of whoever started the controller: tmux gives it the server's."""
-    passed = place.path / "controller.environment"
-    pairs = (pair.partition(b"=") for pair in passed.read_bytes().split(b"\0") if pair)
-    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
-
-
-def reported(place: CampaignDir) -> None:
-    """The controller holds its lock: whoever started it may go on."""
-    (place.path / "controller.environment").unlink(missing_ok=True)
+    words = ("campaign", "control", str(place.path))
+    return detached.start(place.path, words, session, f"campaign-{token}", parts, spec.tmux_socket)
 
 
 @contextlib.contextmanager

@@ -11,10 +11,12 @@ from typing import Any
 
 from autoresearch.core.durations import parse_duration, problem
 from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.lab.campaign import declare_research
+from autoresearch.lab.campaign.declare_research import RESEARCH
 from autoresearch.lab.yaml_files import load_mapping
 
 FILES = ("campaign.yaml", "campaign.yml")
-PROPOSERS = ("queue", "grid", "random", "tpe")
+PROPOSERS = ("queue", "grid", "random", "tpe", "agent", "hybrid")
 DEFAULTS: dict[str, Any] = {
     "count": None,
     "deadline": None,
@@ -44,9 +46,11 @@ DEFAULTS: dict[str, Any] = {
     "warmup": None,
     "trees": "",
     "gpu_check": True,
+    **RESEARCH,
 }
 _WHOLE = {"count": 1, "seed": 0, "baseline": 1, "retests": 0, "confirm_runs": 2, "parallel": 1, "gpus_per_run": 0,
-          "runs_per_gpu": 1, "gpu_busy_mib": 0, "min_steps": 0, "warmup": 0}  # fmt: skip
+          "runs_per_gpu": 1, "gpu_busy_mib": 0, "min_steps": 0, "warmup": 0,
+          **declare_research.WHOLE}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +174,8 @@ def _converted(key: str, value: Any, now: float) -> Any:
         if number is None or number < _WHOLE[key]:
             raise ValueError(f"{value!r} is not a whole number of at least {_WHOLE[key]}")
         return number
+    if key in declare_research.KEYS:
+        return declare_research.converted(key, value, _seconds)
     if key == "budget_gpu_hours":
         if not float(value) > 0:
             raise ValueError(f"{value!r} is not a number above 0")

@@ -10,6 +10,8 @@ from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.proposal import Attempt, Proposer
 from autoresearch.core.space_file import read_space
+from autoresearch.core.turns import AGENT
+from autoresearch.lab.campaign.shelf import HYBRID, Hybrid, Shelf
 from autoresearch.lab.campaign.workshop import Workshop
 from autoresearch.lab.yaml_files import parse_any
 from autoresearch.proposers.queue import Queue
@@ -17,13 +19,14 @@ from autoresearch.proposers.registry import Given, proposer
 from autoresearch.records.campaign_dir import CampaignDir
 
 ADDED = "added.yaml"
+OPTIMISER = "tpe"  # the other half of a hybrid
 
 
 class Sources:
     """The queue of `campaign add`, then the campaign's own proposer."""
 
-    def __init__(self, spec: CampaignSpec, place: CampaignDir, shop: Workshop) -> None:
-        self.spec, self.place, self.shop = spec, place, shop
+    def __init__(self, spec: CampaignSpec, place: CampaignDir, shop: Workshop, shelf: Shelf) -> None:
+        self.spec, self.place, self.shop, self.shelf = spec, place, shop, shelf
         self._added: Queue | None = None
         self._own: Proposer | None = None
         self._said: set[str] = set()
@@ -33,8 +36,16 @@ class Sources:
         if self._added is None and added.exists():
             self._added = Queue(added, parse_any)
         if self._own is None:
-            self._own = proposer(self.spec.proposer.name, self._given())
+            self._own = self._made()
         return [*([self._added] if self._added else []), self._own]
+
+    def _made(self) -> Proposer:
+        name = self.spec.proposer.name
+        if name == AGENT:
+            return self.shelf
+        if name == HYBRID:
+            return Hybrid(self.shelf, proposer(OPTIMISER, self._given()), self.spec.research.share)
+        return proposer(name, self._given())
 
     def _given(self) -> Given:
         mine = self.spec.proposer
@@ -62,7 +73,7 @@ class Sources:
     def tell(self, attempt: Attempt) -> None:
         """What became of an idea, to whoever proposed it."""
         for one in self._proposers():
-            if attempt.hypothesis.proposer in ("", one.name) or attempt.hypothesis.is_baseline:
+            if attempt.hypothesis.proposer in ("", one.name) or attempt.hypothesis.is_baseline or one.name == HYBRID:
                 one.tell(attempt)
 
     def reconcile(self, attempts: Sequence[Attempt]) -> None:

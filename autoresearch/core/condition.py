@@ -1,0 +1,247 @@
+"""A condition over what a stage of a plan came to, such as `confirmed >= 1 and delta > 2 * noise`.
+
+Comparisons, `and`, `or`, `not`, `+ - * /`, brackets, numbers and the words below; it is parsed, and never run as
+code. A number alone is true unless it is 0 (`not kept`). What was not measured is not known, and so is every
+comparison with it: a condition holds, does not hold, or is undecided (Kleene, *Introduction to Metamathematics*, 64).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+WORDS = {
+    "baseline": "mean of the baseline's runs",
+    "best": "mean of the best idea that is kept; the baseline's where none is",
+    "delta": "how much better that is than the baseline, in the objective's direction; 0 where none is kept",
+    "noise": "standard deviation of one run",
+    "kept": "ideas that are kept, demoted ones not counted",
+    "confirmed": "ideas that were proved with fresh seeds",
+    "confirmed_delta": "how much better the best of those is in its proof; unknown where there is none",
+    "demoted": "ideas that were kept, and failed their proof",
+    "attempted": "ideas that were begun, the baseline is one",
+    "crashed": "ideas that yielded no metric",
+    "crashed_share": "the same, as a share of those attempted",
+    "runs": "rows of the ledger",
+    "hours": "hours from the stage's beginning to its last row",
+    "gpu_hours": "GPU hours of all runs",
+    "ended": "1 if a stop rule ended it, 0 if somebody did",
+}
+OF_IDEA = {
+    "value": "mean of the idea's runs",
+    "delta": "how much better that is than the baseline",
+    "kept": "1 if it is kept",
+    "confirmed": "1 if it was proved",
+    "crashed": "1 if it yielded no metric",
+}
+MOST_CHARACTERS = 1000
+MOST_NESTED = 30
+
+Facts: TypeAlias = Mapping[str, float | None]
+"""A word, or `word(slug)`, to its number; None and a missing one are not known."""
+
+_TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)(?![\w.])"
+                    r"|(?P<word>[A-Za-z_]\w*)|(?P<sign>>=|<=|==|!=|[-+*/()<>]))")  # fmt: skip
+_IDEA = re.compile(r"\s*\(\s*(?P<slug>[a-z0-9][a-z0-9-]*)\s*\)")
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_COMBINE: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+}  # fmt: skip
+KEYWORDS = ("and", "or", "not")
+
+
+class ConditionError(ValueError):
+    """What is wrong with a condition, and where; `position` counts characters from 0."""
+
+    def __init__(self, text: str, position: int, message: str) -> None:
+        self.position = position
+        shown = text if len(text) <= 80 else text[:79] + "…"
+        super().__init__(f"{shown!r}, character {position + 1}: {message}")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A part of a condition: a number, a word, or a sign with its parts."""
+
+    sign: str  # "number", "word", or what joins its parts
+    at: int
+    parts: tuple[Node, ...] = ()
+    number: float = 0.0
+    word: str = ""
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether it is true or false rather than a number."""
+        return self.sign in _COMPARE or self.sign in KEYWORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition, as it was written and as it is understood."""
+
+    text: str
+    root: Node
+    words: tuple[str, ...]  # what it asks for, in the order of the text: `best`, `value(lr-high)`
+
+    @property
+    def slugs(self) -> tuple[str, ...]:
+        """The ideas that it names."""
+        return tuple(word.partition("(")[2].rstrip(")") for word in self.words if "(" in word)
+
+    def holds(self, facts: Facts) -> bool | None:
+        """Whether it does; None where what it asks for is not known."""
+        return _truth(self.root, facts)
+
+
+def parse(text: str) -> Condition:
+    """What a text means. ConditionError, with the place and what is expected there, for a broken one."""
+    if len(text) > MOST_CHARACTERS:
+        raise ConditionError(text, MOST_CHARACTERS, f"longer than {MOST_CHARACTERS} characters")
+    reader = _Reader(text)
+    root = reader.either()
+    if reader.sign:
+        hint = "write `a < b and b < c`" if reader.sign in _COMPARE else "expected `and`, `or` or the end"
+        raise reader.wrong(f"{hint}, found {reader.sign!r}")
+    if not reader.words:
+        raise ConditionError(text, 0, f"it asks for nothing that is measured; the words are {', '.join(WORDS)}")
+    return Condition(text, root, tuple(reader.words))
+
+
+class _Reader:
+    """One text, read from left to right; `sign` is the token that comes next, "" at the end."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.end, self.depth = text, 0, 0
+        self.words: list[str] = []
+        self.step()
+
+    def step(self) -> str:
+        """Go on to the next token; the one that was next until now."""
+        before = getattr(self, "sign", "")
+        self.at = len(self.text) - len(self.text[self.end :].lstrip())
+        found = _TOKEN.match(self.text, self.end)
+        if found is None and self.at < len(self.text):
+            raise ConditionError(self.text, self.at, f"{self.text[self.at : self.at + 10]!r} means nothing here")
+        self.kind = (found.lastgroup or "") if found else ""
+        self.sign, self.end = (found[self.kind], found.end()) if found else ("", len(self.text))
+        return before
+
+    def wrong(self, message: str, at: int | None = None) -> ConditionError:
+        return ConditionError(self.text, self.at if at is None else at, message)
+
+    def deeper(self, read: Callable[[], Node]) -> Node:
+        self.depth += 1
+        if self.depth > MOST_NESTED:
+            raise self.wrong(f"more than {MOST_NESTED} brackets and signs in one another")
+        found = read()
+        self.depth -= 1
+        return found
+
+    def joined(self, signs: tuple[str, ...], part: Callable[[], Node]) -> Node:
+        found = part()
+        while self.sign in signs and self.sign:
+            at, sign = self.at, self.step()
+            found = Node(sign, at, (self.fit(sign, found), self.fit(sign, part())))
+        return found
+
+    def fit(self, sign: str, part: Node) -> Node:
+        """A part in the place of a number must be one."""
+        if sign not in KEYWORDS and part.is_truth:
+            raise self.wrong(f"{sign!r} needs numbers, and this is true or false", part.at)
+        return part
+
+    def either(self) -> Node:
+        return self.joined(("or",), self.both)
+
+    def both(self) -> Node:
+        return self.joined(("and",), self.negated)
+
+    def negated(self) -> Node:
+        if self.sign != "not":
+            return self.compared()
+        at = self.at
+        self.step()
+        return Node("not", at, (self.deeper(self.negated),))
+
+    def compared(self) -> Node:
+        left = self.joined(("+", "-"), self.product)
+        if self.sign not in _COMPARE:
+            return left
+        at, sign = self.at, self.step()
+        right = self.joined(("+", "-"), self.product)
+        return Node(sign, at, (self.fit(sign, left), self.fit(sign, right)))
+
+    def product(self) -> Node:
+        return self.joined(("*", "/"), self.part)
+
+    def part(self) -> Node:
+        at = self.at
+        if self.sign in ("-", "+"):
+            sign = self.step()
+            inner = self.fit(sign, self.deeper(self.part))
+            return inner if sign == "+" else Node("-", at, (Node("number", at), inner))
+        if self.sign == "(":
+            self.step()
+            inner = self.deeper(self.either)
+            if self.sign != ")":
+                raise self.wrong("expected a closing bracket")
+            self.step()
+            return inner
+        if self.kind == "number":
+            return Node("number", at, number=float(self.step()))
+        if self.kind == "word" and self.sign not in KEYWORDS:
+            return self.word()
+        found = f", found {self.sign!r}" if self.sign else ""
+        raise self.wrong(f"expected a number, a bracket or a word{found}; the words are {', '.join(WORDS)}")
+
+    def word(self) -> Node:
+        at, name, idea = self.at, self.sign, _IDEA.match(self.text, self.end)
+        known = OF_IDEA if idea else WORDS
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the words are {', '.join(known)}"
+            kind = "is no word about an idea" if idea else "is no word of a condition"
+            missing = f"write `{name}(slug-of-an-idea)`" if name in OF_IDEA else hint
+            raise self.wrong(f"{name!r} {kind}; {missing}")
+        if idea:
+            name, self.end = f"{name}({idea['slug']})", idea.end()
+        self.step()
+        self.words += [] if name in self.words else [name]
+        return Node("word", at, word=name)
+
+
+def _truth(node: Node, facts: Facts) -> bool | None:
+    if node.sign == "not":
+        inner = _truth(node.parts[0], facts)
+        return None if inner is None else not inner
+    if node.sign in ("and", "or"):
+        found, decides = [_truth(part, facts) for part in node.parts], node.sign == "or"
+        return decides if decides in found else None if None in found else not decides
+    if node.sign in _COMPARE:
+        left, right = (_number(part, facts) for part in node.parts)
+        return None if left is None or right is None else _COMPARE[node.sign](left, right)
+    number = _number(node, facts)
+    return None if number is None else number != 0
+
+
+def _number(node: Node, facts: Facts) -> float | None:
+    if node.sign == "number":
+        return node.number
+    if node.sign == "word":
+        found = facts.get(node.word)
+        return found if found is not None and math.isfinite(found) else None
+    left, right = (_number(part, facts) for part in node.parts)
+    if left is None or right is None:
+        return None
+    try:
+        found = _COMBINE[node.sign](left, right)
+    except (ZeroDivisionError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None

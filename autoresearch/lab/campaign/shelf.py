@@ -1,0 +1,78 @@
+"""Shelf: the hypotheses that a researcher has proposed and made ready, as a proposer of the campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.hypothesis import Hypothesis
+from autoresearch.core.proposal import Attempt, Proposer
+from autoresearch.core.turns import AGENT, Proposed
+
+HYBRID = "hybrid"
+
+
+class Shelf:
+    """Hands out what is ready, oldest first; never waits for a turn."""
+
+    name = AGENT
+
+    def __init__(self, view: Callable[[], CampaignView]) -> None:
+        self._view = view
+
+    def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
+        """The first proposal that needs no edit any more; None: none is ready at present."""
+        return next((one.hypothesis for one in waiting(self._view()) if one.made), None)
+
+    def tell(self, attempt: Attempt) -> None:
+        """The next prompt is made from the campaign's records."""
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def waiting(view: CampaignView) -> list[Proposed]:
+    """Proposals that are no ideas of the campaign yet and are still wanted, oldest first."""
+    return [one for one in view.research.proposed.values() if one.hypothesis.slug not in view.unwanted]
+
+
+def held(view: CampaignView) -> list[Hypothesis]:
+    """Those whose edit waits for a person's word."""
+    hold = view.spec.research.hold if view.research.hold is None else view.research.hold
+    if not hold:
+        return []
+    found = [one.hypothesis for one in waiting(view) if not one.made]
+    return [one for one in found if one.slug not in view.research.approved]
+
+
+class Hybrid:
+    """Numbers from an optimiser, ideas from a researcher, in the share that the spec names.
+
+    Who is behind his share is asked first, so that it is kept in the long run; where he has nothing ready, the
+    other one is asked, so that no GPU waits for a turn.
+    """
+
+    name = HYBRID
+
+    def __init__(self, shelf: Shelf, optimiser: Proposer, share: float) -> None:
+        self._shelf, self._optimiser, self._share = shelf, optimiser, share
+
+    def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
+        """The next idea of the one who is behind, else of the other."""
+        mine = sum(one.hypothesis.proposer == AGENT for one in attempts)
+        every = sum(one.hypothesis.proposer in (AGENT, self._optimiser.name) for one in attempts)
+        behind = mine < self._share * (every + 1)
+        order: list[Proposer] = [self._shelf, self._optimiser] if behind else [self._optimiser, self._shelf]
+        for one in order if 0.0 < self._share < 1.0 else order[:1]:
+            if (found := one.ask(attempts)) is not None:
+                return found
+        return None
+
+    def tell(self, attempt: Attempt) -> None:
+        """The optimiser learns of its own."""
+        if attempt.hypothesis.proposer in ("", self._optimiser.name) or attempt.hypothesis.is_baseline:
+            self._optimiser.tell(attempt)
+
+    def close(self) -> None:
+        """Free what the optimiser holds."""
+        self._optimiser.close()

@@ -1,0 +1,73 @@
+"""A program of ours in a tmux session of its own, where it outlives every terminal: a campaign's controller, a plan's.
+
+    controller.environment     the environment of whoever started it, mode 0600; gone as soon as it reported
+    controller.sessions.json   its tmux session, to be closed by the next one
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.parts import Launcher, Parts
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.rundir import read_json, write_atomically, write_json
+
+REPORT_IN_S = 20.0
+_ENVIRONMENT, _SESSIONS = "controller.environment", "controller.sessions.json"
+
+
+def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Parts, socket: str) -> str:
+    """Start `autoresearch WORDS` in a session, from the directory that it controls; the line that attaches to it.
+
+    Returns once it reported; `mark` is its run id. EnvironmentUnusable where it never does.
+    """
+    launcher = parts.launcher(socket)
+    _close_earlier(folder, session, launcher)
+    argv = [sys.executable, "-P", "-m", "autoresearch", *words]
+    passed = folder / _ENVIRONMENT
+    write_atomically(passed, _as_bytes(parts.environ), mode=0o600, durable=False)
+    failpoint("begin.passed")
+    info = launcher.start(session, argv, cwd=folder, environment={"AUTORESEARCH_RUN_ID": mark})
+    failpoint("begin.started")
+    until = time.monotonic() + REPORT_IN_S
+    while time.monotonic() < until:
+        if not passed.exists():
+            return info.attach
+        time.sleep(0.02)
+    passed.unlink(missing_ok=True)
+    raise EnvironmentUnusable(
+        f"the controller of {folder.name} was started in {session} and never reported",
+        hint=f"look at it: {info.attach}",
+        code="no_controller",
+    )
+
+
+def _close_earlier(folder: Path, session: str, launcher: Launcher) -> None:
+    """Close the panes of controllers that are gone, and write down the session that is about to be started."""
+    path = folder / _SESSIONS
+    names = {str(name) for name in (read_json(path) or {}).get("sessions", ())}
+    listed = launcher.list_ours() if names else []
+    for info in listed:
+        if info.session in names:
+            launcher.close(info)
+    write_json(path, {"sessions": [session]}, durable=False)
+
+
+def _as_bytes(environ: Mapping[str, str]) -> bytes:
+    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environ.items())
+
+
+def take_environment(folder: Path) -> dict[str, str]:
+    """The environment of whoever started it: tmux gives it the server's."""
+    pairs = (pair.partition(b"=") for pair in (folder / _ENVIRONMENT).read_bytes().split(b"\0") if pair)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def reported(folder: Path) -> None:
+    """It holds its lock: whoever started it may go on."""
+    (folder / _ENVIRONMENT).unlink(missing_ok=True)

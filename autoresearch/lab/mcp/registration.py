@@ -1,0 +1,88 @@
+"""How each client is told of the server: the line to type, or the text to put into a file. Nothing is written.
+
+Where the formats come from: openai/codex codex-rs/config (`mcp_servers`, `env_vars`, `tool_timeout_sec`),
+opencode.ai/docs/mcp-servers, the clients' own `mcp add --help`; docs/mcp.md says which were tried.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor", "json")
+NAME = "autoresearch"
+CALL_S = 600  # a client's patience with one tool call; longer than the longest `wait`
+
+# Codex starts its servers with HOME, PATH, USER, LANG and little else; of what a run may need, the set ones are named.
+_NEEDED = ("XDG_STATE_HOME", "TMUX_TMPDIR", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "PYTHONPATH")
+_NEEDED_BEGINNINGS = ("AUTORESEARCH_", "CUDA_", "HF_", "WANDB_", "SWANLAB_", "MLFLOW_", "NCCL_", "RAY_", "GIT_CONFIG_")
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A line to type, or a file (as its documentation names it) and the text that belongs into it, or both."""
+
+    line: str
+    file: str
+    text: str
+
+    @property
+    def lines(self) -> list[str]:
+        """For people: the line alone where it is enough."""
+        where = f"# {'or, ' if self.line else ''}in {self.file}:"
+        text = [where, *self.text.splitlines()] if self.text else []
+        return [self.line, *(["", *text] if text else [])] if self.line else text
+
+
+def registration(client: str, environ: Mapping[str, str]) -> Registration:
+    """How a client of CLIENTS is told."""
+    command = program()
+    words = shlex.join(command)
+    entry = {"command": command[0], "args": command[1:]}
+    servers = _pretty({"mcpServers": {NAME: entry}})
+    if client == "claude":
+        return Registration(f"claude mcp add {NAME} -- {words}", "", "")
+    if client == "gemini":
+        return Registration(f"gemini mcp add {NAME} {words}", "", "")
+    if client == "codex":
+        return Registration(f"codex mcp add {NAME} -- {words}", "~/.codex/config.toml", _toml(command, environ))
+    if client == "opencode":
+        local = {"type": "local", "command": command, "enabled": True, "timeout": CALL_S * 1000}
+        return Registration("", "opencode.json", _pretty({"mcp": {NAME: local}}))
+    return Registration("", ".cursor/mcp.json" if client == "cursor" else ".mcp.json", servers)
+
+
+def program() -> list[str]:
+    """The words that start the server from anywhere: the command where PATH leads to it, else where it lies."""
+    beside = Path(sys.executable).with_name(NAME)
+    found = shutil.which(NAME)
+    if found and beside.exists() and Path(found).samefile(beside):
+        return [NAME, "mcp"]
+    if beside.exists():
+        return [str(beside), "mcp"]
+    return [found, "mcp"] if found else [sys.executable, "-m", NAME, "mcp"]
+
+
+def _toml(command: list[str], environ: Mapping[str, str]) -> str:
+    """Names of variables, never their values."""
+    passed = sorted(n for n in environ if n in _NEEDED or n.startswith(_NEEDED_BEGINNINGS))
+    rows = [
+        f"[mcp_servers.{NAME}]",
+        f"command = {json.dumps(command[0])}",
+        f"args = {json.dumps(command[1:])}",
+        f"tool_timeout_sec = {CALL_S}",
+        *([f"env_vars = {json.dumps(passed)}"] if passed else []),
+        "",
+        f"[mcp_servers.{NAME}.tools.stop]",
+        'approval_mode = "approve"  # without it Codex asks before it ends a run, and refuses where it cannot ask',
+    ]
+    return "\n".join(rows)
+
+
+def _pretty(value: object) -> str:
+    return json.dumps(value, indent=2)

@@ -1,0 +1,182 @@
+"""The server: reads a client's lines, answers them in any order, and ends with its stdin.
+
+Requests are answered at once, but for tool calls: each is a child process with a thread that waits for it, so that
+a `status` is answered while a `wait` waits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO
+
+from autoresearch import __version__
+from autoresearch.errors import AutoresearchError, ConflictError
+from autoresearch.lab.mcp import messages
+from autoresearch.lab.mcp.call import Call, failure
+from autoresearch.lab.mcp.messages import Id, Message, Refused
+from autoresearch.lab.mcp.tools import TOOLS
+
+LONGEST_LINE = 1 << 20  # bytes; the longest that makes sense has a few thousand
+MOST_CALLS = 8  # under way at a time
+MOST_TEXT = 10_000  # characters of an answer
+PATIENCE_S = 30.0  # for a launch that is under way when the client goes
+
+INSTRUCTIONS = (
+    "Runs RL experiments unattended. run -> wait -> status; never sleep: wait returns early. A run goes on without you."
+    " Paths are absolute or relative to {here}. Answers hold `next`, errors `fix`: as CLI lines; use the same tool."
+)
+
+
+class Server:
+    """One client's server. `write` gets whole lines, and may be called from several threads, one at a time."""
+
+    def __init__(self, write: Callable[[bytes], None], here: str) -> None:
+        self._write = write
+        self._here = here
+        self._client = ""
+        self._lock = threading.Lock()  # of what is written, and of `_calls`
+        self._calls: dict[tuple[type, Id], tuple[Call, threading.Thread]] = {}
+
+    def serve(self, stream: BinaryIO) -> None:
+        """Answer until the stream ends; then nothing of ours is left but runs, which live on their own."""
+        try:
+            for line in _lines(stream):
+                self._take(line)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End what only reads or waits; wait a while for what does something, and still answer it."""
+        with self._lock:
+            left = list(self._calls.values())
+        for call, _ in left:
+            if call.order.reads:
+                call.stop()
+        until = time.monotonic() + PATIENCE_S
+        for _, thread in left:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _take(self, line: bytes | None) -> None:
+        """One line; None stands for one that was too long to be read."""
+        try:
+            if line is None:
+                raise Refused(messages.PARSE, f"a message has at most {LONGEST_LINE} bytes")
+            message = messages.read(line)
+            if message is None:
+                return
+            if not message.wants_answer:
+                self._hear(message)
+            elif (result := self._answer(message)) is not None:
+                self._send(messages.answer(message.id, result))
+        except Refused as refused:
+            self._send(messages.refusal(refused))
+
+    def _hear(self, message: Message) -> None:
+        """A notification: of those that are defined, one is for us."""
+        if message.method == "notifications/cancelled":
+            with self._lock:
+                found = self._calls.get(_key(message.params.get("requestId")))
+            if found:
+                found[0].stop()
+
+    def _answer(self, message: Message) -> Mapping[str, Any] | None:
+        """The result of a request; None where a thread will send it."""
+        if message.method == "initialize":
+            return self._introduced(message.params)
+        if message.method == "ping":
+            return {}
+        if message.method == "tools/list":
+            return {"tools": [tool.declared() for tool in TOOLS.values()]}
+        if message.method == "tools/call":
+            return self._called(message)
+        raise Refused(messages.METHOD, f"there is no method {message.method[:80]!r}", message.id)
+
+    def _introduced(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        about = params.get("clientInfo")
+        name = str(about.get("name", "")) if isinstance(about, dict) else ""
+        self._client = re.sub(r"[^A-Za-z0-9-]+", "-", name).strip("-")[:40]
+        return {
+            "protocolVersion": messages.negotiated(params.get("protocolVersion")),
+            "capabilities": {"tools": {"listChanged": False}},
+            "serverInfo": {"name": "autoresearch", "title": "autoresearch", "version": __version__},
+            "instructions": INSTRUCTIONS.format(here=self._here),
+        }
+
+    def _called(self, message: Message) -> Mapping[str, Any] | None:
+        name, given = message.params.get("name"), message.params.get("arguments", {})
+        tool = TOOLS.get(name) if isinstance(name, str) else None
+        if tool is None:
+            said = f"there is no tool {str(name)[:80]!r}; there are {', '.join(TOOLS)}"
+            raise Refused(messages.PARAMS, said, message.id)
+        if not isinstance(given, dict | None):
+            raise Refused(messages.PARAMS, "arguments must be an object", message.id)
+        try:
+            call = Call(tool.read(given or {}), self._client)
+        except AutoresearchError as error:  # the model's own mistake: it must see it to mend it
+            return messages.as_result(failure(error), failed=True)
+        meta = message.params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        return self._begun(call, message.id, token)
+
+    def _begun(self, call: Call, id: Id, token: object) -> Mapping[str, Any] | None:
+        thread = threading.Thread(target=self._carry_out, args=(call, id, token), daemon=True)
+        with self._lock:
+            if _key(id) in self._calls:
+                raise Refused(messages.REQUEST, "a call with this id is under way", id)
+            if len(self._calls) >= MOST_CALLS:
+                busy = ConflictError(f"{MOST_CALLS} calls are under way", hint="wait for one of them", code="busy")
+                return messages.as_result(failure(busy), failed=True)
+            self._calls[_key(id)] = (call, thread)
+        thread.start()
+        return None
+
+    def _carry_out(self, call: Call, id: Id, token: object) -> None:
+        """Be the thread of one call: run it, tell of progress, answer unless it was cancelled."""
+
+        def tick(elapsed: float) -> None:
+            if isinstance(token, str | int) and not call.stopped:
+                params: dict[str, Any] = {"progressToken": token, "progress": round(elapsed, 1)}
+                self._send(messages.notification("notifications/progress", params | _total(call, elapsed)))
+
+        try:
+            payload, failed = call.run(tick)
+        except AutoresearchError as error:
+            payload, failed = failure(error), True
+        with self._lock:
+            del self._calls[_key(id)]
+        if not call.stopped:
+            self._send(messages.answer(id, messages.as_result(messages.fitted(payload, MOST_TEXT), failed=failed)))
+
+    def _send(self, line: bytes) -> None:
+        with self._lock:
+            self._write(line)
+
+
+def _total(call: Call, elapsed: float) -> dict[str, float]:
+    return {"total": call.order.waits_s} if call.order.waits_s > elapsed else {}
+
+
+def _key(id: Any) -> tuple[type, Id]:
+    """1 and "1" are two ids."""
+    return (type(id), id) if isinstance(id, str | int | float) else (type(None), None)
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes | None]:
+    """The lines of a stream; None for one that is too long, which is read over and never held."""
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) <= LONGEST_LINE or line.endswith(b"\n"):
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(LONGEST_LINE)
+        yield None
+
+
+def standing_cost() -> int:
+    """What the tools cost a model with every request, in tokens (bytes / 4)."""
+    tools = [tool.declared() for tool in TOOLS.values()]
+    return len(json.dumps(tools, separators=(",", ":")).encode()) // 4

@@ -1,0 +1,210 @@
+"""The skill that coding agents load: the topics that the command serves, and where its files are installed.
+
+    .agents/skills/autoresearch/    real files, for Codex, OpenCode, Gemini CLI, Cursor, Copilot
+    .claude/skills/autoresearch     a relative link to them, for Claude Code, which looks nowhere else
+    .agents/skills-kept/            what stood there before and had been edited by hand
+
+Layout and front matter: agentskills/agentskills 69ef37e, docs/specification.mdx.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.lab.render import data_dir
+
+NAME = "autoresearch"
+REAL = Path(".agents/skills")
+STAMP = ".installed.json"  # the sums of the files that we wrote, to know an edited copy from an old one
+
+# Where an agent looks, below a project and below a home, if it does not look in `.agents/skills`.
+# vercel-labs/skills, README.md; code.claude.com/docs/en/skills
+AGENTS: Mapping[str, tuple[str, str]] = {
+    "claude": (".claude/skills", ".claude/skills"),
+    "codex": ("", ""),
+    "opencode": ("", ""),
+    "gemini": ("", ""),
+    "cursor": ("", ".cursor/skills"),
+    "copilot": ("", ""),
+    "goose": (".goose/skills", ".config/goose/skills"),
+    "qwen": (".qwen/skills", ".qwen/skills"),
+    "windsurf": (".windsurf/skills", ".codeium/windsurf/skills"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One page of the skill: `name`, when to read it, and its text."""
+
+    name: str
+    summary: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What became of one place: written, updated, unchanged, linked or copied; `kept` is where edited files went."""
+
+    path: Path
+    done: str
+    kept: Path | None = None
+
+
+def topics() -> list[Topic]:
+    """Every page, by name. The first line of each is `# name: when it is of use`."""
+    return [_topic(path) for path in sorted((data_dir("skills") / NAME / "references").glob("*.md"))]
+
+
+def topic(name: str) -> Topic:
+    """One page. NotFoundError for a name that is none, with the nearest, or the page that speaks of it."""
+    known = {one.name: one for one in topics()}
+    wanted = name.strip().lower().removesuffix(".md")
+    if wanted in known:
+        return known[wanted]
+    near = difflib.get_close_matches(wanted, known, n=1) or [
+        one.name for one in known.values() if wanted and re.search(rf"\b{re.escape(wanted)}\b", one.summary.lower())
+    ]
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    fix = f"autoresearch skill show {near[0]}" if near else "autoresearch skill show"
+    raise NotFoundError(f"the skill has no topic {name[:40]!r}", code="no_topic", hint=hint, fix=fix)
+
+
+def _topic(path: Path) -> Topic:
+    text = path.read_text(encoding="utf-8")
+    head = text.partition("\n")[0].lstrip("# ")
+    return Topic(path.stem, head.partition(": ")[2], text)
+
+
+def install(
+    root: Path, *, agents: Sequence[str] = (), user: bool = False, claude: Path | None = None, copy: bool = False
+) -> list[Place]:
+    """Write the skill below `root`, a project or (`user`) a home; safe to repeat.
+
+    `agents` names those for which links are made beside `.agents/skills` (Claude Code if none is named); `claude`
+    is its directory where that is not `root/.claude`. What somebody edited by hand is moved aside, never lost.
+    Raises UsageError for an unknown agent, and ConflictError, before anything is written, where a link of
+    somebody's or a file is in the way.
+    """
+    real = root / REAL / NAME
+    moved = {AGENTS["claude"][user]: claude / "skills"} if claude else {}
+    others = [moved.get(folder, root / folder) / NAME for folder in _folders(agents, user=user)]
+    for place in (real, *others):
+        _free(place, real)
+    ours = _ours()
+    placed = [_write(real, ours)]
+    return placed + [_point(place, real, ours, copy=copy) for place in others]
+
+
+def _folders(agents: Sequence[str], *, user: bool) -> list[str]:
+    found = []
+    for name in agents or ("claude",):
+        if name not in AGENTS:
+            near = difflib.get_close_matches(name, AGENTS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(AGENTS)}"
+            raise UsageError(f"no agent {name[:40]!r} is known", hint=hint)
+        if folder := AGENTS[name][user]:
+            found.append(folder)
+    return list(dict.fromkeys(found))
+
+
+def _ours() -> dict[str, bytes]:
+    """The files that agents need; not the evals, which hold the answers."""
+    source = data_dir("skills") / NAME
+    paths = [source / "SKILL.md", *sorted((source / "references").glob("*.md"))]
+    return {path.relative_to(source).as_posix(): path.read_bytes() for path in paths}
+
+
+def _free(place: Path, real: Path) -> None:
+    if place.is_symlink() and place.exists() and (place == real or place.resolve() != real.resolve()):
+        hint = "nothing was written; remove the link, then type this again"
+        raise ConflictError(f"{place} is a link to {place.resolve()}, which is not ours", hint=hint)
+    if place.exists() and not place.is_dir():
+        raise ConflictError(f"{place} is a file", hint="nothing was written; move it away, then type this again")
+
+
+def _write(target: Path, ours: Mapping[str, bytes]) -> Place:
+    """Real files at `target`: made beside it, then renamed into its place."""
+    if target.is_symlink():  # of ours, or one that leads nowhere: `_free` saw to it
+        target.unlink()
+    there = _files(target)
+    if there == ours:
+        return Place(target, "unchanged")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{NAME}-", dir=target.parent))
+    try:
+        for name, data in ours.items():
+            (made / name).parent.mkdir(exist_ok=True)
+            (made / name).write_bytes(data)
+        (made / STAMP).write_text(json.dumps(_sums(ours), indent=1) + "\n", encoding="utf-8")
+        made.chmod(0o755)
+        kept = _make_way(target, there)
+        made.rename(target)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return Place(target, "updated" if there else "written", kept)
+
+
+def _make_way(target: Path, there: Mapping[str, bytes]) -> Path | None:
+    """Take away what stands at `target`; where somebody edited it, keep it and say where."""
+    if not target.exists():
+        return None
+    if there and _stamp(target) == _sums(there):
+        shutil.rmtree(target)
+        return None
+    shelf = target.parent.parent / "skills-kept"
+    shelf.mkdir(exist_ok=True)
+    taken = {path.name for path in shelf.iterdir()}
+    kept = next(shelf / f"{NAME}-{n}" for n in range(1, len(taken) + 2) if f"{NAME}-{n}" not in taken)
+    target.rename(kept)
+    return kept
+
+
+def _point(place: Path, real: Path, ours: Mapping[str, bytes], *, copy: bool) -> Place:
+    """A relative link to the real files, or a copy of them where links fail or are not wanted."""
+    if place.exists() and place.resolve() == real.resolve() and not (copy and place.is_symlink()):
+        return Place(place, "unchanged")
+    if copy or (place.is_dir() and _files(place) == ours):
+        return _copied(_write(place, ours))
+    if place.is_symlink():
+        place.unlink()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    kept = _make_way(place, _files(place))
+    try:
+        place.symlink_to(os.path.relpath(real.resolve(), place.parent.resolve()), target_is_directory=True)
+    except OSError:  # a file system without links
+        return _copied(_write(place, ours))
+    return Place(place, "linked", kept)
+
+
+def _copied(place: Place) -> Place:
+    return place if place.done == "unchanged" else Place(place.path, "copied", place.kept)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """What is in an installed copy, but for our stamp; empty where there is none."""
+    if not folder.is_dir():
+        return {}
+    paths = (path for path in folder.rglob("*") if path.is_file() and path != folder / STAMP)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def _sums(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+
+
+def _stamp(folder: Path) -> dict[str, str] | None:
+    try:
+        return dict(json.loads((folder / STAMP).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None

@@ -1,0 +1,298 @@
+"""The scripted model by itself: four dialects, its steps and faults, what it counts, and its end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.agents.conftest import Ask, Reply
+    from tests.agents.model_server import ModelServer
+    from tests.agents.script import Asked, Flow
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+STREAM = "/v1beta/models/m:streamGenerateContent"
+
+
+def anthropic(text: str, results: int = 0, **more: Any) -> tuple[str, dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": text}]
+    for n in range(results):
+        call = {"type": "tool_use", "id": str(n), "name": "Bash", "input": {}}
+        messages.append({"role": "assistant", "content": [call]})
+        messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": str(n), "content": "x"}]})
+    tools = [{"name": "Bash", "input_schema": SCHEMA}]
+    return "/v1/messages", {"model": "m", "messages": messages, "tools": tools, **more}
+
+
+def responses(text: str, results: int = 0, **more: Any) -> tuple[str, dict[str, Any]]:
+    words = {"type": "input_text", "text": text}
+    items: list[dict[str, Any]] = [{"type": "message", "role": "user", "content": [words]}]
+    for n in range(results):
+        items.append({"type": "function_call", "call_id": str(n), "name": "exec_command", "arguments": "{}"})
+        items.append({"type": "function_call_output", "call_id": str(n), "output": "x"})
+    tool = {"type": "function", "name": "exec_command", "parameters": {"properties": {"cmd": {"type": "string"}}}}
+    return "/v1/responses", {"model": "m", "input": items, "tools": [tool], **more}
+
+
+def chat(text: str, results: int = 0, **more: Any) -> tuple[str, dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "s"}, {"role": "user", "content": text}]
+    for n in range(results):
+        call = {"id": str(n), "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": str(n), "content": "x"})
+    tools = [{"type": "function", "function": {"name": "bash", "parameters": SCHEMA}}]
+    return "/v1/chat/completions", {"model": "m", "messages": messages, "tools": tools, **more}
+
+
+def gemini(text: str, results: int = 0, *, stream: bool = False) -> tuple[str, dict[str, Any]]:
+    contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": text}]}]
+    for _ in range(results):
+        contents.append({"role": "model", "parts": [{"functionCall": {"name": "run_shell_command", "args": {}}}]})
+        result = {"functionResponse": {"name": "run_shell_command", "response": {"output": "x"}}}
+        contents.append({"role": "user", "parts": [result]})
+    tools = [{"functionDeclarations": [{"name": "run_shell_command", "parameters": SCHEMA}]}]
+    path = f"{STREAM}?alt=sse" if stream else "/v1beta/models/m:generateContent"
+    return path, {"contents": contents, "tools": tools}
+
+
+def said(path: str, reply: Reply) -> tuple[str, Any]:
+    """(tool, arguments) or ("", text) of an answer in any dialect, streamed or whole."""
+    if "text/event-stream" in reply.headers["content-type"]:
+        return _streamed(path, reply.events)
+    data = reply.json
+    if path == "/v1/messages":
+        block = data["content"][0]
+        return (block["name"], block["input"]) if block["type"] == "tool_use" else ("", block["text"])
+    if path == "/v1/responses":
+        return _item(data["output"][0])
+    if path == "/v1/chat/completions":
+        message = data["choices"][0]["message"]
+        calls = message.get("tool_calls")
+        return _function(calls[0]) if calls else ("", message["content"])
+    part = data["candidates"][0]["content"]["parts"][0]
+    call = part.get("functionCall")
+    return (call["name"], call["args"]) if call else ("", part["text"])
+
+
+def _function(call: dict[str, Any]) -> tuple[str, Any]:
+    return call["function"]["name"], json.loads(call["function"]["arguments"])
+
+
+def _item(item: dict[str, Any]) -> tuple[str, Any]:
+    if item["type"] == "function_call":
+        return item["name"], json.loads(item["arguments"])
+    return "", item["content"][0]["text"]
+
+
+def _streamed(path: str, events: list[Any]) -> tuple[str, Any]:
+    if path == "/v1/messages":
+        assert [events[0]["type"], events[-1]["type"]] == ["message_start", "message_stop"]
+        block = next(e["content_block"] for e in events if e["type"] == "content_block_start")
+        deltas = [e["delta"] for e in events if e["type"] == "content_block_delta"]
+        if block["type"] == "text":
+            return "", "".join(delta["text"] for delta in deltas)
+        return block["name"], json.loads("".join(delta["partial_json"] for delta in deltas))
+    if path == "/v1/responses":
+        assert [events[0]["type"], events[-1]["type"]] == ["response.created", "response.completed"]
+        return _item(next(e["item"] for e in events if e["type"] == "response.output_item.done"))
+    if path == "/v1/chat/completions":
+        assert events[-1] == "[DONE]"
+        deltas = [e["choices"][0]["delta"] for e in events[:-1] if e["choices"]]
+        calls = [call for delta in deltas for call in delta.get("tool_calls", ())]
+        return _function(calls[0]) if calls else ("", "".join(delta.get("content") or "" for delta in deltas))
+    parts = [part for e in events for part in e["candidates"][0]["content"]["parts"]]
+    if "functionCall" in parts[0]:
+        return parts[0]["functionCall"]["name"], parts[0]["functionCall"]["args"]
+    return "", "".join(part["text"] for part in parts)
+
+
+DIALECTS: dict[str, tuple[Callable[..., tuple[str, dict[str, Any]]], str, str]] = {
+    "anthropic": (anthropic, "Bash", "command"),
+    "responses": (responses, "exec_command", "cmd"),
+    "chat": (chat, "bash", "command"),
+    "gemini": (gemini, "run_shell_command", "command"),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_one_script_speaks_every_dialect(dialect: str, stream: bool, model_server: ModelServer, ask: Ask) -> None:
+    make, tool, argument = DIALECTS[dialect]
+    model_server.on("count them", {"shell": "ls"}, {"json": {"n": 3}}, {"text": "three"})
+    path, body = make("please count them", 0, stream=stream)
+    name, arguments = said(path.partition("?")[0], ask(model_server.port, path, body))
+    assert (name, arguments[argument]) == (tool, "ls")
+    for results, wanted in ((1, '{"n": 3}'), (2, "three"), (3, "done")):
+        path, body = make("please count them", results, stream=stream)
+        assert said(path.partition("?")[0], ask(model_server.port, path, body)) == ("", wanted)
+    assert [(r.dialect, r.tools, r.calls) for r in model_server.asked] == [(dialect, 1, n) for n in range(4)]
+
+
+def test_a_side_request_without_tools_gets_ok_and_uses_up_no_rule(model_server: ModelServer, ask: Ask) -> None:
+    model_server.on("title", {"text": "wrong"}, times=1)
+    path, body = anthropic("a title for this")
+    assert said(path, ask(model_server.port, path, body | {"tools": []})) == ("", "ok")
+    assert said(path, ask(model_server.port, path, body)) == ("", "wrong")
+
+
+def test_a_rule_that_is_used_up_lets_the_next_answer(model_server: ModelServer, ask: Ask) -> None:
+    model_server.on("fix", {"shell": "first"}, {"text": "A"}, times=1)
+    model_server.on("fix", {"text": "B"})
+    path, body = chat("fix it")
+    assert said(path, ask(model_server.port, path, body)) == ("bash", {"command": "first"})
+    later = chat("fix it", 1)[1]  # the turn keeps its rule although that is used up
+    assert said(path, ask(model_server.port, path, later)) == ("", "A")
+    assert said(path, ask(model_server.port, path, body)) == ("", "B")
+
+
+def test_a_function_may_make_the_steps(model_server: ModelServer, ask: Ask) -> None:
+    model_server.answer_with(lambda asked: [{"text": asked.text.upper()}] if "loud" in asked.text else None)
+    model_server.on("", {"text": "quiet"})
+    path, body = gemini("loud")
+    assert said(path, ask(model_server.port, path, body)) == ("", "LOUD")
+    assert said(path, ask(model_server.port, *gemini("else"))) == ("", "quiet")
+
+
+def test_a_generator_may_make_the_steps_one_by_one(model_server: ModelServer, ask: Ask) -> None:
+    def look(asked: Asked) -> Flow:
+        while "x" not in asked.result:
+            asked = yield {"shell": "look"}
+        yield {"text": f"seen after {asked.steps}"}
+
+    model_server.answer_with(look)
+    for results, wanted in ((0, ("Bash", {"command": "look"})), (1, ("", "seen after 1")), (2, ("", "done"))):
+        path, body = anthropic("go", results)
+        assert said(path, ask(model_server.port, path, body)) == wanted
+
+
+def test_a_command_of_codex_that_runs_still_is_looked_after(model_server: ModelServer, ask: Ask) -> None:
+    model_server.on("go", {"shell": "long"}, {"text": "over"})
+    path, body = responses("go", 1)
+    body["tools"].append({"type": "function", "name": "write_stdin", "parameters": {}})
+    body["input"][-1]["output"] = "Process running with session ID 7\nOutput:\n"
+    assert ask(model_server.port, *responses("go")).status == 200
+    name, arguments = said(path, ask(model_server.port, path, body))
+    assert (name, arguments["session_id"]) == ("write_stdin", 7)
+    body["input"] += [
+        {"type": "function_call", "call_id": "a", "name": "write_stdin", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "Process exited with code 0"},
+    ]
+    assert said(path, ask(model_server.port, path, body)) == ("", "over")
+
+
+def test_faults_come_before_the_answer_and_then_are_over(model_server: ModelServer, ask: Ask) -> None:
+    limited = {"http": 429, "headers": {"retry-after": "7"}, "message": "slow down", "times": 2}
+    model_server.on("x", limited, {"close": True}, {"text": "at last"})
+    path, body = anthropic("x")
+    for _ in range(2):
+        reply = ask(model_server.port, path, body)
+        assert (reply.status, reply.headers["retry-after"]) == (429, "7")
+        assert reply.json["error"] == {"type": "rate_limit_error", "message": "slow down"}
+    with pytest.raises(http.client.RemoteDisconnected):
+        ask(model_server.port, path, body)
+    assert said(path, ask(model_server.port, path, body)) == ("", "at last")
+    assert [r.status for r in model_server.asked] == [429, 429, 0, 200]
+
+
+def test_a_fault_in_the_middle_of_a_turn_is_over_too(model_server: ModelServer, ask: Ask) -> None:
+    model_server.on("x", {"shell": "ls"}, {"http": 500}, {"text": "went on"})
+    path, body = responses("x", 1)
+    ask(model_server.port, *responses("x"))
+    assert ask(model_server.port, path, body).status == 500
+    assert said(path, ask(model_server.port, path, body)) == ("", "went on")
+
+
+def test_what_hangs_is_let_go(model_server: ModelServer, ask: Ask, eventually: Callable[..., None]) -> None:
+    model_server.on("wait", {"hang": True})
+    ended: list[type[Exception]] = []
+
+    def wait() -> None:
+        try:
+            ask(model_server.port, *anthropic("wait"))
+        except http.client.RemoteDisconnected as error:
+            ended.append(type(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    eventually(lambda: model_server.asked)
+    assert not ended
+    model_server.release()
+    thread.join()
+    assert ended == [http.client.RemoteDisconnected]
+
+
+def test_a_flood_is_as_large_as_it_was_told_to_be(model_server: ModelServer, ask: Ask) -> None:
+    model_server.on("", {"flood": 1_000_000})
+    path, body = responses("much")
+    assert len(said(path, ask(model_server.port, path, body | {"stream": True}))[1]) >= 1_000_000
+
+
+def test_the_answer_claims_the_tokens_that_it_was_told_to(model_server: ModelServer, ask: Ask) -> None:
+    model_server.on("", {"text": "dear", "usage": {"in": 12345, "out": 678}})
+    assert ask(model_server.port, *anthropic("x")).json["usage"] == {"input_tokens": 12345, "output_tokens": 678}
+    assert ask(model_server.port, *chat("x")).json["usage"]["total_tokens"] == 13023
+
+
+def test_every_request_is_counted_in_memory_and_in_the_log(
+    model_server: ModelServer, ask: Ask, tmp_path: Path
+) -> None:
+    path, body = anthropic("hello")
+    ask(model_server.port, path, body)
+    ask(model_server.port, "/v1/messages/count_tokens", body)
+    ask(model_server.port, "/v1/models")
+    size = len(json.dumps(body))
+    kept = [(r.method, r.size, r.tokens, r.dialect) for r in model_server.requests]
+    assert kept == [("POST", size, -(-size // 4), "anthropic"), ("POST", size, -(-size // 4), ""), ("GET", 0, 0, "")]
+    logged = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
+    assert [(e["method"], e["size"], e["tokens"], e["dialect"]) for e in logged] == kept
+    assert logged[0]["turn"] == "hello" and "body" not in logged[0]
+
+
+def test_a_body_in_chunks_is_read(model_server: ModelServer) -> None:
+    model_server.on("", {"text": "yes"})
+    path, body = chat("x")
+    content = json.dumps(body).encode()
+    connection = http.client.HTTPConnection("127.0.0.1", model_server.port, timeout=60)
+    try:
+        connection.request("POST", path, iter([content[:10], content[10:]]), encode_chunked=True)
+        assert json.loads(connection.getresponse().read())["choices"][0]["message"]["content"] == "yes"
+    finally:
+        connection.close()
+    assert model_server.requests[0].size == len(content)
+
+
+def test_a_rule_that_makes_no_sense_is_refused(model_server: ModelServer) -> None:
+    with pytest.raises(ValueError, match="exactly one of"):
+        model_server.on("x", {"txt": "typo"})
+    with pytest.raises(ValueError, match="exactly one of"):
+        model_server.on("x", {"text": "a", "shell": "b"})
+
+
+def test_as_a_process_it_prints_its_port_serves_json_rules_and_ends(
+    tmp_path: Path, ask: Ask, eventually: Callable[..., None]
+) -> None:
+    rules, log = tmp_path / "rules.json", tmp_path / "log.jsonl"
+    rules.write_text(json.dumps([{"regex": "^h.llo$", "steps": [{"text": "you"}], "times": 1}]))
+    argv = [sys.executable, "-m", "tests.agents.model_server", "--script", str(rules), "--log", str(log), "--bodies"]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            path, body = anthropic("hello")
+            assert said(path, ask(port, path, body)) == ("", "you")
+            assert said(path, ask(port, path, body)) == ("", "ok")
+        finally:
+            process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
+    logged = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["rule"] for each in logged] == ["rule 0", ""] and json.loads(logged[0]["body"]) == body

@@ -1,0 +1,216 @@
+"""The skill: valid, small, and every command line that it teaches is one that agents may type and ours understands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.lab import skill
+from autoresearch.lab.yaml_files import parse_mapping
+from tests.agents.taught import ACCEPTED, REFUSED, command_lines, fenced, refusals, spans, texts
+
+REPO = Path(__file__).parents[2]
+SKILL = REPO / "skills/autoresearch"
+ROUTER = (SKILL / "SKILL.md").read_text()
+PAGES = {one.name: one.text for one in skill.topics()}
+TEXTS = texts()
+
+# options of trainers, which the pages speak of
+FOREIGN = {"--autokill", "--flag", "--key", "--a", "--use-kl-loss", "--load", "--save", "--ckpt"}
+
+# agentskills/agentskills 69ef37e, docs/specification.mdx
+LEGAL_KEYS = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+
+
+def front_matter(text: str) -> tuple[dict[str, Any], str]:
+    head, body = re.fullmatch(r"---\n(.*?)\n---\n(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    return parse_mapping(head.encode(), "SKILL.md"), body
+
+
+def tokens(text: str) -> float:
+    """A model's tokens, roughly: four bytes each."""
+    return len(text.encode()) / 4
+
+
+# ------------------------------------------------------------------------------------- what is a skill
+
+
+def test_it_is_valid_by_the_specification() -> None:
+    head, body = front_matter(ROUTER)
+    assert set(head) <= LEGAL_KEYS
+    assert head["name"] == SKILL.name and re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", head["name"])
+    assert 1 <= len(head["description"]) <= 1024
+    assert len(head.get("compatibility", "")) <= 500
+    assert body.strip()
+
+
+def test_the_description_says_first_when_to_use_it_and_last_when_not() -> None:
+    description = front_matter(ROUTER)[0]["description"]
+    assert re.match(r"Use this skill when asked to run, launch, watch", description)
+    assert "Do not use it" in description
+    # its first sentence carries the trigger: lists of skills are cut behind it
+    first = description.split(". ")[0]
+    assert len(first) < 600 and "experiment" in first and "many ideas" in first
+
+
+def test_it_stays_small() -> None:
+    head, body = front_matter(ROUTER)
+    assert len(ROUTER.splitlines()) <= 120
+    assert tokens(f"- {head['name']}: {head['description']}") < 256  # always in the agent's context
+    assert tokens(body) < 1500  # of 5000 that the specification recommends
+    for name, text in PAGES.items():
+        assert len(text.splitlines()) < 200, name
+        assert tokens(text) < 2000, name
+
+
+def test_the_router_names_every_page_and_no_other() -> None:
+    named = re.findall(r"\| `autoresearch skill show ([a-z-]+)` \|", ROUTER)
+    assert sorted(named) == sorted(PAGES) and len(set(named)) == len(named)
+    spoken = {word for text in TEXTS.values() for word in re.findall(r"topics? `([a-z-]+)`", text)}
+    spoken |= {word for text in TEXTS.values() for word in re.findall(r"skill show ([a-z][a-z-]+)", text)}
+    assert spoken <= set(PAGES)
+
+
+def test_every_page_says_what_it_is_for() -> None:
+    for one in skill.topics():
+        assert one.text.startswith(f"# {one.name}: ") and 10 < len(one.summary) < 100, one.name
+
+
+def test_every_command_that_a_user_needs_is_taught() -> None:
+    from autoresearch import cli
+
+    taught = " ".join(line for text in TEXTS.values() for line in command_lines(text))
+    left_out = {"collect", "init", "plan", "tell", "veto", "approve"} | set(cli._CALLED_BY_US)
+    for name in set(cli.COMMANDS) - left_out:
+        assert f"autoresearch {name}" in taught, name
+    not_for_agents = {("config", "show"), ("skill", "install"), ("skill", "eval"), ("campaign", "start")}
+    for group, (_, subs) in cli.GROUPS.items():
+        for sub in set(subs) - left_out if group not in left_out else ():
+            if (group, sub) not in not_for_agents:
+                assert f"autoresearch {group} {sub}" in taught, (group, sub)
+
+
+# ------------------------------------------------------------------------------------ what it teaches
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_line_is_understood_by_our_own_parser(name: str, parse: Callable[[str], None]) -> None:
+    lines = command_lines(TEXTS[name])
+    assert len(lines) >= 2
+    for line in lines:
+        for part in re.split(r" (?:&&|\|) ", line):
+            if part.startswith("autoresearch "):
+                parse(part)
+
+
+def test_every_option_that_is_named_alone_exists() -> None:
+    import typer
+
+    from autoresearch import cli
+
+    known: set[str] = set()
+    for name in (*cli.COMMANDS, *(f"{group} {sub}" for group, (_, subs) in cli.GROUPS.items() for sub in subs)):
+        command: Any = typer.main.get_command(cli._app(name.split()))
+        for word in name.split():
+            command = command.commands[word]
+        known |= {option for parameter in command.params for option in parameter.opts}
+    for name, text in TEXTS.items():
+        for span in spans(text):
+            if span.startswith("--") and (option := re.match(r"--[\w-]+", span)):
+                assert option[0] in known | FOREIGN, (name, span)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_line_is_one_that_permission_rules_accept(name: str) -> None:
+    for line in (*command_lines(TEXTS[name]), *fenced(TEXTS[name])):
+        assert refusals(line) == [], line
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_they_refuse_is_seen(line: str) -> None:
+    assert refusals(line)
+
+
+@pytest.mark.parametrize("line", ACCEPTED)
+def test_what_they_accept_is_left_alone(line: str) -> None:
+    assert refusals(line) == []
+
+
+def test_no_line_of_any_kind_teaches_what_ends_other_peoples_work() -> None:
+    for name, text in TEXTS.items():
+        for line in (*fenced(text), *spans(text)):
+            assert not re.match(r"(sleep|nohup|watch|killall|setsid|tmux)\s|(uv run|python -m) auto", line), (
+                name,
+                line,
+            )
+            assert "kill-server" not in line
+
+
+def test_what_is_in_a_table_of_steps_is_one_command_each() -> None:
+    for name in ("agentjet", "nemo-rl", "swarm"):
+        rows = re.findall(r"(?m)^\| (?!its step|-)(.+?) \| (.+?) \|$", PAGES[name].partition("| its step |")[2])
+        assert len(rows) >= 8, name
+        for step, ours in rows:
+            found = command_lines(ours)
+            assert found or re.match(r"done|nothing to do|not yet|`-|the same|the last", ours), (name, step, ours)
+
+
+# ------------------------------------------------------------------------------------ the command itself
+
+
+def test_show_lists_the_pages_and_serves_each(bench: Any) -> None:
+    payload = bench.ask("skill", "show")
+    assert [one["topic"] for one in payload["topics"]] == sorted(PAGES)
+    for name, text in PAGES.items():
+        assert bench.here("skill", "show", name) == (0, text, "")
+    one = bench.ask("skill", "show", "Run.md")
+    assert (one["topic"], one["text"], one["next"]) == ("run", PAGES["run"], [])
+
+
+def test_an_unknown_page_names_the_nearest(bench: Any) -> None:
+    for asked, meant in (("failure", "failures"), ("verl", "trainers"), ("openrlhf", "trainers"), ("nemo", "nemo-rl")):
+        error = bench.ask("skill", "show", asked, check=4)["error"]
+        assert (error["code"], error["fix"]) == ("no_topic", f"autoresearch skill show {meant}"), asked
+    assert bench.ask("skill", "show", "zebra", check=4)["error"]["fix"] == "autoresearch skill show"
+    bench.ask("skill", "show", "../SKILL", check=4)
+
+
+def test_install_writes_where_agents_look(bench: Any) -> None:
+    payload = bench.ask("skill", "install")
+    assert [one["done"] for one in payload["places"]] == ["written", "linked"]
+    (bench.repo / "below").mkdir()
+    again = bench.ask("skill", "install", "--dir", bench.repo)
+    assert [one["done"] for one in again["places"]] == ["unchanged", "unchanged"]
+    assert (bench.repo / ".claude/skills/autoresearch/SKILL.md").read_text() == ROUTER
+    assert bench.git("status", "--porcelain").split() == ["??", ".agents/", "??", ".claude/"]
+
+
+def test_install_for_a_user(bench: Any) -> None:
+    home, config = bench.root / "home", bench.root / "config"
+    home.mkdir()
+    config.mkdir()
+    bench.ask("skill", "install", "--scope", "user", HOME=str(home), CLAUDE_CONFIG_DIR=str(config))
+    assert (home / ".agents/skills/autoresearch/SKILL.md").is_file()
+    assert (config / "skills/autoresearch").resolve() == home / ".agents/skills/autoresearch"
+    assert not (home / ".claude").exists()
+
+
+def test_install_refuses_what_it_does_not_know(bench: Any) -> None:
+    before = bench.picture()
+    assert "claude" in bench.ask("skill", "install", "--agent", "claud", check=2)["error"]["hint"]
+    bench.ask("skill", "install", "--scope", "world", check=2)
+    bench.ask("skill", "install", "--dir", bench.root / "nowhere", check=2)
+    assert bench.picture() == before
+
+
+def test_the_marketplace_names_the_skill() -> None:
+    told = json.loads((REPO / ".claude-plugin/marketplace.json").read_text())
+    (plugin,) = told["plugins"]
+    assert [(REPO / path).resolve() for path in plugin["skills"]] == [SKILL]
+    assert (plugin["source"], plugin["strict"]) == ("./", False)
+    assert plugin["name"] == told["name"] == "autoresearch"
