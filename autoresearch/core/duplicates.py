@@ -14,12 +14,12 @@ from autoresearch.core.campaign_view import CampaignView, Idea
 from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.overrides import changed, fingerprint
 from autoresearch.core.researcher import Unmade
-from autoresearch.core.similar import jaccard, opposed, words_of
+from autoresearch.core.similar import Words, alike, meaning, words_of
 
 ALIKE = 0.5
-"""From this share of common words on two code ideas about the same files are one: see `similar`."""
+"""From this share of common words on, two code ideas about the same files are one: see `similar`."""
+_NO = meaning("no not never stop avoid more please")
 ALIKE_ELSEWHERE = 0.7  # ... where the files differ, or nobody named any
-VETO_WORDS = 1.0  # the share of a veto's words that an idea has to hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Earlier:
     fate: str  # what became of it, as a clause
     overrides: Mapping[str, object] = field(default_factory=dict)
     paths: frozenset[str] = frozenset()
-    words: frozenset[str] = frozenset()
+    words: Words = field(default_factory=Words)
     code: bool = False  # it changes more than the recipe
-    again: bool = False  # it never had its chance, and may be proposed as it was
+    again: bool = False  # it came to nothing by nobody's idea, and may be proposed as it was
 
 
 def earlier(hypothesis: Hypothesis, parent: str, fate: str, *, again: bool = False) -> Earlier:
@@ -44,7 +44,7 @@ def earlier(hypothesis: Hypothesis, parent: str, fate: str, *, again: bool = Fal
         fate=fate,
         overrides=hypothesis.overrides,
         paths=frozenset((*hypothesis.paths, *hypothesis.files)),
-        words=words_of(hypothesis.sentence, hypothesis.rationale),
+        words=words_of(hypothesis.sentence),
         code=is_code(hypothesis),
         again=again,
     )
@@ -58,7 +58,11 @@ def is_code(hypothesis: Hypothesis) -> bool:
 
 def all_earlier(view: CampaignView, waiting: Iterable[Hypothesis] = ()) -> list[Earlier]:
     """Every idea that a campaign has had, oldest first; `waiting`: those that nobody has begun yet."""
-    had = [earlier(i.hypothesis, i.parent, fate(i), again=_had_no_chance(i)) for i in view.ideas if i.parent]
+    had = [
+        earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == Unmade.RESEARCHER)
+        for idea in view.ideas
+        if idea.parent
+    ]
     had += [
         earlier(hypothesis, resolved(view, hypothesis.parent), f"refused: {reason}")
         for hypothesis, reason in view.skipped
@@ -84,13 +88,6 @@ def fate(idea: Idea) -> str:
     return f"{word}{value}{f' ({failure})' if failure else ''}" if word else "still under way"
 
 
-def _had_no_chance(idea: Idea) -> bool:
-    """Whether its run, or its edit, failed by nobody's idea: the turn of the researcher, a dead Runner."""
-    if idea.hypothesis.unmade == Unmade.RESEARCHER:
-        return True
-    return bool(idea.rows) and not idea.judged and not idea.live and not idea.smoke
-
-
 def twin(
     hypothesis: Hypothesis, parent: str, had: Sequence[Earlier], values: Mapping[str, object] | None = None
 ) -> str:
@@ -108,7 +105,8 @@ def twin(
         if not mine.code and not other.code and fingerprint(other.overrides, values) == mark:
             return f"it sets the same values as {other.slug} on the same parent ({parent}), which was {other.fate}"
         if (share := _likeness(mine, other, values)) > 0:
-            return f"it reads like {other.slug} on the same parent ({share:.0%} of the words), which was {other.fate}"
+            much = f"{share:.0%} of the title's words"
+            return f"it reads like {other.slug} on the same parent ({much}), which was {other.fate}"
     return ""
 
 
@@ -116,21 +114,19 @@ def _likeness(a: Earlier, b: Earlier, values: Mapping[str, object] | None) -> fl
     """The share of common words, where it makes two code ideas one; else 0."""
     if not (a.code and b.code) or fingerprint(a.overrides, values) != fingerprint(b.overrides, values):
         return 0.0
-    if opposed(a.words, b.words):
-        return 0.0
-    share = jaccard(a.words, b.words)
+    share = alike(a.words, b.words)
     return share if share >= (ALIKE if a.paths & b.paths else ALIKE_ELSEWHERE) else 0.0
 
 
 def vetoed(hypothesis: Hypothesis, vetoes: Collection[str]) -> str:
     """Why a person does not want it, by a slug, a recipe key, a path or some words; "" where nobody minds."""
-    words = words_of(hypothesis.slug, hypothesis.sentence, hypothesis.rationale, *hypothesis.overrides)
-    for veto in sorted(vetoes):
-        told = veto.strip()
-        bare = {key.removeprefix("+") for key in hypothesis.overrides}
-        if told and told in (hypothesis.slug, *bare, *hypothesis.paths, *hypothesis.files):
-            return f"a person vetoed {told}"
-        unwanted = words_of(told)
-        if len(told.split()) > 1 and unwanted and len(unwanted & words) >= VETO_WORDS * len(unwanted):
-            return f'a person vetoed "{told[:120]}"'
+    keys = [key.removeprefix("+") for key in hypothesis.overrides]
+    names = {hypothesis.slug, *hypothesis.paths, *hypothesis.files, *keys}
+    words = meaning(" ".join((hypothesis.slug, hypothesis.sentence, hypothesis.rationale, *keys)))
+    for veto in sorted(veto.strip() for veto in vetoes):
+        if veto in names:
+            return f"a person vetoed {veto}"
+        unwanted = meaning(veto) - _NO
+        if len(veto.split()) > 1 and unwanted and unwanted <= words:
+            return f'a person vetoed "{veto[:120]}"'
     return ""

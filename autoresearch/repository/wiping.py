@@ -56,6 +56,20 @@ def empty(root: Path, relative: str) -> None:
         place.mkdir()
 
 
+def wipe_nested(root: Path) -> None:
+    """Remove every `.git` below the root's own: `git clean` leaves one that lies where files are tracked."""
+    todo = [root]
+    while todo:
+        place = todo.pop()
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                if entry.name.lower() == ".git":
+                    if place != root:
+                        wipe(Path(entry.path))
+                elif entry.is_dir(follow_symlinks=False):
+                    todo.append(Path(entry.path))
+
+
 def stays_inside(root: Path, place: Path) -> bool:
     """Whether a directory is really below `root` (itself without links) where its path says, no link between."""
     return place.is_dir() and os.path.realpath(place) == str(place) and (place == root or root in place.parents)

@@ -128,7 +128,7 @@ class Tree:
         self.unsure = set()
         todo = [self.me]
         while todo:
-            for pid in reversed(list(_children_of(todo.pop()))):
+            for pid in reversed(list(children_of(todo.pop()))):
                 name, _, rest = read_file(f"/proc/{pid}/stat").partition(b"(")[2].rpartition(b")")
                 if not rest or is_dead(pid, rest.split()[0].decode()):
                     self.unsure.add(pid)
@@ -182,12 +182,12 @@ class Tree:
     def _children(self) -> Iterator[int]:
         todo = [self.me]
         while todo:
-            for child in _children_of(todo.pop()):
+            for child in children_of(todo.pop()):
                 todo.append(child)
                 yield child
 
 
-def _children_of(pid: int) -> Iterator[int]:
+def children_of(pid: int) -> Iterator[int]:
     """The children of a process, zombies included; none where the kernel keeps no such files."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")

@@ -1,4 +1,4 @@
-"""What a researcher answers: every way to be wrong is one sentence that says where; what is right becomes a Hypothesis."""
+"""What a researcher answers: what is wrong is one sentence that says where; what is right becomes a Hypothesis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ KNOWN = Known(
     Objective("pass@1", Direction.MAXIMIZE),
     metrics={"actor/entropy"},
     parents={"wide-clip"},
-    protected=lambda key: key.startswith("data.val") or key == "seed",
+    protected=lambda key: "a seed" if key == "seed" else "validation" if key.startswith("data.val") else "",
+    closed=lambda path: "a test" if path.startswith("tests/") else "",
     fits=lambda overrides, parent: "the recipe has no key typo; did you mean lr?" if "typo" in overrides else "",
     turn="propose-7",
 )
@@ -116,13 +117,14 @@ PROBLEMS: list[tuple[Any, str]] = [
         idea(overrides=[{"key": "lr", "value": "1"}, {"key": "lr", "value": "2"}]),
         "hypotheses[0].overrides[1].key: lr stands twice",
     ),
-    (idea(overrides=[{"key": "seed", "value": "7"}]), "hypotheses[0].overrides[0].key: seed is protected"),
+    (idea(overrides=[{"key": "seed", "value": "7"}]), "hypotheses[0].overrides[0].key: seed is protected: a seed"),
     (idea(overrides=[{"key": "+data.val", "value": "x"}]), "overrides[0].key: +data.val is protected"),
     (idea(overrides=[{"key": "data", "value": '{"val": "x"}'}]), "overrides[0].key: data.val is protected"),
     (idea(overrides=[{"key": "data", "value": '{"a b\\n": 1}'}]), "overrides[0].value: holds"),
     (idea(files=["src/x.py"]), "hypotheses[0].files: config changes recipe keys only"),
     (idea(kind="code", files=["../x.py"]), "hypotheses[0].files[0]: is `../x.py`"),
     (idea(kind="code", files=["/etc/passwd"]), "hypotheses[0].files[0]: is `/etc/passwd`"),
+    (idea(kind="code", files=["./tests/x.py"]), "hypotheses[0].files[0]: `./tests/x.py` is protected: a test"),
     (idea(kind="data", files=[], overrides=[], rationale="more data"), "hypotheses[0].rationale: says too little"),
 ]
 
@@ -229,8 +231,8 @@ def test_values_that_no_recipe_can_hold(given: object) -> None:
         ("./a.py", True),
         ("a..b/c", True),
         (".github/x.yml", True),
-        *[(path, False) for path in ("", ".", "/a", "~/a", "a/../../b", ".git/config", ".autoresearch/x", "a/", "C:\\x")],
-        *[(path, False) for path in ("a\x00b", "a\nb", "C:/x", "x" * 300)],
+        *[(path, False) for path in ("", ".", "/a", "~/a", "a/../../b", ".git/config", ".autoresearch/x", "a/")],
+        *[(path, False) for path in ("a\x00b", "a\nb", "C:/x", "C:\\x", "x" * 300)],
     ],
 )
 def test_paths(path: str, inside: bool) -> None:

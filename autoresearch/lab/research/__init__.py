@@ -1,0 +1,1 @@
+"""What a campaign does with a coding agent: ask it, measure what it did, and take only that."""

@@ -1,0 +1,93 @@
+"""Bench: the two worktrees of a campaign's researcher, and all that an edit is judged by.
+
+An agent edits in the one, `agent-a`; what it did reaches the other, `agent-b`, as a patch and in no other way. There
+the guard commands run. Both are used by one idea at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoresearch.core.objective import Objective
+from autoresearch.core.protection import Protection, named_in
+from autoresearch.core.researcher import ResearchSpec, Role
+from autoresearch.lab.campaign.workshop import OURS, Workshop
+from autoresearch.repository.checkout import Checkout
+from autoresearch.repository.enclosure import Enclosure
+from autoresearch.repository.worktrees import Slot, slot
+from autoresearch.trainers import ask
+
+EDITED, CLEAN = "agent-a", "agent-b"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is needed to let an agent edit, and to judge what it did."""
+
+    checkout: Checkout
+    spec: ResearchSpec
+    trees: Path  # where the worktrees lie: outside of the checkout
+    next_turn: Callable[[Role], Path]  # makes the directory of the next turn: absolute, and not the agent's to write to
+    protection: Protection
+    objective: Objective
+    settings: Callable[[str], Mapping[str, object]]  # the recipe of a commit or tree, as its trainer has it
+    recipe: str = ""  # its path in the repository; "" for none
+    interpreter: str = ""  # of the trainer; its directory comes first on the guard's PATH
+    codebase: str = ""  # where in the repository the guard commands start; "" is its root
+    include: tuple[str, ...] = ()  # untracked inputs that the guard needs
+    leavings: tuple[str, ...] = ()  # `Traits.leavings` of the agent
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))  # of the guard, less its secrets
+    confined: Callable[[str, Path], str] = lambda command, _: command  # a guard command as it is started, in that place
+    stopped: Callable[[], bool] = lambda: False  # whether somebody asked to end what is under way
+
+    @property
+    def enclosure(self) -> Enclosure:
+        """Where the agent edits."""
+        return Enclosure(slot(self.checkout, self.trees / EDITED, reason="where a coding agent edits"))
+
+    @property
+    def clean(self) -> Slot:
+        """Where its patch is applied and guarded."""
+        return slot(self.checkout, self.trees / CLEAN, reason="where a coding agent's patch is tried")
+
+
+def bench_for(
+    shop: Workshop, spec: ResearchSpec, next_turn: Callable[[Role], Path], leavings: tuple[str, ...] = ()
+) -> Bench:
+    """The bench of a campaign, protected as its blueprint, its trainer and its researcher's settings say."""
+    return Bench(
+        checkout=shop.checkout,
+        spec=spec,
+        trees=Path(shop.spec.trees),
+        next_turn=next_turn,
+        protection=protection_of(shop, spec),
+        objective=shop.spec.objective,
+        settings=shop.whole,
+        recipe=shop.recipe_path,
+        interpreter=shop.spec.interpreter,
+        codebase=shop.spec.codebase,
+        include=shop.spec.include,
+        leavings=leavings,
+    )
+
+
+def protection_of(shop: Workshop, spec: ResearchSpec) -> Protection:
+    """What is protected in a campaign: built in, declared, and named by the blueprint's notes and the guard."""
+    base = shop.spec.base_commit
+    listed = shop.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", base)
+    tracked = frozenset(os.fsdecode(path) for path in listed.split(b"\0") if path)
+    named = {*named_in(shop.blueprint.notes.text, tracked)}
+    named |= {path for command in spec.guard for path in named_in(command, tracked, measures=False)}
+    blueprint = os.path.relpath(shop.spec.blueprint, shop.spec.repository)
+    whole = shop.whole(base)
+    seed, outputs = ask.seed_key(shop.trainer, whole), shop.trainer.outputs(whole)
+    return Protection(
+        protect=spec.protect,
+        allow=spec.allow,
+        blueprint=(OURS, *([] if blueprint.startswith("..") else [blueprint])),
+        named=tuple(sorted(named - {shop.recipe_path})),
+        keys=tuple(key for key in (seed, *(output.key for output in outputs)) if key),
+    )

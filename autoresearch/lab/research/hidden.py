@@ -1,0 +1,70 @@
+"""Files that an agent has no business to read: keys, tokens, other agents' homes, sockets of those who may do more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+_AT_HOME = (
+    *(".ssh", ".aws", ".azure", ".oci", ".gnupg", ".docker", ".dockercfg", ".kube", ".huggingface", ".kaggle"),
+    *(".netrc", "_netrc", ".git-credentials", ".pypirc", ".npmrc", ".yarnrc.yml", ".pgpass", ".my.cnf", ".vault-token"),
+    *(".password-store", ".mozilla", ".bash_history", ".zsh_history", ".python_history", ".modelscope/credentials"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".terraform.d/credentials.tfrc.json", ".gem/credentials"),
+    *(".config/gh", ".config/glab-cli", ".config/hub", ".config/gcloud", ".config/git/credentials", ".config/wandb"),
+    *(".config/rclone", ".config/op", ".config/containers/auth.json", ".config/google-chrome", ".config/chromium"),
+    *(".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".local/share/keyrings", ".wandb_api_key"),
+)
+_OF_THE_MACHINE = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers.d", "/etc/ssh", "/etc/kubernetes", "/var/lib/lxd")
+_IN_A_DIRECTORY = {
+    "HF_HOME": ("token", "stored_tokens"),
+    "XDG_CONFIG_HOME": ("gh", "glab-cli", "gcloud", "git/credentials", "wandb", "rclone"),
+}
+_IS_ONE = ("HF_TOKEN_PATH", "NETRC", "KUBECONFIG", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "GNUPGHOME")
+
+
+def worth_hiding(environ: Mapping[str, str], withheld: Mapping[str, str], homes: Iterable[Path]) -> set[Path]:
+    """Those that exist, links resolved. `withheld`: secret variables, which may name a file; `homes`: other agents'."""
+    found = {*_named(environ, withheld), *sockets(), *homes}
+    return {Path(os.path.realpath(path)) for path in found if path.is_absolute() and path.exists()}
+
+
+def sockets() -> Iterator[Path]:
+    """UNIX sockets that somebody listens on, by path (proc_net_unix, proc(5)): tmux, Docker, D-Bus, an ssh agent.
+
+    A read-only mount is no hindrance to a connection; those whose owner sees other files are not there by that name.
+    """
+    try:
+        lines = Path("/proc/net/unix").read_bytes().splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split(None, 7)
+        if len(fields) == 8 and fields[7].startswith(b"/"):
+            path = Path(os.fsdecode(fields[7]))
+            with contextlib.suppress(OSError):
+                if path.is_socket():
+                    yield path
+
+
+def _named(environ: Mapping[str, str], withheld: Mapping[str, str]) -> Iterator[Path]:
+    yield from map(Path, _OF_THE_MACHINE)
+    for home in {environ.get("HOME", "/"), _own_home()}:
+        yield from (Path(home) / name for name in _AT_HOME)
+    for variable, names in _IN_A_DIRECTORY.items():
+        if place := environ.get(variable):
+            yield from (Path(place) / name for name in names)
+    for name in _IS_ONE:
+        yield from map(Path, environ.get(name, "").split(":"))
+    for value in withheld.values():
+        if value.startswith("/") and len(value) < 4096 and Path(value).is_file():
+            yield Path(value)
+
+
+def _own_home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a container's number without a name
+        return "/"

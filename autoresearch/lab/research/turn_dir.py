@@ -1,0 +1,185 @@
+"""The directory of one turn: its files, its number, and what is to be known of it when its controller is dead.
+
+turns/0007-propose/
+    turn.json     who asks what, and under which id its processes run; written before anything is started
+    lock          flock'd while the turn is under way: the kernel lets go of it, whatever killed the controller
+    prompt.md     on its standard input
+    schema.json   of the answer that is wanted, if any
+    out, err      what it printed, up to a cap
+    answer/       the one place here that it may write to (`last.txt`)
+    result.json   what came of it and what it cost; the last to be written
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.researcher import Answer, Bounds, Fault, Role, Turn, Usage
+from autoresearch.records.rundir import read_json, write_atomically, write_json
+from autoresearch.records.secrets import mask_text
+
+MOST_TEXT = 64 << 10  # bytes of its last words that result.json keeps; `out` has them all
+MOST_LAST = 4 << 20
+_NUMBERED = re.compile(r"(\d{4,})-[a-z]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDir:
+    """Every path of one turn."""
+
+    path: Path
+
+    @property
+    def start(self) -> Path:
+        return self.path / "turn.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def out(self) -> Path:
+        return self.path / "out"
+
+    @property
+    def err(self) -> Path:
+        return self.path / "err"
+
+    @property
+    def answer(self) -> Path:
+        return self.path / "answer"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
+
+
+def next_directory(turns: Path, role: Role) -> Path:
+    """Make the next one: numbers only grow over a campaign, and two callers never get the same."""
+    turns.mkdir(parents=True, exist_ok=True)
+    found = (_NUMBERED.match(entry.name) for entry in turns.iterdir())
+    number = max((int(one[1]) for one in found if one), default=0)
+    while True:
+        number += 1
+        if any(turns.glob(f"{number:04}-*")):
+            continue
+        path = turns / f"{number:04}-{role}"
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+            return path
+
+
+def anew(turn: Turn) -> Turn:
+    """The same question in a directory of its own, for another try."""
+    return replace(turn, directory=next_directory(Path(turn.directory).parent, turn.role))
+
+
+def write_question(turn: Turn) -> TurnDir:
+    """Make the directory of a turn, for its owner only, with what it asks."""
+    place = TurnDir(Path(turn.directory))
+    for path in (place.path, place.answer):
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
+    write_atomically(Path(turn.prompt_file), turn.prompt.encode("utf-8", "surrogateescape"), mode=0o600)
+    if turn.schema is not None:
+        write_json(Path(turn.schema_file), turn.schema, durable=False)
+    return place
+
+
+def write_start(place: TurnDir, turn: Turn, **more: object) -> None:
+    """Say what is about to be started; `more`: the id of its processes, its scratch directory, its command."""
+    bounds = {"seconds": turn.bounds.seconds, "turns": turn.bounds.turns, "usd": turn.bounds.usd}
+    asked = {"role": turn.role, "cwd": str(turn.cwd), "session": turn.session, "bounds": bounds}
+    write_json(place.start, {**asked, "began": round(time.time(), 3), **more})
+
+
+def read_start(place: TurnDir) -> tuple[Turn, dict[str, Any]] | None:
+    """The turn that was asked here, and all of turn.json; None where nothing was started."""
+    record = read_json(place.start)
+    if record is None:
+        return None
+    prompt = read_plain(place.path / "prompt.md", MOST_LAST).decode("utf-8", "surrogateescape")
+    bounds = Bounds(**record.get("bounds", {}))
+    turn = Turn(
+        Role(record["role"]),
+        prompt,
+        Path(record["cwd"]),
+        place.path,
+        read_json(place.path / "schema.json"),
+        record.get("session", ""),
+        bounds,
+    )
+    return turn, record
+
+
+def write_result(place: TurnDir, answer: Answer, **more: object) -> None:
+    """Keep an answer without its length and its secrets; `more`: exit code, confinement and the like."""
+    said = asdict(answer) | {"text": _short(answer.text), "said": mask_text(answer.said)}
+    if said["data"] is not None and len(json.dumps(said["data"])) > MOST_TEXT:
+        said["data"] = None
+    said["denied"] = [mask_text(one) for one in answer.denied[:50]]
+    write_json(place.result, {**said, **more})
+
+
+def read_result(place: TurnDir) -> Answer | None:
+    """The answer of a turn that is over, its text shortened; None where it is not, or cannot be understood."""
+    record = read_json(place.result)
+    try:
+        return None if record is None else _answer(record)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def spent(turns: Path) -> Usage:
+    """What all turns that are over used up together, whoever has seen their answers."""
+    found = [read_result(TurnDir(entry)) for entry in turns.iterdir()] if turns.is_dir() else []
+    return sum((answer.usage for answer in found if answer is not None), Usage())
+
+
+def in_words(argv: tuple[str, ...]) -> str:
+    """A command line for a record: masked, and not longer than anybody reads."""
+    return mask_text(shlex.join(argv))[: 16 << 10]
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """At most so many bytes of a plain file; b"" for anything else.
+
+    An agent may have put a link to what it cannot read itself in its place, or a pipe that never ends.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+
+
+def read_last(turn: Turn) -> str:
+    """What it wrote into the file that it was told to use; "" where that is nothing."""
+    last = Path(turn.last_file)
+    if last.parent.is_symlink():
+        return ""
+    return read_plain(last, MOST_LAST).decode("utf-8", "replace")
+
+
+def _short(text: str) -> str:
+    kept = text.encode("utf-8", "backslashreplace")[:MOST_TEXT].decode("utf-8", "ignore")
+    return mask_text(kept)
+
+
+def _answer(record: Mapping[str, Any]) -> Answer:
+    known = {name: record[name] for name in Answer.__dataclass_fields__ if name in record}
+    known["usage"] = Usage(**known.get("usage", {}))
+    known["denied"] = tuple(known.get("denied", ()))
+    known["fault"] = Fault(known["fault"]) if known.get("fault") else None
+    return Answer(**known)
