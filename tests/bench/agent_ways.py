@@ -259,10 +259,7 @@ def _equip(agent: AgentHome, way: Way, repo: Path) -> None:
 
 def _filler() -> str:
     """Text of the published skill's length, which says nothing."""
-    head = (
-        f"---\nname: {PUBLISHED_NAME}\ndescription: Execute reinforcement learning experiments from a "
-        "blueprint: launch in tmux, monitor with growing waits, analyse errors, collect results, write a finish flag. Use when the user "
-        "wants to run a training experiment.\n---\n\n"
-    )
+    about = "Run a training experiment from its blueprint: launch in tmux, look at it at growing intervals, mend errors, "
+    head = f"---\nname: {PUBLISHED_NAME}\ndescription: {about}collect results, write a finish flag.\n---\n\n"
     words = "filler of the length that the published procedure has and of none of its words " * 120
     return (head + textwrap.fill(words, 110))[: PUBLISHED_CHARACTERS - 1] + "\n"
