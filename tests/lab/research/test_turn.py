@@ -26,11 +26,14 @@ from autoresearch.core.researcher import Answer, Bounds, Fault, Role, Spoken, Tr
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.research import confine
 from autoresearch.lab.research.confine import Level, why_not
-from autoresearch.lab.research.premises import Premises
+from autoresearch.lab.research.premises import Premises, guard_in
 from autoresearch.lab.research.turn import lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, anew, next_directory, read_result, spent
 from autoresearch.lab.sweep import VARIABLE
 from autoresearch.records.rundir import locked, read_json
+from autoresearch.repository.checkout import find
+from autoresearch.repository.enclosure import Enclosure
+from autoresearch.repository.worktrees import slot
 
 Eventually = Callable[[Callable[[], object]], None]
 SLEEP = "import time; time.sleep(1000)"
@@ -450,7 +453,13 @@ class Town:
 
     def state(self) -> dict[str, str]:
         """Every file of the machine outside of the worktree, the turns and the agent's own home; all refs."""
-        own = (self.desk.cwd, self.desk.turns, self.home / ".claude", self.home / ".new")
+        own = (
+            self.desk.cwd,
+            self.desk.cwd.with_name("tree.tmp"),
+            self.desk.turns,
+            self.home / ".claude",
+            self.home / ".new",
+        )
         found = {}
         for path in sorted(self.root.rglob("*")):
             if not any(path.is_relative_to(place) for place in own) and path.is_file():
@@ -551,6 +560,38 @@ def test_a_confined_agent_s_commits_land_nowhere(town: Town) -> None:
     assert said[0] == [0, "M train.py"], "git can be read"
     assert all(code != 0 for code, _ in said[1:6])
     assert town.state() == before
+
+
+@pytest.mark.real
+def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touched(town: Town) -> None:
+    """git's directory lies beside the worktree then, and borrows the user's objects."""
+    checkout = find(town.repo)
+    assert checkout is not None
+    with Enclosure(slot(checkout, town.root / "trees/agent-a")).opened("HEAD") as opened:
+        town.desk.cwd = opened.path
+        own = (f"{opened.path}/", f"{opened.enclosure.repository}/")
+        before = {path: content for path, content in town.state().items() if not path.startswith(own)}
+        code = "write('train.py'); lines = ('add -A', 'commit -qm mine', 'log');"
+        added, committed, log = json.loads(
+            town.ask(f"{code} print(json.dumps([ran('git', *line.split()) for line in lines]))").text
+        )
+        assert added[0] == committed[0] == 0 and "mine" in log[1] and "start" in log[1]
+        assert {path: content for path, content in town.state().items() if not path.startswith(own)} == before
+
+
+@pytest.mark.real
+def test_a_guard_is_confined_as_a_turn_is(town: Town) -> None:
+    guarded = guard_in(town.desk.premises)
+    before = town.state()
+    words = f"echo robbed >> {town.home}/notes.txt; cat {town.home}/.ssh/id_rsa; echo ok > made; echo $PWD > /tmp/x"
+    for _ in range(2):
+        done = subprocess.run(
+            ["bash", "-c", guarded(words, town.desk.cwd)], cwd=town.desk.cwd, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "private" not in done.stdout, done
+    assert town.state() == before
+    assert (town.desk.cwd / "made").read_text() == "ok\n"
+    assert guard_in(replace(town.desk.premises, level=Level.NONE))("make test", town.desk.cwd) == "make test"
 
 
 @pytest.mark.real
