@@ -30,6 +30,9 @@ _RESOLVERS = (  # /etc/resolv.conf is often a link to one of these; the last two
     *("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd"),
     *("/run/current-system", "/run/opengl-driver"),
 )
+_SETTINGS = (  # of an agent: what stands there is run outside, too, the next time that its user starts it
+    *("settings.json", "settings.local.json", "config.toml", "opencode.json", "opencode.jsonc", "hooks"),
+)
 _SPACES = (
     *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
@@ -133,6 +136,7 @@ def _binds(cell: Cell) -> Iterator[str]:
     for home in cell.homes:
         if made := _made(home):
             modes[made] = "--bind"
+            modes |= {place: "--ro-bind" for name in _SETTINGS if (place := made / name).exists()}
     if cell.turn is not None:
         modes |= {_real(cell.turn): "--ro-bind", _real(cell.turn / "answer"): "--bind"}
     modes[_real(cell.cwd)] = "--bind" if cell.writes else "--ro-bind"

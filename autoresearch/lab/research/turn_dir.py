@@ -104,21 +104,17 @@ def write_start(place: TurnDir, turn: Turn, **more: object) -> None:
 
 
 def read_start(place: TurnDir) -> tuple[Turn, dict[str, Any]] | None:
-    """The turn that was asked here, and all of turn.json; None where nothing was started."""
+    """The turn that was asked here, and all of turn.json; None where nothing was started, or it is damaged."""
     record = read_json(place.start)
-    if record is None:
+    if record is None or not {"id", "scratch"} <= record.keys():
         return None
     prompt = read_plain(place.path / "prompt.md", MOST_LAST).decode("utf-8", "surrogateescape")
-    bounds = Bounds(**record.get("bounds", {}))
-    turn = Turn(
-        Role(record["role"]),
-        prompt,
-        Path(record["cwd"]),
-        place.path,
-        read_json(place.path / "schema.json"),
-        record.get("session", ""),
-        bounds,
-    )
+    schema = read_json(place.path / "schema.json")
+    try:
+        role, bounds = Role(record["role"]), Bounds(**record["bounds"])
+        turn = Turn(role, prompt, Path(record["cwd"]), place.path, schema, str(record["session"]), bounds)
+    except (KeyError, TypeError, ValueError):
+        return None
     return turn, record
 
 

@@ -85,7 +85,8 @@ class Scripted:
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         text = spoken.out.decode(errors="replace").strip()
-        fault = Fault.ENDED if spoken.returncode else None
+        silent = Fault.SILENT if not text and spoken.returncode == 0 else None
+        fault = spoken.fault or (Fault.ENDED if spoken.returncode else silent)
         return Answer(text, usage=Usage(tokens_out=len(text)), fault=fault, said=spoken.err.decode().strip()[-200:])
 
 
@@ -261,6 +262,7 @@ def test_one_that_hangs_is_ended(desk: Desk) -> None:
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", desk.turn(seconds=0.5)
     )
     assert answer.fault is Fault.TIMEOUT and answer.usage.seconds >= 0.5
+    assert "it took longer than" in answer.said
 
 
 def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) -> None:
@@ -289,6 +291,7 @@ def test_what_it_leaves_in_the_background_ends_with_the_turn(desk: Desk) -> None
 def test_a_flood_of_words_costs_neither_memory_nor_disk(desk: Desk) -> None:
     answer = desk.ask("import os\nwhile True: os.write(1, b'x' * 65536)", printed_bytes=1 << 20)
     assert answer.fault is Fault.FLOOD and len(answer.text) == 1 << 20
+    assert answer.said == "it printed more than 1 MiB"
     (out,) = desk.turns.glob("*/out")
     assert out.stat().st_size == 1 << 20
     assert len(str(desk.result()["text"])) <= 64 << 10
@@ -301,13 +304,34 @@ def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
     code = f"import os, itertools, time\nos.chdir({where})\nfor n in itertools.count():\n"
     code += f"    {what}\n    time.sleep(0.001)"
     answer = desk.ask(code, written_bytes=1 << 20)
-    assert answer.fault is Fault.FLOOD
+    assert answer.fault is Fault.FLOOD and "it wrote more than it may (1 MiB)" in answer.said
 
 
 def test_a_large_worktree_is_no_growth(desk: Desk) -> None:
     for n in range(50):
         (desk.cwd / f"{n}.bin").write_bytes(b"x" * (1 << 16))
     assert desk.ask("import time; time.sleep(0.5); print('ok')", written_bytes=1 << 20).fault is None
+
+
+def test_its_own_file_may_know_better(desk: Desk) -> None:
+    """An agent that waits for its network for ever has met an outage, which passes; one that edits may say nothing."""
+
+    class Knowing(Scripted):
+        def read(self, turn: Turn, spoken: Spoken) -> Answer:
+            return Answer(fault=Fault.OUTAGE if spoken.fault is Fault.TIMEOUT else None, said="no network")
+
+    answer = desk.ask(Knowing("import time; time.sleep(1000)"), desk.turn(seconds=0.3))
+    assert answer.fault is Fault.OUTAGE and answer.said.endswith("its last words: no network")
+    assert desk.ask(Knowing("pass")).fault is None
+
+
+def test_damaged_records_of_a_turn_are_passed_over(desk: Desk) -> None:
+    for text in ("", "{}", '{"id": "turn-x", "scratch": "/x", "role": "sing", "bounds": {}}'):
+        (desk.turns / "0001-edit").mkdir(parents=True, exist_ok=True)
+        (desk.turns / "0001-edit/turn.json").write_text(text)
+        assert lost_turns(desk.turns, Scripted()) == []
+    (desk.turns / "0001-edit/result.json").write_text('{"fault": "never heard of"}')
+    assert spent(desk.turns) == Usage()
 
 
 def test_stopped_by_somebody(desk: Desk, eventually: Eventually) -> None:
@@ -506,6 +530,7 @@ def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town) 
         "dev": Path("/dev/robbed"),
         "run": Path("/run/robbed"),
         "etc": Path("/etc/robbed"),
+        "settings": town.home / ".claude/settings.json",
     }
     before = town.state()
     paths = {name: str(path) for name, path in places.items()}
@@ -650,3 +675,12 @@ def test_a_confined_program_that_is_missing_inside(town: Town) -> None:
     program.write_text("#!/no/such/python\n")
     program.chmod(0o755)
     assert town.desk.ask(Scripted(command=(str(program),))).fault is Fault.NOT_INSTALLED
+
+
+@pytest.mark.real
+def test_a_disk_that_is_full_under_our_records_ends_the_turn(desk: Desk, disk: Callable[..., Path]) -> None:
+    desk.turns = disk(desk.cwd.parent / "small")
+    code = DAEMON + "daemon()\nwhile True: os.write(1, b'x' * 65536)"
+    with pytest.raises(OSError, match="No space left"):
+        desk.ask(code)
+    assert carriers("") == []
