@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.real
 EDIT = ({"read": "train.py"}, {"edit": {"path": "train.py", "old": "lr = 1", "new": "lr = 2"}}, {"text": "It is 2."})
-NAMES = tuple(name for name in ("claude", "codex", "gemini") if name in registry.NAMES)
+NAMES = ("claude", "codex")  # the others are slow to start
 
 
 @pytest.fixture
