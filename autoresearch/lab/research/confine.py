@@ -164,23 +164,29 @@ def _hidden(cell: Cell, modes: Mapping[Path, str]) -> Iterator[Path]:
 
 
 def _seen(cell: Cell) -> Iterator[Path]:
-    """What lies below a replaced directory and must be there all the same."""
-    for path in {cell.home, *cell.readable, Path(sys.prefix), Path(sys.base_prefix)}:
-        real = _real(path)
-        if _is_replaced(real) and real.exists():
-            yield real
+    """What lies below a replaced directory and must be there all the same; by the name of a link to it, too."""
+    needed = {path for path in (cell.home, *cell.readable, Path(sys.prefix), Path(sys.base_prefix)) if path.exists()}
+    yield from (real for real in map(_real, needed) if _is_replaced(real))
+    named = {path for path in needed if _is_replaced(path)}
+    yield from (path for path in named if path != _real(path) and not named & set(path.parents))
 
 
-def _is_replaced(real: Path) -> bool:
-    return any(Path(place) in real.parents for place in _REPLACED)
+def _is_replaced(path: Path) -> bool:
+    return any(Path(place) in path.parents for place in _REPLACED)
 
 
 def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:
-    """What belongs to the programs of a PATH, and to these files: the directory above their `bin`, else their own."""
+    """What belongs to the programs of a PATH, and to these files: see `_prefix`."""
     places = [Path(entry) for entry in path.split(":") if entry.startswith("/")]
     for one in (form for each in needed for form in (each, _real(each))):
         places.append(one if one.is_dir() else one.parent)
-    return tuple(place.parent if place.name == "bin" else place for place in places if place.is_dir())
+    return tuple(_prefix(place) for place in places if place.is_dir())
+
+
+def _prefix(place: Path) -> Path:
+    """The whole `node_modules` that a directory is in; else what is above a `bin`; else the directory itself."""
+    whole = [above for above in (place, *place.parents) if above.name == "node_modules"]
+    return whole[-1] if whole else place.parent if place.name == "bin" else place
 
 
 def _git_places(cell: Cell) -> Iterator[tuple[Path, str]]:

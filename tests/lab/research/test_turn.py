@@ -669,6 +669,19 @@ def test_a_sandbox_that_cannot_be_made_is_no_fault_of_the_agent(town: Town, monk
 
 
 @pytest.mark.real
+def test_a_confined_program_is_found_through_links(town: Town, tmp_path: Path) -> None:
+    """A prefix below /tmp that is a link to elsewhere, with a program that is a link, too."""
+    real = town.home / "opt"
+    (real / "bin").mkdir(parents=True)
+    (real / "lib").mkdir()
+    (real / "lib/agent.py").write_text(f"#!{sys.executable}\nprint('here')\n")
+    (real / "lib/agent.py").chmod(0o755)
+    (real / "bin/agent").symlink_to("../lib/agent.py")
+    (tmp_path / "prefix").symlink_to(real)
+    assert town.desk.ask(Scripted(command=(str(tmp_path / "prefix/bin/agent"),))).text == "here"
+
+
+@pytest.mark.real
 def test_a_confined_program_that_is_missing_inside(town: Town) -> None:
     """It is there, but its interpreter is not."""
     program = town.desk.cwd / "agent"
