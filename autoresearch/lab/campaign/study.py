@@ -28,6 +28,7 @@ from autoresearch.lab.research import crew
 from autoresearch.lab.research.bench import Bench, bench_for
 from autoresearch.lab.research.edit import make_edit, make_fix
 from autoresearch.lab.research.propose import Desk, Past, propose
+from autoresearch.lab.research.review import reviewed
 from autoresearch.lab.research.turn import Premises, lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, next_directory, read_result
 from autoresearch.records.campaign_dir import CampaignDir
@@ -70,7 +71,8 @@ class Study:
         cls, place: CampaignDir, shop: Workshop, parts: Parts, say: Callable[[str], None], stop: threading.Event
     ) -> Study:
         """The study of a campaign. EnvironmentUnusable where a sandbox is needed and cannot be had."""
-        who, premises = crew.call(shop.spec.research, parts.environ, readable=(Path(shop.spec.interpreter),))
+        needed = (Path(shop.spec.interpreter), shop.checkout.common_dir)  # its worktree borrows our objects
+        who, premises = crew.call(shop.spec.research, parts.environ, readable=needed)
 
         def next_turn(role: Role) -> Path:
             return next_directory(place.turns, role)
@@ -174,7 +176,7 @@ class Study:
         self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.slug}")
         edit = make_edit(self.bench, hypothesis, parent.commit, self.ask)
         if edit.unmade is None and self.shop.spec.research.review:
-            edit = self._reviewed(hypothesis, edit)
+            edit = reviewed(self.bench, hypothesis, parent.commit, edit, self.ask)
         lines = self.taken()
         done = Done(lines, fault=edit.fault, why=edit.why, turns=_names(lines))
         if edit.fault is Fault.STOPPED or (edit.fault is not None and edit.fault.needs_person):
@@ -205,16 +207,6 @@ class Study:
         lines = self.taken()
         fault = edit.fault if edit.fault in (None, Fault.STOPPED) or edit.fault.needs_person else None
         return Done(lines, fix=edit, of=idea, turns=_names(lines), fault=fault, why=edit.why)
-
-    def _reviewed(self, hypothesis: Hypothesis, edit: Edit) -> Edit:
-        """The edit, unless another one refuses it, who knows nothing of the author."""
-        from autoresearch.lab.research.review import review  # type: ignore[import-not-found]
-
-        refused, why, usage = review(self.bench, hypothesis, edit, self.ask)
-        edit = replace(edit, usage=edit.usage + usage)
-        if refused:
-            return replace(edit, unmade=Unmade.REFUSED, why=why)
-        return replace(edit, flags=(*edit.flags, why)) if why else edit
 
 
 def told(role: Role, who: Researcher, answer: Answer) -> dict[str, Any]:
