@@ -114,7 +114,8 @@ def _judged(bench: Bench, found: Gathered, edit: Edit, directory: Path, answer: 
         return replace(edit, unmade=Unmade.PATCH, why="its patch, applied, is not what the agent made")
     if refused := _recipe(bench, found.base, tree):
         return replace(edit, unmade=refused[0], why=refused[1])
-    flags = suspicion.flags(edit.patch, metrics=bench.objective.keys)
+    held_out = bench.protection.validation_data(bench.settings(found.base))
+    flags = suspicion.flags(edit.patch, metrics=bench.objective.keys, validation=held_out)
     edit = replace(edit, flags=flags)
     failed = guard(bench, directory)
     failpoint("research.guarded")

@@ -116,6 +116,14 @@ def test_a_printed_metric_is_flagged(yard: Any) -> None:
     assert edit.flags == ("train.py:1 prints, logs or sets a metric of the objective",)
 
 
+def test_validation_data_of_the_recipe_that_the_code_names_is_flagged(make_yard: Any) -> None:
+    recipe = "lr: 0.1\ndata:\n  val_files: held/b7.bin\n"
+    edit = make_yard({"recipe.yaml": recipe}).edit(
+        lambda t: (t / "train.py").write_text("rows = load('held/b7.bin')\n")
+    )
+    assert edit.flags == ("train.py:1 names validation data",)
+
+
 # --- 3. It commits by itself: see test_git_tricks.py ---
 
 # --- 4. It writes outside ---
