@@ -97,15 +97,20 @@ def brief(matter: Matter, want: int, kinds: Sequence[str] = KINDS) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def within(lines: Iterable[str], most: int, left: Callable[[int], str]) -> list[str]:
-    """The first lines that fit into so many bytes; `left` says how many do not."""
-    every = list(lines)
+def within(lines: Iterable[str], most: int, left: Callable[[int], str], count: int | None = None) -> list[str]:
+    """The first lines that fit into so many bytes; `left` says how many do not.
+
+    count: of lines that are dear to make; no more of them are made than fit.
+    """
+    if count is None:
+        lines = list(lines)
+        count = len(lines)
     found: list[str] = []
     size = 0
-    for number, line in enumerate(every):
+    for number, line in enumerate(lines):
         size += len(line.encode("utf-8", "replace")) + 1
         if size > most:
-            return [*found, left(len(every) - number)]
+            return [*found, left(count - number)]
         found.append(line)
     return found
 
@@ -234,29 +239,27 @@ def _row(matter: Matter, line: IdeaLine) -> str:
 def _dead_ends(matter: Matter) -> str:
     dead = [line for line in reversed(matter.lines) if line.standing in DEAD]
     ideas = {idea.index: idea.hypothesis for idea in matter.view.ideas}
-    blocks = []
-    for line in dead:
-        hypothesis = ideas[line.index]
-        told = f"- {line.slug} (on {line.parent}): {texts.plain(line.sentence, 240)}\n  lost because: {_why(line)}"
-        if hypothesis.expected:
-            told += f"\n  was expected: {texts.plain(hypothesis.expected, 160)}"
-        if hypothesis.unmade:
-            told += f"\n  never ran: {hypothesis.unmade}: {texts.plain(hypothesis.why_unmade, 240)}"
-        if (diff := matter.diffs.get(line.slug)) and diff.lines:
-            body = "\n".join(text for _, text in diff.lines)
-            told += "\n" + fenced(body, f"diff of {line.slug}", most=2500, lines=DIFF_LINES)
-        blocks.append(told)
-    for hypothesis, why in list(matter.refused)[:-11:-1]:
-        told = f"- {hypothesis.slug}: {texts.plain(hypothesis.sentence, 200)}"
-        blocks.append(f"{told}\n  refused before any run: {texts.plain(why, 240)}")
-    return _section(
-        "Dead ends, newest first",
-        within(blocks, SHARES["dead ends"], lambda n: f"... and {n} more, see the ledger"),
-    )
+    blocks = (_dead_end(matter, line, ideas[line.index]) for line in dead)
+    fitted = within(blocks, SHARES["dead ends"] - 2_500, lambda n: f"... and {n} more, see the ledger", len(dead))
+    refused = [
+        f"- {hypothesis.slug}, refused before any run: {texts.plain(why, 240)}"
+        for hypothesis, why in list(matter.refused)[:-11:-1]
+    ]
+    fitted += within(refused, 2_400, lambda n: f"... and {n} more that were refused")
+    return _section("Dead ends, newest first", fitted)
 
 
-def _why(line: IdeaLine) -> str:
-    return texts.plain(line.why or "it was not better", 240)
+def _dead_end(matter: Matter, line: IdeaLine, hypothesis: Hypothesis) -> str:
+    told = [f"- {line.slug} (on {line.parent}): {texts.plain(line.sentence, 240)}"]
+    told.append(f"  lost because: {texts.plain(line.why or 'it was not better', 240)}")
+    if hypothesis.expected:
+        told.append(f"  was expected: {texts.plain(hypothesis.expected, 160)}")
+    if hypothesis.unmade:
+        told.append(f"  never ran: {hypothesis.unmade}: {texts.plain(hypothesis.why_unmade, 240)}")
+    if (diff := matter.diffs.get(line.slug)) and diff.lines:
+        body = "\n".join(text for _, text in diff.lines)
+        told.append(fenced(body, f"diff of {line.slug}", most=2_500, lines=DIFF_LINES))
+    return "\n".join(told)
 
 
 def _landscape(matter: Matter) -> str:
