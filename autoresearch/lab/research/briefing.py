@@ -6,7 +6,9 @@ the beginning of every further turn. Each section has a share of the whole budge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from autoresearch.core import decision
 from autoresearch.core.hypothesis import Hypothesis
@@ -79,9 +81,13 @@ With one JSON object and nothing else: {"hypotheses": [...]}, every key of the s
 
 def brief(matter: Matter, want: int, kinds: Sequence[str] = KINDS) -> str:
     """The whole prompt, under BYTES of UTF-8. `kinds`: of hypotheses that are wanted."""
-    parts = [
-        RULES,
-        _schema(),
+    last = (_waiting(matter), _people(matter), _now(matter, want, kinds))
+    return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(matter), *last) if part)
+
+
+def facts(matter: Matter) -> list[str]:
+    """What is known of a campaign, what changes least first; sections that would be empty are."""
+    return [
         _campaign(matter),
         _judged(matter),
         _recipe(matter),
@@ -90,11 +96,7 @@ def brief(matter: Matter, want: int, kinds: Sequence[str] = KINDS) -> str:
         _landscape(matter),
         _failures(matter),
         _symptoms(matter),
-        _waiting(matter),
-        _people(matter),
-        _now(matter, want, kinds),
     ]
-    return "\n".join(part for part in parts if part)
 
 
 def within(lines: Iterable[str], most: int, left: Callable[[int], str], count: int | None = None) -> list[str]:
@@ -119,10 +121,9 @@ def _section(title: str, lines: Sequence[str]) -> str:
     return f"# {title}\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-def _schema() -> str:
-    import json
-
-    return _section("The schema of the answer", [json.dumps(SCHEMA, separators=(",", ":"))])
+def schema_section(schema: Mapping[str, Any]) -> str:
+    """The schema of the answer: not every agent is given it otherwise."""
+    return _section("The schema of the answer", [json.dumps(schema, separators=(",", ":"))])
 
 
 def _campaign(matter: Matter) -> str:
