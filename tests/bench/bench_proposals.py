@@ -1,8 +1,8 @@
 """How many ideas that were had before are refused, and how many that nearly were are let through; nothing is timed.
 
-The pairs are `tests/samples/proposals/pairs.tsv`: two titles with reasons about the same file, which mean the same or do
-not. The threshold was found on the part `tune`; the part `held` was written after that and changed nothing. They were
-all made up for this, and most near misses share their reason word for word: they are harder than those of an
+The pairs are `tests/samples/proposals/pairs.tsv`: two titles with reasons about the same file, which mean the same or
+do not. The threshold was found on the part `tune`; the part `held` was written after that and changed nothing. They
+were all made up for this, and most near misses share their reason word for word: they are harder than those of an
 agent that looks for something else. Ideas that only set recipe keys are compared by their values, which is exact.
 """
 
