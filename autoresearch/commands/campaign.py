@@ -14,6 +14,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
+    from autoresearch.core.campaign import CampaignSpec
     from autoresearch.core.campaign_view import CampaignView
     from autoresearch.lab.campaign.charter import Charter
     from autoresearch.records.campaign_dir import CampaignDir
@@ -30,7 +31,7 @@ def start(
     direction: Annotated[str, typer.Option(help="maximize or minimize.")] = "",
     prefix: Annotated[str, typer.Option(help="Of the branches; autoresearch/<date>-<slug>.")] = "",
     base: Annotated[str, typer.Option(metavar="REF", help="Start from a commit, not from the working tree.")] = "",
-    proposer: Annotated[str, typer.Option(help="queue, grid, random or tpe.")] = "",
+    proposer: Annotated[str, typer.Option(help="queue, grid, random, tpe, agent or hybrid.")] = "",
     space: Annotated[str, typer.Option(metavar="YAML", help="What to search, as a file.")] = "",
     queue: Annotated[str, typer.Option(metavar="PATH", help="A folder of blueprints, or a YAML list of ideas.")] = "",
     seed: Annotated[int, typer.Option(help="Of the proposer.")] = 0,
@@ -41,6 +42,19 @@ def start(
     prune: Annotated[str, typer.Option(help="End runs whose curve is behind: median or halving.")] = "",
     warmup: Annotated[int, typer.Option(help="Steps in which --prune ends nothing.")] = -1,
     include: Annotated[list[str] | None, typer.Option(help="An untracked input that worktrees need.")] = None,
+    agent: Annotated[str, typer.Option(help="Coding agent: claude, codex, opencode, gemini, qwen, aider.")] = "",
+    agent_model: Annotated[str, typer.Option(metavar="MODEL", help="The agent's model, if not its own.")] = "",
+    agent_program: Annotated[str, typer.Option(metavar="PATH", help="Where the agent is.")] = "",
+    agent_command: Annotated[str, typer.Option(metavar="ARGV", help="Template of --agent command.")] = "",
+    agent_share: Annotated[float, typer.Option(help="hybrid: the agent's part of the ideas, 0 to 1.")] = -1.0,
+    budget_usd: Annotated[float, typer.Option(help="Stop when the agent has cost so much.")] = 0.0,
+    budget_tokens: Annotated[int, typer.Option(help="Stop when it has read and written so many.")] = 0,
+    max_fixes: Annotated[int, typer.Option(help="Tries of the agent to mend a run that crashed.")] = -1,
+    guard: Annotated[list[str] | None, typer.Option(metavar="COMMAND", help="Must pass on each edit.")] = None,
+    protect: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="What no edit may touch.")] = None,
+    review: Annotated[bool, typer.Option("--review", help="A second turn judges each edit.")] = False,
+    sandbox: Annotated[str, typer.Option(help="Of the agent: auto, need or off.")] = "",
+    hold: Annotated[bool, typer.Option("--hold-edits", help="Code ideas wait for `campaign approve`.")] = False,
     no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Claim nothing at the end.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -75,6 +89,19 @@ def start(
         "prune": prune,
         "warmup": warmup if warmup >= 0 else None,
         "include": include or None,
+        "agent": agent,
+        "agent_model": agent_model,
+        "agent_program": agent_program,
+        "agent_command": agent_command,
+        "agent_share": agent_share if agent_share >= 0 else None,
+        "budget_usd": budget_usd or None,
+        "budget_tokens": budget_tokens or None,
+        "max_fixes": max_fixes if max_fixes >= 0 else None,
+        "guard": guard or None,
+        "protect": protect or None,
+        "review": review or None,
+        "sandbox": sandbox,
+        "hold": hold or None,
         "confirm": False if no_confirm else None,
         "gpu_check": False if no_gpu_check else None,
     }
@@ -136,6 +163,8 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         f"{rules.count} ideas{said('count')}" if rules.count else "",
         f"in {left}{said('deadline')}" if left else "",
         f"{rules.budget_gpu_hours:g} GPU hours" if rules.budget_gpu_hours else "",
+        f"{rules.budget_usd:g} USD" if rules.budget_usd else "",
+        f"{rules.budget_tokens:,} tokens" if rules.budget_tokens else "",
         f"{spec.objective.metric} reaching {rules.target:g}" if rules.target is not None else "",
     ]
     each = f"at most {span(spec.timeout_s or plan.resolved.blueprint.max_time_s)}"
@@ -151,6 +180,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
         *([("space", f"{space}{said('space')}")] if space else []),
+        *_agent_rows(spec),
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
         ("claims", f"confirmed with up to {spec.confirm_runs} fresh runs at the end" if spec.confirm else "none"),
@@ -164,6 +194,23 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         *([("include", ", ".join(spec.include))] if spec.include else []),
     ]
     return [*rows, *(("remark", str(finding)) for finding in findings)]
+
+
+def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:
+    """Who the researcher is and what it may do."""
+    from autoresearch.core.stop_rules import span
+    from autoresearch.lab.campaign.shelf import HYBRID
+
+    own = spec.research
+    if not own.agent:
+        return []
+    share = f"; {own.share:.0%} of the ideas, the others are tpe's" if spec.proposer.name == HYBRID else ""
+    bounds = f"each turn at most {span(own.turn_s)}" + (f" and {own.turn_usd:g} USD" if own.turn_usd else "")
+    name = f"{own.agent} {own.model}".strip()
+    return [
+        ("researcher", f"{name}{share}; {bounds}; {own.max_fixes} fixes an idea{'; a review' if own.review else ''}"),
+        ("guard", "; ".join(own.guard) or "none: --guard 'python -m pytest -q' would try each edit before its run"),
+    ]
 
 
 def status(
@@ -298,6 +345,8 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
         "baseline_value": view.baseline.value if view.baseline else None,
         "metric_name": view.spec.objective.metric,
         "kept": sum(idea.kept and idea.index > 1 for idea in view.ideas),
+        "agent_usd": view.research.usage.usd,
+        "agent_tokens": view.research.usage.tokens,
         "crashed": sum(idea.status == "crash" for idea in view.ideas),
         "skipped": len(view.skipped),
         "confirmed": [idea.slug for idea in view.ideas if idea.confirmed == "confirmed"],

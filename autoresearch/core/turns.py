@@ -49,6 +49,7 @@ class Research:
     fixes: dict[int, int] = field(default_factory=dict)  # by idea: tries that were begun
     fixing: set[int] = field(default_factory=set)  # ideas whose fix is being made
     fix_turns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by idea: of its last fix
+    fix_story: dict[int, list[str]] = field(default_factory=dict)  # by idea: what was tried, and what came of it
     notes: list[str] = field(default_factory=list)  # what people told it
     vetoes: list[str] = field(default_factory=list)  # slugs, or words about what is not to be tried
     approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person let through
@@ -89,6 +90,8 @@ class Research:
             case "fixed" | "fix_failed":
                 self.fixing.discard(int(line["index"]))
                 self.fix_turns[int(line["index"])] = tuple(line.get("turns", ()))
+                if line.get("told"):
+                    self.fix_story.setdefault(int(line["index"]), []).append(str(line["told"]))
             case _:
                 self._steer(line)
 

@@ -12,6 +12,7 @@
     judge.lock        flock'd while a run is judged and its row is written
     queue/            ideas added by `campaign add`
     tpe.journal       the optimiser's own
+    turns/            what the researcher was asked, and what it answered
     <experiment>/     run directories
     finish.flag       at the end of the campaign
 """
@@ -79,6 +80,10 @@ class CampaignDir:
     @property
     def queue(self) -> Path:
         return self.path / "queue"
+
+    @property
+    def turns(self) -> Path:
+        return self.path / "turns"
 
     @property
     def flag(self) -> Path:

@@ -20,10 +20,13 @@ from autoresearch.core.turns import AGENT
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
 from autoresearch.lab.campaign.declare_research import research_spec
+from autoresearch.lab.campaign.shelf import HYBRID
 from autoresearch.lab.enough_gpus import Wanted
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.lab.research import crew
+from autoresearch.lab.research.confine import Level
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.launchers import gpus
@@ -83,8 +86,25 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
     spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
     spec = replace(spec, gpu_check=declared["gpu_check"] and gpu_check)
     raise_on(arrange.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
-    findings = (*resolved.findings, *lint, *_promise(spec), *_too_few_gpus(asked, spec, parts))
+    findings = (*resolved.findings, *lint, *_promise(spec), *_too_few_gpus(asked, spec, parts), *_agent(spec, parts))
     return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
+
+
+def _agent(spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
+    """Whether the researcher can be asked here, and how it is confined. Raises UsageError, EnvironmentUnusable."""
+    budgets = [name for name in ("budget_usd", "budget_tokens") if getattr(spec.rules, name) is not None]
+    if not spec.research.agent:
+        asks = [f"the proposer {spec.proposer.name}"] if spec.proposer.name in (AGENT, HYBRID) else budgets
+        if asks:
+            raise UsageError(
+                f"{asks[0].replace('_', ' ')} is about a coding agent, and none is named",
+                hint=f"--agent NAME; installed: {', '.join(crew.installed(parts.environ)) or 'none that we know'}",
+                code="no_agent",
+            )
+        return ()
+    level = crew.check(spec.research, parts.environ, usd=spec.rules.budget_usd is not None)
+    weak = level is not Level.BUBBLEWRAP
+    return (Finding(Severity.WARNING, "confinement", level.sentence),) if weak else ()
 
 
 def _too_few_gpus(asked: Terms, spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:

@@ -14,24 +14,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView, IdeaRun
-from autoresearch.core.proposal import Attempt
+from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import Stand, stand
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaign import agenda, claims, ideas, progress, recovery, requests
+from autoresearch.lab.campaign import agenda, beginning, claims, progress, recovery, requests
 from autoresearch.lab.campaign.book import book_of
-from autoresearch.lab.campaign.ideas import conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
-from autoresearch.lab.campaign.quick import be_quick
-from autoresearch.lab.campaign.runs import Ready, SharedOutputError, Wanted, get_ready
+from autoresearch.lab.campaign.researching import Researching
+from autoresearch.lab.campaign.runs import Ready, Wanted
 from autoresearch.lab.campaign.shelf import Shelf
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.campaign.trouble import is_full, is_trouble
-from autoresearch.lab.campaign.workshop import Refused, Workshop
+from autoresearch.lab.campaign.workshop import Workshop
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plan import new_token
 from autoresearch.lab.sessions import close_session
 from autoresearch.lab.watch import Watcher
 from autoresearch.records import campaign_dir
@@ -41,10 +38,10 @@ from autoresearch.records.rundir import RunDir
 from autoresearch.repository import checkout as repository
 
 LOOK_S = 1.0  # requests are looked for this often; everything else wakes
+BUSY_LOOK_S = 0.1  # ... and whether the researcher is done
 PATIENCE_S = 15.0  # ... and at everything again, for what tells nobody: a directory that was removed
 NAP_S = 3.0  # after trouble with the machine
 MOST_TRIES = 3  # ... before the campaign is paused
-MOST_REFUSED = 20  # proposals in a row that could not be tried
 
 
 class Controller:
@@ -62,6 +59,7 @@ class Controller:
         self.sources = Sources(self.spec, place, self.shop, Shelf(self.book.view))
         self.ready: Ready | None = None
         self.pruner = Pruner(self.spec, say)
+        self.research = Researching(self)
         self.live: dict[str, RunDir] = {}
         self.dry = False
         self.healthy = False  # it got through the loop since the last trouble
@@ -98,11 +96,11 @@ class Controller:
         recovery.recover(self)
         while True:
             view = self.take_requests()
-            view = self.settle(view)
+            view = self.research.look(self.settle(view))
             if self.is_over(view):
                 break
             self.fill(view)
-            self.prepare_ahead()
+            beginning.prepare_ahead(self)
             self.healthy = True
             self.sleep()
         self.finish()
@@ -113,6 +111,7 @@ class Controller:
             with contextlib.suppress(AutoresearchError, OSError):
                 self.ready.prepared.withdraw()
         self.sources.close()
+        self.research.close()
         self.ready, self.live, self.healthy = None, {}, False
         self.pool = Pool(self.spec, self.shop.checkout, self.parts.environ)
         self.sources = Sources(self.spec, self.place, self.shop, Shelf(self.book.view))
@@ -202,7 +201,7 @@ class Controller:
         """Start runs in every free slot."""
         while len(self.live) < view.spec.parallel:
             if not self._launch_ready(view):
-                self.prepare_ahead()
+                beginning.prepare_ahead(self)
                 if not self._launch_ready(self.book.view()):
                     return
             view = self.book.view()
@@ -216,7 +215,7 @@ class Controller:
             return False
         self.ready = None
         if self._stale(view, ready):
-            self._withdraw(ready)
+            beginning.withdraw(self, ready)
             return False
         try:
             ready.prepared.go(gpus, shares=self.spec.runs_per_gpu)
@@ -236,117 +235,6 @@ class Controller:
             owed = agenda.owed(agenda.without(view, ready.run.run))
             return owed is None or owed.idea.index != ready.wanted.idea.index
         return ready.wanted.idea.slug in view.unwanted
-
-    def prepare_ahead(self) -> None:
-        """Have the next run ready while the others train."""
-        view = self.book.view()
-        if self.ready is not None:
-            if view.state is CampaignState.RUNNING and not self.may_begin(view, self.ready.wanted):
-                self._withdraw(self.ready)  # a rule was met meanwhile: it must not be in the way of what is owed
-                self.ready = None
-            return
-        if self.in_turn and self.in_turn == set(self.live):
-            return
-        wanted = self.next_wanted(view)
-        if wanted is None or not self.may_begin(view, wanted):
-            return
-        slot = self.pool.spare()
-        if slot is None:
-            return
-        try:
-            ready = get_ready(self.shop, wanted, slot, self.parts, self.pool.busy(self.live))
-        except (AutoresearchError, OSError) as error:
-            if is_trouble(error):
-                raise
-            if isinstance(error, SharedOutputError):  # its turn comes when that run is over
-                self.in_turn = set(self.live)
-                self.say(f"{wanted.idea.slug} waits: {error.message}")
-                return
-            self._unmade(view, wanted, str(error))
-            return
-        self.ready = ready
-        self.pool.take(slot, ready.run.run, ())
-        failpoint("campaign.prepared")
-        self._note_prepared(view, wanted, ready.run)
-        failpoint("campaign.waits")
-        be_quick()
-
-    def _note_prepared(self, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
-        ongoing = view.open_round
-        number = ongoing.number if ongoing and wanted.why == "confirm" else 0
-        self.note(
-            "prepared",
-            index=wanted.idea.index,
-            run=run.run,
-            run_dir=run.run_dir,
-            replicate=run.replicate,
-            why=run.why,
-            commit=run.commit,
-            seed=run.seed,
-            round=number,
-        )
-
-    def _unmade(self, view: CampaignView, wanted: Wanted, reason: str) -> None:
-        """A run that could not be made is an attempt as any other: it has a row, which says why."""
-        name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
-        run = IdeaRun(name, str(self.place.path / name), wanted.replicate, wanted.why)
-        self._note_prepared(view, wanted, run)
-        self.note("started", run=run.run)
-        failpoint("campaign.unmade")
-        progress.record_unmade(self.shop, wanted.idea, run, reason, self.parts.clock())
-        self.say(f"{wanted.idea.slug}: could not be started: {reason}")
-
-    def next_wanted(self, view: CampaignView) -> Wanted | None:
-        """What should run next: what is owed, a confirmation, a new idea."""
-        if view.baseline is None:
-            return self._conceived(view, Attempt(1, ideas.baseline_of(self.spec)))
-        if found := agenda.owed(view) or claims.owed_to_round(view):
-            return found
-        if view.open_round or not agenda.baseline_done(view) or agenda.baseline_failed(view):
-            return None
-        if (waiting := agenda.unbegun(view)) is not None:
-            return waiting
-        return None if self.stand(view, conceived=True).met else self._new_idea(view)
-
-    def _new_idea(self, view: CampaignView) -> Wanted | None:
-        """Ask until something can be tried."""
-        for _ in range(MOST_REFUSED):
-            hypothesis = self.sources.ask(agenda.attempts(view))
-            for fault in self.sources.faults():
-                self.say(fault)
-            self.dry = hypothesis is None
-            if hypothesis is None:
-                return None
-            taken = {idea.slug for idea in view.ideas}
-            index = 1 + max((idea.index for idea in view.ideas), default=0)
-            found = self._conceived(view, Attempt(index, ideas.renamed(hypothesis, taken)))
-            if found is not None:
-                return found
-            view = self.book.view()
-        return None
-
-    def _conceived(self, view: CampaignView, attempt: Attempt) -> Wanted | None:
-        try:
-            idea = conceive(self.shop, view, attempt.hypothesis, attempt.index)
-            self.note("drafted", **ideas.as_line(idea))
-            failpoint("campaign.drafted")
-            idea = ideas.claim(self.shop, idea)
-        except Refused as refused:
-            if attempt.hypothesis.is_baseline:
-                raise
-            self.note("skipped", hypothesis=attempt.hypothesis.to_json(), reason=refused.message)
-            self.sources.tell(Attempt(0, attempt.hypothesis, "skipped"))
-            self.say(f"{attempt.hypothesis.slug}: skipped: {refused.message}")
-            return None
-        failpoint("campaign.conceived")
-        self.note("idea", **ideas.as_line(idea))
-        return Wanted(idea, 1, "baseline" if attempt.hypothesis.is_baseline else "first")
-
-    def _withdraw(self, ready: Ready) -> None:
-        with contextlib.suppress(AutoresearchError, OSError):
-            ready.prepared.withdraw()
-        self.note("withdrawn", run=ready.run.run)
-        self.pool.free(ready.run.run)
 
     # -- ending -------------------------------------------------------------------------------------------------
 
@@ -373,6 +261,8 @@ class Controller:
             return False
         owed = agenda.owed(view)
         if owed is not None and self.may_begin(view, owed):
+            return False
+        if self.research.mending(view):
             return False
         return not self._confirming(view)
 
@@ -404,22 +294,25 @@ class Controller:
     def begin_round(self, number: int, candidates: tuple[int, ...], each: int, baseline: int) -> None:
         """Write down what a round of confirmation will be, before its first run."""
         if self.ready is not None:
-            self._withdraw(self.ready)
+            beginning.withdraw(self, self.ready)
             self.ready = None
         self.note("confirming", round=number, candidates=list(candidates), each=each, baseline=baseline)
 
     def _wait_if_dry(self, view: CampaignView) -> None:
         idle = self.dry and self.ready is None and not self.live and agenda.owed(view) is None
-        if idle and view.state is CampaignState.RUNNING:
-            self.set_state(view, CampaignState.WAITING, "proposer exhausted")
-            self.say(f"{self.stand(view).sentence}, proposer exhausted; add ideas: {progress.add_line(view)}")
+        idle = idle and not self.research.hopeful(view)
+        if idle and view.state in (CampaignState.RUNNING, CampaignState.WAITING):
+            why = self.research.why_dry(view)
+            if (view.state, view.reason) != (CampaignState.WAITING, why):
+                self.set_state(view, CampaignState.WAITING, why)
+                self.say(f"{self.stand(view).sentence}, {why}; add ideas: {progress.add_line(view)}")
         elif not idle and view.state is CampaignState.WAITING:
             self.set_state(view, CampaignState.RUNNING)
 
     def finish(self) -> None:
         """The last word: documents, the campaign's own finish.flag, the end in the journal."""
         if self.ready is not None:
-            self._withdraw(self.ready)
+            beginning.withdraw(self, self.ready)
             self.ready = None
         view = self.book.view()
         found = self.stand(view)
@@ -429,6 +322,7 @@ class Controller:
         progress.write_end(self.place, last, found, why, self.say)
         failpoint("campaign.reported")
         self.sources.close()
+        self.research.close()
         self.pool.remove()
         failpoint("campaign.removed")
         self.set_state(self.book.view(), CampaignState.ENDED, why)  # last: until then a crash does all of it again
@@ -458,8 +352,11 @@ class Controller:
             self.pruner.look(self.book, self.live)
             over = any(rundir.state() in _OVER for run, rundir in self.live.items() if run not in self.stuck)
             until = time.monotonic() + PATIENCE_S
+            over = over or self.research.ready
             while not over and self._requested() == self._heard and time.monotonic() < until:
-                if watcher.wait(LOOK_S) or not self.live or self.stuck or self.pool.may_ask_again:
+                working = self.research.busy
+                woken = watcher.wait(BUSY_LOOK_S if working else LOOK_S) or self.research.ready
+                if woken or not (self.live or working) or self.stuck or self.pool.may_ask_again:
                     return
 
     def _requested(self) -> int:

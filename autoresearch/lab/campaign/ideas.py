@@ -15,17 +15,21 @@ from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.naming import slugify
 from autoresearch.core.overrides import canonical, flatten
 from autoresearch.core.recipe_edits import diff_recipes
+from autoresearch.core.turns import AGENT
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.lab.campaign.trouble import is_full
 from autoresearch.lab.campaign.workshop import ARGUMENTS, BLUEPRINT, OURS, RECIPE, Refused, Workshop
 from autoresearch.lab.inherited import inherited, parents
 from autoresearch.lab.overrides import variables
 from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.research.bench import protection_of
 from autoresearch.lab.yaml_files import dump, load_mapping, parse_mapping
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository import branches
+from autoresearch.repository.commit_object import commit_tree
 from autoresearch.repository.comparison import changed_paths, code_fingerprint
 from autoresearch.repository.hypothesis_commit import Change, commit_hypothesis
+from autoresearch.repository.intact import intact
 from autoresearch.trainers import ask
 
 
@@ -46,11 +50,15 @@ def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: 
             message=message,
             uncounted=(OURS,),
         )
-        if made.changes_nothing and _same_settings(shop, hypothesis, base, made.commit):
-            raise Refused("it changes nothing in its parent")
-        mark = _fingerprint(shop, made.commit, hypothesis)
-        twin = next((idea for idea in view.ideas if idea.fingerprint == mark), None)
-        if twin is not None:
+        if not hypothesis.unmade:
+            if made.changes_nothing and _same_settings(shop, hypothesis, base, made.commit):
+                raise Refused("it changes nothing in its parent")
+            if hypothesis.proposer == AGENT and (touched := _protected(shop, base, made.commit)):
+                raise Refused(f"it changes what is protected: {', '.join(touched[:5])}")
+        empty = hypothesis.unmade and made.changes_nothing  # what it has of its parent is no idea of its own
+        mark = "" if empty else _fingerprint(shop, made.commit, hypothesis)
+        twin = next((idea for idea in view.ideas if mark and idea.fingerprint == mark), None)
+        if twin is not None and not hypothesis.unmade:
             raise Refused(f"it is the same as idea {twin.index}, {twin.slug}")
     except Refused:
         raise
@@ -67,6 +75,14 @@ def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: 
         fingerprint=mark,
         simpler=hypothesis.simpler and made.stat.deletions > made.stat.insertions,
     )
+
+
+def _protected(shop: Workshop, base: str, commit: str) -> tuple[str, ...]:
+    """What a researcher's idea changes and may not, as its commit shows it: paths, and keys of the recipe."""
+    protection = protection_of(shop, shop.spec.research)
+    ours = (OURS, *([shop.recipe_path] if shop.recipe_path else []))
+    keys = protection.keys_changed(shop.whole(base), shop.whole(commit))
+    return (*intact(shop.checkout, base, commit, protection, ours=ours), *keys)
 
 
 def claim(shop: Workshop, draft: Idea) -> Idea:
@@ -120,6 +136,9 @@ def _files(shop: Workshop, hypothesis: Hypothesis, base: str) -> dict[str, bytes
     arguments: Mapping[str, object] = {} if hypothesis.blueprint else before
     if hypothesis.overrides:
         given = hypothesis.files.get(shop.recipe_path) if shop.recipe_path else None
+        if given is None and hypothesis.patches and shop.recipe_path:  # which may change the recipe as well
+            patched = commit_hypothesis(shop.checkout, base, Change(hypothesis.patches), message="")
+            given = shop.recipe_text(patched.commit)
         text, arguments = shop.changed(base, hypothesis.overrides, arguments, text=given)
         if text is not None:
             files[shop.recipe_path] = text.encode()
@@ -247,6 +266,8 @@ def repair(shop: Workshop, idea: Idea, change: Hypothesis, note: str) -> str:
         if arguments:
             files[ARGUMENTS] = dump(arguments).encode()
         message = f"{idea.slug}: follow-up fix\n\n{note}\n"
+        if change.proposer == AGENT:
+            return _mended(shop, idea, change, tip, message)
         made = commit_hypothesis(shop.checkout, tip, Change(change.patches, files), message=message, uncounted=(OURS,))
         if not (change.overrides or change.files or change.patches):
             raise Refused("it repairs nothing")
@@ -256,6 +277,18 @@ def repair(shop: Workshop, idea: Idea, change: Hypothesis, note: str) -> str:
     except AutoresearchError as error:
         raise Refused(error.message, hint=error.hint, code=error.code) from error
     return made.commit
+
+
+def _mended(shop: Workshop, idea: Idea, change: Hypothesis, tip: str, message: str) -> str:
+    """A researcher's patch, made against the idea, as a commit on top of its branch: the runs' own files are gone."""
+    made = commit_hypothesis(shop.checkout, idea.commit, Change(change.patches), message=message, uncounted=(OURS,))
+    if made.changes_nothing:
+        raise Refused("it repairs nothing")
+    if touched := _protected(shop, idea.commit, made.commit):
+        raise Refused(f"it changes what is protected: {', '.join(touched[:5])}")
+    commit = commit_tree(shop.checkout.git, made.tree, tip, message)
+    branches.advance_branch(shop.checkout, idea.branch, commit, tip)
+    return commit
 
 
 def as_line(idea: Idea) -> dict[str, object]:

@@ -93,12 +93,11 @@ def write_end(place: CampaignDir, view: CampaignView, stand: Stand, why: str, sa
     )
 
 
-def record_unmade(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
+def unmade_row(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
     """The row of a run that could not be made."""
-    row = _bare_row(shop, idea, run, f"could not be launched: {reason}", now)
-    Ledger(Path(shop.spec.directory) / "results.tsv").append_once(
-        replace(row, elapsed_min=0.0, ending="launch_failed", failure="launch")
-    )
+    said = " ".join(reason.split())
+    row = _bare_row(shop, idea, run, said if len(said) <= 300 else f"{said[:120]} ... {said[-170:]}", now)
+    return replace(row, elapsed_min=0.0, ending="launch_failed", failure="launch")
 
 
 def record_lost(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
@@ -119,7 +118,7 @@ def _bare_row(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float)
         metric_name=spec.objective.metric,
         launcher="tmux",
         status="crash",
-        description=f"{idea.hypothesis.sentence} [{reason}]"[:400],
+        description=f"{idea.hypothesis.sentence[:200]} [{reason}]"[:500],
         run_id=run.run,
         replicate=run.replicate,
         trainer=shop.trainer.name,

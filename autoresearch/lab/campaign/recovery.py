@@ -49,6 +49,7 @@ def recover(controller: Controller) -> None:
         controller.set_state(view, CampaignState.RUNNING)
         controller.look_for_reasons(view)
     close_panes(place, view.spec.tmux_socket, parts)
+    controller.research.recover()
     controller.sources.reconcile(agenda.attempts(view))
 
 

@@ -1,0 +1,87 @@
+"""The whole cycle through a researcher: propose, edit, guard, run, crash, fix, rerun, keep."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GUARD = f"{sys.executable} -m pytest -q -p no:cacheprovider tests"
+BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
+
+
+def test_ideas_are_proposed_edited_run_and_kept(lab: Any) -> None:
+    lab.propose(lab.idea("more-gain"), lab.idea("less-lr", "config", overrides=[{"key": "lr", "value": 0.01}]))
+    lab.act("edit", replace=BETTER, text="GAIN is 2 now")
+    lab.camp.file(**lab.keys(guard=[GUARD]))
+    before = lab.camp.checkout()
+    view = lab.run(guard=[GUARD])
+    assert lab.camp.checkout() == before
+
+    first, second = view.by_slug("more-gain"), view.by_slug("less-lr")
+    assert (first.status, second.status) == ("keep", "discard")
+    assert "GAIN = 2.0" in lab.camp.bench.git("show", f"{first.branch}:knobs.py")
+    assert [idea.slug for idea in view.ideas[1:]] == ["less-lr", "more-gain"], "what needs no edit goes first"
+    assert [first.hypothesis.proposer, first.hypothesis.kind] == ["agent", "code"]
+    assert [row.agent_tokens for row in first.rows] == [60 + 120] and [r.agent_tokens for r in second.rows] == [60]
+    assert view.research.usage.tokens == 240 and [line["role"] for line in lab.journal("turn")] == ["propose", "edit"]
+    assert not list(Path(view.spec.trees).glob("agent-*")), "its worktrees are gone"
+
+
+@pytest.mark.parametrize(
+    ("failure", "act", "why"),
+    [
+        ("empty_diff", {"text": "I have improved it a lot"}, "changed no file"),
+        ("protected_path", {"files": {"tests/test_knobs.py": "def test_it(): pass\n"}}, "tests/test_knobs.py"),
+        ("guard_failed", {"replace": {"knobs.py": ("GAIN = 1.0", "GAIN = 20.0")}}, "1 failed"),
+        ("diff_too_large", {"python": "open('big.bin', 'wb').write(os.urandom(7 << 20))"}, "big.bin"),
+        ("researcher_failed", {"exit": 3, **{"replace": BETTER}}, "ended"),
+    ],
+)
+def test_an_edit_that_comes_to_nothing_counts_and_takes_no_gpu(
+    lab: Any, failure: str, act: dict[str, Any], why: str
+) -> None:
+    lab.propose(lab.idea("bad"))
+    lab.act("edit", **act)
+    view = lab.run(count=2, guard=[GUARD])
+    bad = view.by_slug("bad")
+    assert view.attempted == 2 and [(row.status, row.failure) for row in bad.rows] == [("crash", failure)]
+    assert why in bad.rows[0].description and bad.rows[0].agent_tokens == 240
+    assert bad.rows[0].run_dir == "" and bad.rows[0].elapsed_min == 0.0
+    assert lab.camp.bench.git("rev-parse", "--verify", bad.branch), "every branch is kept"
+    shown = lab.camp.bench.git("diff", "--name-only", view.spec.base_commit, bad.branch).split()
+    assert ("knobs.py" in shown) == (failure == "guard_failed") and "tests/test_knobs.py" not in shown
+
+
+def test_a_crash_is_mended_on_the_same_branch_and_run_again(lab: Any) -> None:
+    lab.propose(lab.idea("typo"))
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return zero.3")})
+    lab.act("fix", python="raise SystemExit(1)")
+    lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.5")}, text="`zero` was meant to be a number")
+    view = lab.run(count=2)
+    idea = view.by_slug("typo")
+    assert [(row.status, row.failure, row.fix_of) for row in idea.rows] == [
+        ("crash", "python_error", ""),
+        ("keep", "", idea.rows[0].run_id),
+    ]
+    assert view.attempted == 2 and view.research.fixes == {2: 2}
+    assert len({row.branch for row in idea.rows}) == 1
+    assert "return 0.5" in lab.camp.bench.git("show", f"{idea.branch}:knobs.py")
+    prompt = lab.asked(3)
+    assert "zero" in prompt and "SyntaxError" in prompt
+    story = Path(idea.rows[1].result_dir, "experiment_log.md").read_text()
+    assert "fix 1 of 2 by command came to nothing" in story and "fix 2 of 2 by command: `zero` was meant" in story
+
+
+def test_a_bad_metric_is_a_result_and_a_fix_has_an_end(lab: Any) -> None:
+    lab.propose(lab.idea("worse"), lab.idea("broken"))
+    lab.act("edit", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 0.1")}, **{"if": "worse will help"})
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return 1 / 0 + 0.3")}, **{"if": "broken will help"})
+    lab.act("fix", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 1.1")}, text="perhaps so")
+    lab.act("fix", text="I cannot", always=True)
+    view = lab.run(count=3, max_fixes=2)
+    assert [row.status for row in view.by_slug("worse").rows] == ["discard"]
+    assert [row.status for row in view.by_slug("broken").rows] == ["crash", "crash"]
+    assert view.research.fixes == {3: 2} and [line["index"] for line in lab.journal("fix_failed")] == [3]
