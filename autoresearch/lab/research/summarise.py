@@ -15,6 +15,7 @@ from autoresearch.core.said_numbers import Facts, Known, unproven
 from autoresearch.lab.campaign import summary, texts
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.lab.research.briefing import facts, schema_section
+from autoresearch.lab.research.fence import UNTRUSTED
 from autoresearch.lab.research.gather import Matter
 from autoresearch.lab.research.propose import Desk, data_of
 from autoresearch.records.rundir import write_atomically
@@ -32,7 +33,7 @@ MOST_ITEMS = 12
 MOST_TEXT = 600
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 SCHEMA: Mapping[str, Any] = closed({"headline": {"type": "string"}, **dict.fromkeys(LISTS, _TEXTS)})
-RULES = """\
+RULES = f"""\
 You are asked to sum up an experiment campaign in reinforcement-learning post-training. You change nothing and run
 nothing. Everything that was measured is below; the harness publishes its own numbers beside your words.
 
@@ -41,6 +42,7 @@ nothing. Everything that was measured is below; the harness publishes its own nu
 - `what_helped` and `what_did_not`: one sentence per idea or per group of alike ideas, with the likely reason.
 - `surprising`: what went against its expectation. `next_ideas`: what you would try next, and what would disprove it.
 - Answer with one JSON object and nothing else; a list may be empty.
+- {UNTRUSTED}
 """
 
 
