@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,18 @@ class AgentHome:
         """The plainest command line of one turn without a person, with JSON events where the agent has them."""
         return [self.program, *_COMMANDS[self.name](prompt, writes)]
 
+    def add_mcp(self, server: str, argv: Sequence[str]) -> None:
+        """Register an MCP server whose tools, and only whose, may be called without a question.
+
+        aider and pi know no MCP.
+        """
+        _MCP[self.name](self.home, server, [*argv])
+
+    def allow(self, program: str) -> None:
+        """Let Claude Code run a program without a question; the others run all that `command` lets them."""
+        if self.name == "claude":
+            _allow(self.home, f"Bash({program} *)")
+
 
 def missing(name: str) -> str:
     """Why an agent cannot be used here, and how it is had; "" if it can."""
@@ -56,6 +68,20 @@ def make_home(name: str, home: Path, url: str) -> AgentHome:
 def _write(path: Path, content: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1), encoding="utf-8")
+
+
+def _add(path: Path, *keys: str, value: object) -> None:
+    """Put a value into a JSON file, below some keys; a list is added to."""
+    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    inner = content
+    for key in keys[:-1]:
+        inner = inner.setdefault(key, {})
+    inner[keys[-1]] = inner.get(keys[-1], []) + value if isinstance(value, list) else value
+    _write(path, content)
+
+
+def _allow(home: Path, rule: str) -> None:
+    _add(home / ".claude" / "settings.json", "permissions", "allow", value=[rule])
 
 
 def _claude(home: Path, url: str) -> dict[str, str]:
@@ -139,6 +165,36 @@ def _pi(home: Path, url: str) -> dict[str, str]:
     return {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1"}
 
 
+def _mcp_claude(home: Path, server: str, argv: list[str]) -> None:
+    _add(home / ".claude.json", "mcpServers", server, value={"command": argv[0], "args": argv[1:]})
+    _allow(home, f"mcp__{server}")
+
+
+def _mcp_codex(home: Path, server: str, argv: list[str]) -> None:
+    values = {"command": argv[0], "args": argv[1:], "default_tools_approval_mode": "approve"}
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items()]
+    with (home / ".codex" / "config.toml").open("a", encoding="utf-8") as file:
+        file.write(f"[mcp_servers.{server}]\n{''.join(lines)}")
+
+
+def _mcp_opencode(home: Path, server: str, argv: list[str]) -> None:
+    for place in ("config", ".config"):
+        _add(home / place / "opencode" / "opencode.json", "mcp", server, value={"type": "local", "command": argv})
+
+
+def _mcp_gemini(home: Path, server: str, argv: list[str], place: str = ".gemini") -> None:
+    value = {"command": argv[0], "args": argv[1:], "trust": True}
+    _add(home / place / "settings.json", "mcpServers", server, value=value)
+
+
+def _mcp_qwen(home: Path, server: str, argv: list[str]) -> None:
+    _mcp_gemini(home, server, argv, ".qwen")
+
+
+_MCP: dict[str, Callable[[Path, str, list[str]], None]] = {
+    **{"claude": _mcp_claude, "codex": _mcp_codex, "opencode": _mcp_opencode},
+    **{"gemini": _mcp_gemini, "qwen": _mcp_qwen},
+}
 _SETTINGS: dict[str, Callable[[Path, str], dict[str, str]]] = {
     **{"claude": _claude, "codex": _codex, "opencode": _opencode, "gemini": _gemini},
     **{"qwen": _qwen, "aider": _aider, "pi": _pi},

@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any
 
 from tests.agents.dialects import RESPONSES, Dialect, Event, Said, dialect_of
-from tests.agents.script import FAULTS, Asked, Rule, Script, Step, kind, rule_from
+from tests.agents.script import FAULTS, Answers, Asked, Rule, Script, Step, kind, rule_from
 from tests.agents.vocabulary import blocks_of, call_of
 
 MODELS = ("stub-model", "gemini-2.5-flash")
@@ -115,8 +115,8 @@ class ModelServer:
         """Add a rule behind those there are: `server.on("make it faster", {"read": "a.py"}, {"text": "no"})`."""
         self.script.rules.append(Rule(match, steps, **more))
 
-    def answer_with(self, answers: Callable[[Asked], Sequence[Step] | None], **more: Any) -> None:
-        """Add a rule whose steps a function makes."""
+    def answer_with(self, answers: Answers, **more: Any) -> None:
+        """Add a rule whose steps a function makes, or a generator one by one: see `Rule.answers`."""
         self.script.rules.append(Rule(answers=answers, **more))
 
     def release(self) -> None:

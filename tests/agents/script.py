@@ -11,13 +11,13 @@ A step is a dict with one of these keys:
 
 `"usage": {"in": N, "out": N}` beside any of them sets the tokens that the answer claims. Paths may be relative to
 the directory that the agent works in, and `{cwd}` in any text becomes it. Claude Code edits no file that it has
-not read: put a `read` before an `edit`, or a `write` of a file that exists.
+not read: put a `read` before an `edit`, or a `write` of a file that exists. aider and Codex replace whole lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,11 +59,25 @@ class Asked:
 
 
     @property
+    def steps(self) -> int:
+        """How many steps of a script were done in this turn: its calls, but for those that no script asked for."""
+        return sum(name not in _UNASKED for name in self.calls)
+
+    @property
     def in_blocks(self) -> bool:
         """Whether edits are wanted as aider's SEARCH/REPLACE blocks: it knows no tools."""
         return not self.tools and "*SEARCH/REPLACE" in self.prose
 
+    @property
+    def running(self) -> int | None:
+        """Codex's number of a command that runs still; it is looked after before the next step."""
+        found = _RUNNING.search(self.result) if "write_stdin" in self.tools else None
+        return int(found[1]) if found else None
 
+
+SEARCHES = ("tool_search", "ToolSearch")  # for tools that are there but not yet offered
+_UNASKED = frozenset({"write_stdin", *SEARCHES})
+_RUNNING = re.compile(r"Process running with session ID (\d+)")
 _CWD = re.compile(
     r"<cwd>([^<\n]+)</cwd>"
     r"|[Ww]orking directory(?: is)?: `?(/[^\s`<]*)"
@@ -71,7 +85,8 @@ _CWD = re.compile(
     r"|^Workspace(?: Directories)?:?\**\s*(?:- )?(/[^\s<]*)",
     re.MULTILINE,
 )
-Answers = Callable[[Asked], "Sequence[Step] | None"]
+Flow = Generator[Step, Asked, None]
+Answers = Callable[[Asked], "Sequence[Step] | Flow | None"]
 
 
 @dataclass(slots=True)
@@ -85,13 +100,14 @@ class Rule:
     dialect: str = ""  # only requests in this one
     bare: bool = False  # also answers requests that offer no tools (else those get "ok")
     name: str = ""
-    answers: Answers | None = None  # in-process: makes the steps, or None to let the next rule answer
+    answers: Answers | None = None  # in-process: makes the steps, all at once or one by one (it is sent what
+    # was asked next, with the result of the step), or None to let the next rule answer
 
     def __post_init__(self) -> None:
         for step in self.steps:
             kind(step)
 
-    def steps_for(self, asked: Asked) -> Sequence[Step] | None:
+    def steps_for(self, asked: Asked) -> Sequence[Step] | Flow | None:
         """The steps, if it matches."""
         if self.times == 0 or self.dialect not in ("", asked.dialect):
             return None
@@ -107,12 +123,18 @@ class _Turn:
     """A user turn that is being answered."""
 
     rule: str
-    steps: Sequence[Step]
+    steps: list[Step]
+    flow: Flow | None = None  # makes further steps
     faults: int = 0  # steps that were over without an answer
     repeated: int = 0  # how often the fault at hand was given
 
-    def step(self, calls: int) -> Step:
-        at = calls + self.faults
+    def step(self, asked: Asked) -> Step:
+        at = asked.steps + self.faults
+        if self.flow is not None and at == len(self.steps):
+            try:
+                self.steps.append(self.flow.send(asked) if self.steps else next(self.flow))
+            except StopIteration:
+                self.flow = None
         if at >= len(self.steps):
             return self.steps[-1] if self.steps and kind(self.steps[-1]) in FAULTS else DONE
         step = self.steps[at]
@@ -141,12 +163,14 @@ class Script:
         """
         key = (asked.dialect, asked.place, asked.text)
         turn = self._turns.get(key)
-        calls = sum(name not in POLLS for name in asked.calls)
-        if turn is None or not (calls or turn.awaits()):
+        if turn is None or not (asked.steps or turn.awaits()):
             turn = self._turns[key] = self._choose(asked)
         if not turn.rule:
             return "", {"text": "ok"}, ()
-        return turn.rule, turn.step(calls), turn.steps
+        if asked.running is not None:
+            patience = {"session_id": asked.running, "chars": "", "yield_time_ms": 30000}
+            return turn.rule, {"tool": {"name": "write_stdin", "arguments": patience}}, ()
+        return turn.rule, turn.step(asked), turn.steps
 
     def _choose(self, asked: Asked) -> _Turn:
         for number, rule in enumerate(self.rules):
@@ -154,11 +178,9 @@ class Script:
             if steps is not None:
                 if rule.times is not None:
                     rule.times -= 1
-                return _Turn(rule.name or f"rule {number}", [*steps])
-        return _Turn("", ())
-
-
-POLLS = frozenset({"write_stdin"})  # Codex looks after a command that still runs; no step of a script
+                name = rule.name or f"rule {number}"
+                return _Turn(name, [], steps) if isinstance(steps, Generator) else _Turn(name, [*steps])
+        return _Turn("", [])
 
 
 def rule_from(data: Mapping[str, Any]) -> Rule:

@@ -17,6 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.agents.conftest import Ask, Reply
     from tests.agents.model_server import ModelServer
+    from tests.agents.script import Asked, Flow
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
@@ -115,7 +116,7 @@ def _streamed(path: str, events: list[Any]) -> tuple[str, Any]:
     return "", "".join(part["text"] for part in parts)
 
 
-DIALECTS = {
+DIALECTS: dict[str, tuple[Callable[..., tuple[str, dict[str, Any]]], str, str]] = {
     "anthropic": (anthropic, "Bash", "command"),
     "responses": (responses, "exec_command", "cmd"),
     "chat": (chat, "bash", "command"),
@@ -128,11 +129,11 @@ DIALECTS = {
 def test_one_script_speaks_every_dialect(dialect: str, stream: bool, model_server: ModelServer, ask: Ask) -> None:
     make, tool, argument = DIALECTS[dialect]
     model_server.on("count them", {"shell": "ls"}, {"json": {"n": 3}}, {"text": "three"})
-    path, body = make("please count them", 0, stream=stream)  # type: ignore[operator]
+    path, body = make("please count them", 0, stream=stream)
     name, arguments = said(path.partition("?")[0], ask(model_server.port, path, body))
     assert (name, arguments[argument]) == (tool, "ls")
     for results, wanted in ((1, '{"n": 3}'), (2, "three"), (3, "done")):
-        path, body = make("please count them", results, stream=stream)  # type: ignore[operator]
+        path, body = make("please count them", results, stream=stream)
         assert said(path.partition("?")[0], ask(model_server.port, path, body)) == ("", wanted)
     assert [(r.dialect, r.tools, r.calls) for r in model_server.asked] == [(dialect, 1, n) for n in range(4)]
 
@@ -160,6 +161,33 @@ def test_a_function_may_make_the_steps(model_server: ModelServer, ask: Ask) -> N
     path, body = gemini("loud")
     assert said(path, ask(model_server.port, path, body)) == ("", "LOUD")
     assert said(path, ask(model_server.port, *gemini("else"))) == ("", "quiet")
+
+
+def test_a_generator_may_make_the_steps_one_by_one(model_server: ModelServer, ask: Ask) -> None:
+    def look(asked: Asked) -> Flow:
+        while "x" not in asked.result:
+            asked = yield {"shell": "look"}
+        yield {"text": f"seen after {asked.steps}"}
+
+    model_server.answer_with(look)
+    for results, wanted in ((0, ("Bash", {"command": "look"})), (1, ("", "seen after 1")), (2, ("", "done"))):
+        path, body = anthropic("go", results)
+        assert said(path, ask(model_server.port, path, body)) == wanted
+
+
+def test_a_command_of_codex_that_runs_still_is_looked_after(model_server: ModelServer, ask: Ask) -> None:
+    model_server.on("go", {"shell": "long"}, {"text": "over"})
+    path, body = responses("go", 1)
+    body["tools"].append({"type": "function", "name": "write_stdin", "parameters": {}})
+    body["input"][-1]["output"] = "Process running with session ID 7\nOutput:\n"
+    assert ask(model_server.port, *responses("go")).status == 200
+    name, arguments = said(path, ask(model_server.port, path, body))
+    assert (name, arguments["session_id"]) == ("write_stdin", 7)
+    body["input"] += [
+        {"type": "function_call", "call_id": "a", "name": "write_stdin", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "Process exited with code 0"},
+    ]
+    assert said(path, ask(model_server.port, path, body)) == ("", "over")
 
 
 def test_faults_come_before_the_answer_and_then_are_over(model_server: ModelServer, ask: Ask) -> None:
@@ -255,7 +283,7 @@ def test_as_a_process_it_prints_its_port_serves_json_rules_and_ends(
 ) -> None:
     rules, log = tmp_path / "rules.json", tmp_path / "log.jsonl"
     rules.write_text(json.dumps([{"regex": "^h.llo$", "steps": [{"text": "you"}], "times": 1}]))
-    argv = [sys.executable, "-m", "tests.agents.model_server", "--script", rules, "--log", log, "--bodies"]
+    argv = [sys.executable, "-m", "tests.agents.model_server", "--script", str(rules), "--log", str(log), "--bodies"]
     with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from tests.agents.script import Asked, Step, kind
+from tests.agents.script import SEARCHES, Asked, Step, kind
 
 Call = tuple[str, dict[str, Any]]
 _NAMES = {
@@ -26,15 +26,12 @@ _SYNONYMS = {
     "new": ("new_string", "newString", "newText", "new_text"),
     "text": ("content", "contents", "text"),
     "command": ("command", "cmd"),
+    "query": ("query",),
 }
-_RUNNING = re.compile(r"Process running with session ID (\d+)")
 
 
 def call_of(step: Step, asked: Asked) -> Call | str:
     """The tool and its arguments, or the text to say; a step that no offered tool can do is said to be so."""
-    running = _RUNNING.search(asked.result)
-    if running and "write_stdin" in asked.tools:
-        return "write_stdin", {"session_id": int(running[1]), "chars": "", "yield_time_ms": 30000}
     what, value = kind(step), _placed(step[kind(step)], asked.cwd)
     if what == "text":
         return str(value)
@@ -163,4 +160,7 @@ def _of_mcp(value: Mapping[str, Any], asked: Asked) -> Call | None:
     server, tool = value.get("server", ""), value["tool"]
     found = [name for name in asked.tools if re.search(rf"(^|[_./-]){re.escape(tool)}$", name)]
     found = [n for n in found if server in n + asked.namespaces.get(n, "")] or found
-    return (min(found, key=len), dict(value.get("arguments", {}))) if found else None
+    if found:
+        return min(found, key=len), dict(value.get("arguments", {}))
+    search = _first(SEARCHES, asked)
+    return (search, _named({"query": tool}, asked.tools[search])) if search and search not in asked.calls[-1:] else None

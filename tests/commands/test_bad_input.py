@@ -641,6 +641,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("swarm", "down"): (run,),
         ("skill", "show"): ("run",),
         ("skill", "install"): ("--dir", bench.repo),
+        ("skill", "eval"): (),
     }
     (bench.repo / "items.csv").write_text("prompt,answer\nsay four,four\nsay five,five\n")
     (bench.repo / "ideas").mkdir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,16 @@ import pytest
 
 from autoresearch.lab import skill
 from autoresearch.lab.yaml_files import parse_mapping
+from tests.agents.taught import ACCEPTED, REFUSED, command_lines, fenced, refusals, spans, texts
 
 REPO = Path(__file__).parents[2]
 SKILL = REPO / "skills/autoresearch"
 ROUTER = (SKILL / "SKILL.md").read_text()
 PAGES = {one.name: one.text for one in skill.topics()}
-TEXTS = {"SKILL.md": ROUTER, **PAGES}
+TEXTS = texts()
+
+# options of trainers, which the pages speak of
+FOREIGN = {"--autokill", "--flag", "--key", "--a", "--use-kl-loss", "--load", "--save", "--ckpt"}
 
 # agentskills/agentskills 69ef37e, docs/specification.mdx
 LEGAL_KEYS = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
@@ -32,22 +35,6 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
 def tokens(text: str) -> float:
     """A model's tokens, roughly: four bytes each."""
     return len(text.encode()) / 4
-
-
-def spans(text: str) -> list[str]:
-    """What stands between backticks, outside fences."""
-    return re.findall(r"`([^`\n]+)`", re.sub(r"(?ms)^ *```.*?^ *```", "", text))
-
-
-def fenced(text: str) -> list[str]:
-    """Lines of fences that hold shell: of no language, or of one that is a shell's."""
-    blocks = re.findall(r"(?ms)^ *```(?:bash|sh|shell|console)?\n(.*?)^ *```", text)
-    return [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
-
-
-def command_lines(text: str) -> list[str]:
-    """Every command line of ours in a markdown text."""
-    return [line for line in (*fenced(text), *spans(text)) if re.match(r"autoresearch\s", line)]
 
 
 # ------------------------------------------------------------------------------------- what is a skill
@@ -98,12 +85,13 @@ def test_every_command_that_a_user_needs_is_taught() -> None:
     from autoresearch import cli
 
     taught = " ".join(line for text in TEXTS.values() for line in command_lines(text))
-    left_out = {"collect", "init"} | set(cli._CALLED_BY_US)
+    left_out = {"collect", "init", "plan", "tell", "veto", "approve"} | set(cli._CALLED_BY_US)
     for name in set(cli.COMMANDS) - left_out:
         assert f"autoresearch {name}" in taught, name
+    not_for_agents = {("config", "show"), ("skill", "install"), ("skill", "eval"), ("campaign", "start")}
     for group, (_, subs) in cli.GROUPS.items():
-        for sub in set(subs) - left_out:
-            if (group, sub) not in {("config", "show"), ("skill", "install"), ("campaign", "start")}:
+        for sub in set(subs) - left_out if group not in left_out else ():
+            if (group, sub) not in not_for_agents:
                 assert f"autoresearch {group} {sub}" in taught, (group, sub)
 
 
@@ -113,44 +101,28 @@ def test_every_command_that_a_user_needs_is_taught() -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_line_is_understood_by_our_own_parser(name: str, parse: Callable[[str], None]) -> None:
     lines = command_lines(TEXTS[name])
-    assert len(lines) >= 3
+    assert len(lines) >= 2
     for line in lines:
         for part in re.split(r" (?:&&|\|) ", line):
             if part.startswith("autoresearch "):
                 parse(part)
 
 
-def refusals(line: str) -> list[str]:
-    """Why an agent's permission rule `Bash(autoresearch *)` refuses a line, or its harness spoils it.
+def test_every_option_that_is_named_alone_exists() -> None:
+    import typer
 
-    Seen with Claude Code 2.1.197 and 2.1.329 in headless mode: plain command lines pass, so do several of ours
-    joined by `&&`, `cd DIR &&` before one, `timeout N` before one, and a pipe into head, tail, jq or grep.
-    """
-    found = []
-    bare = re.sub(r"'[^']*'", "''", line)
-    if re.search(r"\$\(|`|<\(|>\(", bare):
-        found.append("substitution")
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    words = list(lexer)
-    if {">", ">>", ">&", "&>", "<", "<<", "<<<", "|&"} & set(words):
-        found.append("redirect or heredoc")
-    if {"&", ";", "||", "(", ")"} & set(words):
-        found.append("operator")
-    parts: list[list[str]] = [[]]
-    for word in words:
-        if word in ("&&", "|"):
-            parts.append([word])
-        else:
-            parts[-1].append(word)
-    for part in parts:
-        joint, argv = (part[0], part[1:]) if part[:1] in (["&&"], ["|"]) else ("", part)
-        argv = argv[2:] if argv[:1] == ["timeout"] else argv
-        name = argv[0] if argv else ""
-        readers = ("head", "tail", "jq", "grep") if joint == "|" else ("cd",)
-        if name != "autoresearch" and name not in readers:
-            found.append(f"runs {name or 'nothing'}")
-    return found
+    from autoresearch import cli
+
+    known: set[str] = set()
+    for name in (*cli.COMMANDS, *(f"{group} {sub}" for group, (_, subs) in cli.GROUPS.items() for sub in subs)):
+        command: Any = typer.main.get_command(cli._app(name.split()))
+        for word in name.split():
+            command = command.commands[word]
+        known |= {option for parameter in command.params for option in parameter.opts}
+    for name, text in TEXTS.items():
+        for span in spans(text):
+            if span.startswith("--") and (option := re.match(r"--[\w-]+", span)):
+                assert option[0] in known | FOREIGN, (name, span)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -159,42 +131,12 @@ def test_every_line_is_one_that_permission_rules_accept(name: str) -> None:
         assert refusals(line) == [], line
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "autoresearch status > out.txt",
-        "FOO=1 autoresearch status",
-        "autoresearch status; echo rc=$?",
-        "autoresearch run $(pwd)/bp.md",
-        'autoresearch run "$(pwd)/bp.md"',
-        "autoresearch run bp.md &",
-        "nohup autoresearch run bp.md",
-        "autoresearch campaign add --from - <<EOF",
-        "uv run autoresearch status",
-        "python -m autoresearch status",
-        "sleep 30 && autoresearch status",
-        "autoresearch status | tee out.txt",
-        "tmux kill-server",
-    ],
-)
+@pytest.mark.parametrize("line", REFUSED)
 def test_what_they_refuse_is_seen(line: str) -> None:
     assert refusals(line)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "autoresearch status --json",
-        "autoresearch status | head -5",
-        "autoresearch status --json | jq .x",
-        "cd repo && autoresearch status",
-        "autoresearch blueprint check a.md && autoresearch run a.md --detach",
-        "timeout 60 autoresearch wait x",
-        'autoresearch run "$HOME/bp.md"',
-        "autoresearch campaign FILE --target 'pass@1 >= 0.8'",
-        "autoresearch logs RUN --grep 'Error|Traceback'",
-    ],
-)
+@pytest.mark.parametrize("line", ACCEPTED)
 def test_what_they_accept_is_left_alone(line: str) -> None:
     assert refusals(line) == []
 

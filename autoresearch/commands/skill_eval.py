@@ -1,0 +1,119 @@
+"""`autoresearch skill eval`: what the skill is worth to an agent and a model, measured with and without it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.core.durations import parse_duration
+from autoresearch.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autoresearch.core.evals import Graded, Score
+
+
+def evaluate(
+    agent: Annotated[str, typer.Option(help="claude, codex, opencode, gemini, qwen or command.")] = "",
+    model: Annotated[str, typer.Option(help="Else the agent's own.")] = "",
+    template: Annotated[str, typer.Option(metavar="'CMD'", help="Of --agent command: {prompt_file}, {cwd} ...")] = "",
+    task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these; all without it.")] = None,
+    triggers: Annotated[bool, typer.Option("--triggers", help="Only whether the skill is read when due.")] = False,
+    variant: Annotated[str, typer.Option(help="both, with or without the skill.")] = "both",
+    attempts: Annotated[int, typer.Option(help="Of each task and variant.")] = 1,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Of each attempt.")] = "10m",
+    extra: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Handed on to the agent.")] = None,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Else below the state directory.")] = "",
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Let an agent try the skill's evals; without --agent, list them.
+
+    Each attempt gets a project, a state directory and a tmux server of its own; the agent may type any command there,
+    with your login and outside a sandbox. It costs what your agent costs.
+    """
+    from autoresearch.lab.evals import evals
+
+    if not agent:
+        return _list(as_json=as_json, triggers=triggers)
+    try:
+        seconds = parse_duration(timeout)
+    except ValueError as error:
+        raise UsageError(f"--timeout: {error}", hint="durations look like 90s, 10m or 1h") from None
+    if not 1 <= attempts <= 100:
+        raise UsageError(f"--attempts {attempts} cannot be", hint="1 to 100 attempts")
+    wanted = evals.Wanted(
+        agent,
+        model,
+        tuple(shlex.split(template)),
+        tuple(extra or ()),
+        tuple(task or ()),
+        triggers,
+        variant,
+        attempts,
+        seconds,
+    )
+    target = Path(out).absolute() if out else _place()
+    summary = evals.evaluate(wanted, target, os.environ, _tell)
+    payload = {**summary, "out": str(target), "next": []}
+    if as_json:
+        output.emit("skill eval", payload, as_json=True)
+        return 0
+    _table(summary)
+    output.say(f"written to {target}")
+    return 0
+
+
+def _list(*, as_json: bool, triggers: bool) -> int:
+    from autoresearch.lab.evals import evals
+
+    found = evals.tasks(triggers=triggers)
+    payload = {
+        "evals": [{"id": task.id, "name": task.name, "prompt": task.prompt} for task in found],
+        "next": ["autoresearch skill eval --agent claude --attempts 3"],
+    }
+    lines = [f"{task.name.ljust(26)} {task.prompt[:90]}" for task in found]
+    output.emit("skill eval", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def _place() -> Path:
+    from autoresearch.records.index import state_home
+
+    return state_home() / "evals" / time.strftime("%Y%m%d-%H%M%S")
+
+
+def _tell(score: Score, graded: Sequence[Graded]) -> None:
+    missed = [each.text for each in graded if each.passed is False]
+    fault = f", {score.fault}" if score.fault else ""
+    output.remark(f"{score.task}, {score.variant}: {score.passed}/{score.total} in {score.seconds:.0f} s{fault}")
+    for text in missed:
+        output.remark(f"  not: {text}")
+
+
+def _table(summary: dict[str, object]) -> None:
+    """Assertions that held of those that were checked, by task; then the means."""
+    from autoresearch.core.evals import WITH, WITHOUT
+
+    def cell(value: object) -> str:
+        return f"{value['passed']}/{value['total']}" if isinstance(value, dict) else "-"
+
+    tasks = summary["tasks"]
+    assert isinstance(tasks, list)
+    rows = [["", "with", "without"], *([row["task"], cell(row[WITH]), cell(row[WITHOUT])] for row in tasks)]
+    runs = summary["run_summary"]
+    assert isinstance(runs, dict)
+    for key, unit in (("pass_rate", ""), ("time_seconds", " s"), ("tokens", "")):
+        cells = []
+        for variant in (WITH, WITHOUT):
+            found = (runs.get(variant) or {}).get(key)
+            cells.append(f"{found['mean']:g}{unit} (sd {found['stddev']:g})" if found else "-")
+        rows.append([key.replace("_", " "), *cells])
+    right = (runs.get(WITH) or {}).get("triggered_rightly")
+    output.table([*rows, ["triggered rightly", "-" if right is None else f"{right:.0%}", ""]])

@@ -1,0 +1,239 @@
+"""Evals of the skill: tasks for a coding agent, what can be checked of an attempt, and what several come to.
+
+A task is one of `evals/evals.json` as agentskills/agentskills has it (46b15ff, docs/skill-creation/
+evaluating-skills.mdx): id, prompt, expected_output, files, assertions. Ours have three keys more: `name`; `setup`,
+command lines that are typed before the agent comes; and `checks`, one for each assertion, null where only a reader
+can tell:
+
+    {"called": REGEX}   {"never": REGEX}     a command line that was typed: "autoresearch run a.md --detach", "sleep 3"
+    {"file": GLOB, "holds": REGEX}           a file of the project; `holds` may be left out
+    {"unchanged": PATH}                      a file of the task, as it was given
+    {"row": {COLUMN: REGEX}, "times": N}     rows of the ledger; once without `times`; 0 for none
+    {"says": REGEX}                          the agent's last words
+    {"skill": true}                          whether it read the skill
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+WITH, WITHOUT = "with_skill", "without_skill"
+KINDS = ("called", "never", "file", "unchanged", "row", "says", "skill")
+_MORE = {"file": {"holds"}, "row": {"times"}}
+
+Check = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an agent is asked to do, and what must hold afterwards."""
+
+    id: int
+    name: str
+    prompt: str
+    expected_output: str = ""
+    files: tuple[str, ...] = ()  # below the skill's directory
+    setup: tuple[str, ...] = ()
+    assertions: tuple[tuple[str, Check | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What an attempt left behind: facts, none of them the agent's word but its last words themselves."""
+
+    calls: tuple[str, ...] = ()  # command lines, in order
+    files: Mapping[str, str] = field(default_factory=dict)  # path in the project -> text
+    given: Mapping[str, str] = field(default_factory=dict)  # the same when the agent came
+    rows: tuple[Mapping[str, str], ...] = ()  # of the project's ledgers
+    answer: str = ""
+    read_skill: bool | None = None  # None: it was given none
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """One assertion: whether it holds (None: no machine can tell), and what shows it."""
+
+    text: str
+    passed: bool | None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One attempt, as `benchmark` counts it."""
+
+    task: str
+    variant: str
+    passed: int
+    total: int
+    seconds: float
+    tokens: int | None
+    fault: str = ""
+    triggered: bool | None = None  # the skill was read where it should be, and left alone elsewhere; None: had none
+
+    @property
+    def rate(self) -> float:
+        """The part of its checked assertions that hold."""
+        return self.passed / self.total if self.total else 0.0
+
+
+def tasks_from(document: Any) -> list[Task]:
+    """The tasks of an `evals.json`. ValueError says what is wrong with one."""
+    found = document.get("evals") if isinstance(document, Mapping) else None
+    if not isinstance(found, list):
+        raise ValueError("there is no list `evals`")
+    tasks = [_task(each) for each in found]
+    for name in ("id", "name"):
+        values = [getattr(task, name) for task in tasks]
+        if len(set(values)) != len(values):
+            raise ValueError(f"two evals have the same {name}")
+    return tasks
+
+
+def triggers_from(document: Any) -> list[Task]:
+    """The same from an `eval_queries.json`, a list of `{query, should_trigger}`: is the skill read, or is it not."""
+    if not isinstance(document, list):
+        raise ValueError("it is no list of queries")
+    tasks = []
+    for number, each in enumerate(document, 1):
+        should = each["should_trigger"] is True
+        text = f"the skill is {'read' if should else 'left alone'}"
+        tasks.append(Task(number, f"trigger-{number}", str(each["query"]), assertions=((text, {"skill": should}),)))
+    return tasks
+
+
+def _task(value: Any) -> Task:
+    try:
+        identity, prompt, texts = value["id"], str(value["prompt"]), [str(each) for each in value["assertions"]]
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"an eval lacks {error}") from None
+    name = str(value.get("name") or identity)
+    checks = value.get("checks") or [None] * len(texts)
+    if not isinstance(identity, int) or len(checks) != len(texts):
+        raise ValueError(f"eval {name}: id is a number, and there is a check (or null) for each assertion")
+    for check in checks:
+        if check is not None and (fault := _fault(check)):
+            raise ValueError(f"eval {name}: {fault}: {check}")
+    return Task(
+        identity,
+        name,
+        prompt,
+        str(value.get("expected_output", "")),
+        tuple(map(str, value.get("files", ()))),
+        tuple(map(str, value.get("setup", ()))),
+        tuple(zip(texts, checks, strict=True)),
+    )
+
+
+def _fault(check: Any) -> str:
+    if not isinstance(check, Mapping) or len(kinds := check.keys() & set(KINDS)) != 1:
+        return f"a check has one of {', '.join(KINDS)}"
+    kind = kinds.pop()
+    if check.keys() - {kind} - _MORE.get(kind, set()):
+        return "it holds a key that is not known"
+    patterns = list(check["row"].values()) if kind == "row" else [check.get("holds", "")]
+    patterns += [check[kind]] if kind in ("called", "never", "says") else []
+    try:
+        for pattern in patterns:
+            re.compile(str(pattern))
+    except re.error as error:
+        return f"no regular expression ({error})"
+    return ""
+
+
+def grade(task: Task, evidence: Evidence) -> list[Graded]:
+    """Each assertion of a task against what was left behind."""
+    return [
+        Graded(text, None, "for a reader to tell") if check is None else Graded(text, *_graded(check, evidence))
+        for text, check in task.assertions
+    ]
+
+
+def counted(task: Task, graded: Sequence[Graded]) -> tuple[list[bool], bool | None]:
+    """What counts for the pass rate, and whether the skill was read where it should be (None: it was given none).
+
+    Reading it counts only where nothing else is asked for (`triggers_from`): an agent that was given none cannot
+    read it, and that would be an uplift by definition.
+    """
+    pairs = [(check, each.passed) for (_, check), each in zip(task.assertions, graded, strict=True)]
+    known = [(check, passed) for check, passed in pairs if check is not None and passed is not None]
+    read = [passed for check, passed in known if "skill" in check]
+    return [passed for check, passed in known if "skill" not in check] or read, all(read) if read else None
+
+
+def _graded(check: Check, seen: Evidence) -> tuple[bool | None, str]:
+    match check:
+        case {"called": pattern}:
+            found = [line for line in seen.calls if re.search(pattern, line)]
+            return bool(found), _shown("typed", found, seen.calls)
+        case {"never": pattern}:
+            found = [line for line in seen.calls if re.search(pattern, line)]
+            return not found, _shown("typed", found, ())
+        case {"file": glob}:
+            paths = [path for path in seen.files if fnmatchcase(path, glob)]
+            held = [path for path in paths if re.search(check.get("holds", ""), seen.files[path])]
+            return bool(held), _shown("found", held, paths)
+        case {"unchanged": path}:
+            same = path in seen.given and seen.files.get(path) == seen.given[path]
+            return same, f"{path} is {'as it was' if same else 'changed, or gone'}"
+        case {"row": columns}:
+            fits = [row for row in seen.rows if _fits(row, columns)]
+            wanted = check.get("times")
+            told = f"{len(fits)} of {len(seen.rows)} rows fit"
+            return (bool(fits) if wanted is None else len(fits) == wanted), told
+        case {"says": pattern}:
+            said = re.search(pattern, seen.answer)
+            return bool(said), f"it said {said[0][:100]!r}" if said else "its last words do not"
+        case {"skill": _} if seen.read_skill is None:
+            return None, "it was given none"
+        case {"skill": wanted}:
+            return seen.read_skill is bool(wanted), f"it read the skill: {'yes' if seen.read_skill else 'no'}"
+    raise ValueError(f"no such check: {check}")
+
+
+def _fits(row: Mapping[str, str], columns: Mapping[str, str]) -> bool:
+    return all(re.search(pattern, row.get(name, "")) for name, pattern in columns.items())
+
+
+def _shown(word: str, found: Sequence[str], others: Sequence[str]) -> str:
+    if found:
+        return f"{word}: {found[0][:160]}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+    return f"nothing fits; {len(others)} others, the last: {others[-1][:160]}" if others else "nothing fits"
+
+
+def benchmark(scores: Iterable[Score]) -> dict[str, Any]:
+    """`run_summary` of a benchmark.json: mean and deviation of each variant, and what the skill adds."""
+    listed = list(scores)
+    summary: dict[str, Any] = {}
+    for variant in (WITH, WITHOUT):
+        if mine := [score for score in listed if score.variant == variant]:
+            summary[variant] = _summary(mine)
+    if len(summary) == 2:
+        summary["delta"] = {
+            key: round(summary[WITH][key]["mean"] - summary[WITHOUT][key]["mean"], 4)
+            for key in ("pass_rate", "time_seconds", "tokens")
+            if summary[WITH][key] and summary[WITHOUT][key]
+        }
+    return {"run_summary": summary, "attempts": len(listed), "faults": sum(bool(score.fault) for score in listed)}
+
+
+def _summary(scores: Sequence[Score]) -> dict[str, Any]:
+    values = {
+        "pass_rate": [score.rate for score in scores],
+        "time_seconds": [score.seconds for score in scores],
+        "tokens": [float(score.tokens) for score in scores if score.tokens is not None],
+    }
+    told: dict[str, Any] = {key: _spread(found) for key, found in values.items()}
+    right = [float(score.triggered) for score in scores if score.triggered is not None]
+    return {**told, "triggered_rightly": round(statistics.fmean(right), 4) if right else None}
+
+
+def _spread(found: Sequence[float]) -> dict[str, float] | None:
+    if not found:
+        return None
+    return {"mean": round(statistics.fmean(found), 4), "stddev": round(statistics.pstdev(found), 4)}

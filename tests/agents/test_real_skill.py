@@ -1,0 +1,184 @@
+"""The skill in real agents, whose model is scripted: it is loaded, and every line that it teaches may be typed.
+
+`autoresearch` is here a stand-in on PATH that writes down its words: what is under test are the agents' own rules.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from autoresearch.lab import skill
+from tests.agents.taught import ACCEPTED, LET_THROUGH, REFUSED, command_lines, forms, texts
+
+if TYPE_CHECKING:
+    from tests.agents.homes import AgentHome
+    from tests.agents.model_server import ModelServer
+
+pytestmark = pytest.mark.real
+LINES = forms(line for text in texts().values() for line in command_lines(text))
+TRIGGER = "Use this skill when asked to run, launch, watch"
+
+
+def words_of(argv: Sequence[str], repo: Path) -> str:
+    """What an agent printed, both streams."""
+    done = subprocess.run(
+        argv,
+        cwd=repo,
+        env=os.environ | {"PWD": str(repo)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return f"{done.stdout}\n{done.stderr}"
+
+
+def events(said: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+
+
+# ------------------------------------------------------------------------------------------ it is loaded
+
+
+@pytest.fixture
+def skilled(agent_repo: Path) -> Path:
+    skill.install(agent_repo)
+    return agent_repo
+
+
+def test_claude_code_loads_it(agent_home: Callable[[str], AgentHome], model_server: ModelServer, skilled: Path) -> None:
+    said = words_of(agent_home("claude").command("hello"), skilled)
+    (first, *_) = [event for event in events(said) if event.get("subtype") == "init"]
+    assert "autoresearch" in first["skills"]
+    assert any(TRIGGER in request.body.decode() for request in model_server.asked)
+
+
+def test_codex_loads_it(agent_home: Callable[[str], AgentHome], model_server: ModelServer, skilled: Path) -> None:
+    said = words_of(agent_home("codex").command("hello"), skilled)
+    assert any(TRIGGER in request.body.decode() for request in model_server.asked), said[-3000:]
+
+
+@pytest.mark.parametrize(("name", "words"), [("opencode", ("debug", "skill")), ("gemini", ("skills", "list"))])
+def test_it_is_listed(
+    name: str,
+    words: Sequence[str],
+    agent_home: Callable[[str], AgentHome],
+    skilled: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GEMINI_CLI_TRUST_WORKSPACE", "true")
+    said = words_of([agent_home(name).program, *words], skilled)
+    assert "autoresearch" in said and TRIGGER in said, said[-3000:]
+
+
+def test_it_is_one_skill_of_a_plugin(agent_home: Callable[[str], AgentHome], agent_repo: Path) -> None:
+    claude = agent_home("claude").program
+    root = Path(__file__).parents[2]
+    assert subprocess.run([claude, "plugin", "validate", str(root)], capture_output=True).returncode == 0
+    words_of([claude, "plugin", "marketplace", "add", str(root)], agent_repo)
+    words_of([claude, "plugin", "install", "autoresearch@autoresearch"], agent_repo)
+    said = words_of([claude, "-p", "hello", "--output-format", "stream-json", "--verbose"], agent_repo)
+    (first, *_) = [event for event in events(said) if event.get("subtype") == "init"]
+    assert "autoresearch:autoresearch" in first["skills"]
+
+
+# ------------------------------------------------------------------------------------- what may be typed
+
+
+@pytest.fixture
+def typed(tmp_path: Path, agent_repo: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[list[str]]]:
+    """A stand-in for the command; gives the words of each call of it."""
+    told, folder = agent_repo / "told.jsonl", tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "autoresearch"
+    program.write_text(
+        f"#!{sys.executable}\nimport json, sys\nopen({str(told)!r}, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
+    )
+    program.chmod(0o755)
+    (agent_repo / "repo").mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    profile = tmp_path / "profile"  # login shells set a PATH of their own
+    profile.write_text(f"export PATH={folder}:$PATH\n")
+    monkeypatch.setenv("BASH_ENV", str(profile))
+    return lambda: [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
+
+
+def wanted(lines: Sequence[str]) -> list[list[str]]:
+    """The words that the stand-in must see for these lines."""
+    found = []
+    for line in lines:
+        expanded = line.replace('"$HOME/bp.md"', shlex.quote(os.environ["HOME"] + "/bp.md"))
+        for part in re.split(r" && | \| ", expanded):
+            words = shlex.split(part)
+            if "autoresearch" in words[:3]:
+                found.append(words[words.index("autoresearch") + 1 :])
+    return found
+
+
+def test_claude_code_accepts_every_line_by_one_rule(
+    agent_home: Callable[[str], AgentHome],
+    model_server: ModelServer,
+    agent_repo: Path,
+    typed: Callable[[], list[list[str]]],
+) -> None:
+    lines = [*LINES, *ACCEPTED]
+    model_server.on("Type them", *({"shell": line} for line in lines), {"text": "All typed."})
+    argv = [agent_home("claude").program, "-p", "Type them", "--output-format", "stream-json", "--verbose"]
+    said = words_of([*argv, "--allowedTools", "Bash(autoresearch *)"], agent_repo)
+    (end,) = [event for event in events(said) if event.get("type") == "result"]
+    assert end["permission_denials"] == []
+    assert typed() == wanted(lines)
+
+
+def test_claude_code_refuses_what_the_skill_may_not_teach(
+    agent_home: Callable[[str], AgentHome],
+    model_server: ModelServer,
+    agent_repo: Path,
+    typed: Callable[[], list[list[str]]],
+) -> None:
+    model_server.on("Type them", *({"shell": line} for line in REFUSED), {"text": "Tried."})
+    argv = [agent_home("claude").program, "-p", "Type them", "--output-format", "stream-json", "--verbose"]
+    said = words_of([*argv, "--allowedTools", "Bash(autoresearch *)"], agent_repo)
+    (end,) = [event for event in events(said) if event.get("type") == "result"]
+    denied = {each["tool_input"]["command"] for each in end["permission_denials"]}
+    assert set(REFUSED) - LET_THROUGH <= denied <= set(REFUSED)
+    assert len(typed()) == len(REFUSED) - len(denied)
+
+
+def test_codex_types_every_line(
+    agent_home: Callable[[str], AgentHome],
+    model_server: ModelServer,
+    agent_repo: Path,
+    typed: Callable[[], list[list[str]]],
+) -> None:
+    model_server.on("Type them", *({"shell": line} for line in LINES), {"text": "All typed."})
+    said = words_of(agent_home("codex").command("Type them"), agent_repo)
+    assert typed() == wanted(LINES), said[-3000:]
+
+
+def test_codexs_rules_allow_every_line(agent_home: Callable[[str], AgentHome], tmp_path: Path) -> None:
+    rules = tmp_path / "ours.rules"
+    rules.write_text('prefix_rule(pattern=["autoresearch"], decision="allow")\n')
+    codex = agent_home("codex").program
+
+    def decision(words: Sequence[str]) -> str:
+        done = subprocess.run(
+            [codex, "execpolicy", "check", "--rules", str(rules), *words], capture_output=True, text=True, check=True
+        )
+        return str(json.loads(done.stdout).get("decision"))
+
+    kinds = {" ".join(words[:2]): words for words in wanted(LINES)}
+    for words in list(kinds.values())[:12]:
+        assert decision(["autoresearch", *words]) == "allow", words
+    assert decision(["sleep", "30"]) != "allow"

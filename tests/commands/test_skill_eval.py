@@ -1,0 +1,165 @@
+"""The evals of the skill: each can be passed and can be failed, and an attempt touches nobody's things."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.evals import WITH, WITHOUT
+from autoresearch.lab.evals import evals
+
+REPO = Path(__file__).parents[2]
+SKILL = REPO / "skills/autoresearch"
+STAND_IN = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'skill_agent.py'))} {{prompt_file}}"
+TASKS = evals.tasks()
+
+
+def measure(bench: Any, *words: object, check: int = 0) -> dict[str, Any]:
+    line = ["--agent", "command", "--template", STAND_IN, "--out", bench.root / "out", *words]
+    return dict(bench.ask("skill", "eval", *line, check=check))
+
+
+def graded(bench: Any, task: str, variant: str, number: int = 1) -> dict[str, bool | None]:
+    path = bench.root / "out" / f"eval-{task}" / variant / f"attempt-{number}" / "grading.json"
+    return {each["text"]: each["passed"] for each in json.loads(path.read_text())["assertion_results"]}
+
+
+# ------------------------------------------------------------------------------------------ the files
+
+
+def test_the_files_have_the_shape_that_others_read() -> None:
+    document = json.loads((SKILL / "evals/evals.json").read_text())
+    assert set(document) == {"skill_name", "evals"} and document["skill_name"] == "autoresearch"
+    for one in document["evals"]:
+        assert {"id", "prompt", "expected_output", "files", "assertions"} <= set(one)
+        assert all(isinstance(text, str) for text in one["assertions"])
+        assert all((SKILL / name).is_file() for name in one["files"])
+    shipped = {p.relative_to(SKILL).as_posix() for p in (SKILL / "evals/files").rglob("*") if p.is_file()}
+    shipped = {name for name in shipped if "__pycache__" not in name}
+    assert shipped == {name for one in document["evals"] for name in one["files"]} | {"evals/files/quick/exp.md"}
+
+
+def test_there_are_tasks_and_near_misses() -> None:
+    wants = [dict(check or {}).get("skill") for task in TASKS for _, check in task.assertions]
+    assert len(TASKS) >= 12 and wants.count(True) >= 8 and wants.count(False) >= 2
+    assert all(any(check is not None for _, check in task.assertions) for task in TASKS)
+    queries = evals.tasks(triggers=True)
+    assert [t.assertions[0][1] for t in queries].count({"skill": True}) == len(queries) / 2 == 10
+
+
+def test_no_query_quotes_the_description() -> None:
+    description = (SKILL / "SKILL.md").read_text().partition("description: ")[2].partition("\n")[0].lower()
+    for query in evals.tasks(triggers=True):
+        words = re.findall(r"\w+", query.prompt.lower())
+        pieces = [" ".join(words[n : n + 6]) for n in range(len(words) - 5)]
+        assert not any(piece in " ".join(re.findall(r"\w+", description)) for piece in pieces), query.prompt
+
+
+def test_the_blueprints_of_the_tasks_are_good_ones(bench: Any) -> None:
+    for folder in ("quick", "broken", "weak", "slow"):
+        for path in (SKILL / "evals/files" / folder).iterdir():
+            (bench.repo / path.name).write_bytes(path.read_bytes())
+        found = bench.ask("blueprint", "check", bench.repo / "exp.md")
+        assert found["valid"] and not [f for f in found["findings"] if f["severity"] == "error"]
+
+
+# ---------------------------------------------------------------------------------------- attempts
+
+
+def test_with_and_without_the_skill(bench: Any) -> None:
+    told = measure(bench, "--task", "run-a-blueprint", "--task", "12")
+    rows = {row["task"]: row for row in told["tasks"]}
+    assert rows["run-a-blueprint"][WITH] == {"attempts": 1, "passed": 5, "total": 5}
+    assert rows["run-a-blueprint"][WITHOUT] == {"attempts": 1, "passed": 0, "total": 5}
+    assert rows["not-an-edit-of-a-recipe"][WITH]["passed"] == 3
+    assert graded(bench, "run-a-blueprint", WITH)["The skill was read"] is True
+    assert graded(bench, "run-a-blueprint", WITHOUT)["The skill was read"] is None
+    assert told["run_summary"][WITH]["triggered_rightly"] == 1.0
+    assert told["run_summary"]["delta"]["pass_rate"] > 0.5
+    written = json.loads((bench.root / "out/benchmark.json").read_text())
+    assert written["run_summary"] == told["run_summary"] and written["attempts"] == 4
+    place = bench.root / "out/eval-run-a-blueprint"
+    calls = [json.loads(line) for line in (place / WITH / "attempt-1/calls.jsonl").read_text().splitlines()]
+    assert [call[:2] for call in calls[:2]] == [["autoresearch", "skill"], ["autoresearch", "run"]]
+    assert "0.62" in (place / WITH / "attempt-1/turn/out").read_text()
+    assert set(json.loads((place / WITH / "attempt-1/timing.json").read_text())) >= {"total_tokens", "duration_ms"}
+    assert not (place / WITHOUT / "attempt-1/project/.agents").exists()
+    # the evals hold the answers: they are not among what an agent can see
+    assert not list((place / WITH).rglob("evals.json"))
+
+
+def test_what_runs_at_the_end_is_ended_and_nobody_elses_is_seen(bench: Any) -> None:
+    mine = bench.blueprint("long")
+    run = bench.ask("run", mine, "--detach")["run"]
+    told = measure(bench, "--task", "how-is-it-going")
+    assert told["tasks"][0][WITH]["passed"] == 3
+    rows = (bench.root / "out/eval-how-is-it-going").rglob("results.tsv")
+    assert all("stopped" in path.read_text() for path in rows)
+    assert [one["run"] for one in bench.ask("status")["runs"]] == [run]  # not the attempts' own
+    bench.ask("stop", run, "--reason", "over")
+    bench.until(lambda: not bench.carriers())
+
+
+def test_only_whether_it_triggers(bench: Any) -> None:
+    told = measure(bench, "--triggers", "--task", "trigger-11", "--task", "trigger-12", "--attempts", 2)
+    assert told["attempts"] == 4 and WITHOUT not in told["run_summary"]
+
+
+def test_a_skill_of_the_user_would_spoil_the_comparison(bench: Any) -> None:
+    home = bench.root / "home"
+    home.mkdir()
+    bench.ask("skill", "install", "--scope", "user", "--dir", home)
+    line = ["--agent", "command", "--template", STAND_IN, "--out", bench.root / "out", "--task", "12"]
+    error = bench.ask("skill", "eval", *line, check=5, HOME=str(home))["error"]
+    assert str(home) in error["message"] and "--variant with" in error["hint"]
+    assert bench.ask("skill", "eval", *line, "--variant", "with", HOME=str(home))["attempts"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--task", "no-such"), 4),
+        (("--variant", "sideways"), 2),
+        (("--attempts", 0), 2),
+        (("--timeout", "soon"), 2),
+        (("--agent", "nobody"), 2),
+        (("--agent", "codex", "--task", "12"), 7),
+    ],
+)
+def test_what_cannot_be_measured_is_said(bench: Any, words: tuple[object, ...], code: int) -> None:
+    error = bench.ask(
+        "skill", "eval", "--agent", "command", "--template", STAND_IN, "--out", bench.root / "out", *words,
+        check=code, PATH=os.defpath,
+    )["error"]  # fmt: skip
+    assert error["hint"] and len(error["message"]) < 500
+
+
+def test_they_are_listed_without_an_agent(bench: Any) -> None:
+    assert [one["name"] for one in bench.ask("skill", "eval")["evals"]] == [task.name for task in TASKS]
+    assert len(bench.ask("skill", "eval", "--triggers")["evals"]) == 20
+
+
+@pytest.mark.real
+def test_every_check_can_hold_and_can_fail(bench: Any) -> None:
+    """Each task is one that can be done, and none is done by itself; a minute or two of real runs."""
+    measure(bench)
+    never_failed = {(task.name, text) for task in TASKS for text, check in task.assertions if check}
+    for task in TASKS:
+        held = graded(bench, task.name, WITH)
+        assert all(held[text] for text, check in task.assertions if check), (task.name, held)
+        never_failed -= {(task.name, text) for text, ok in graded(bench, task.name, WITHOUT).items() if ok is False}
+    # what an agent that does nothing right passes all the same: it can only be failed by doing too much
+    assert {text for _, text in never_failed} <= {
+        "The skill was read",
+        "The skill was left alone",
+        "Nothing was agreed to",
+        "No run was made",
+        "The code is as it was",
+    }

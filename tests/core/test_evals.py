@@ -1,0 +1,126 @@
+"""Evals: what a check of each kind takes for proved, each with its near miss; and what several attempts come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoresearch.core.evals import (
+    WITH,
+    WITHOUT,
+    Evidence,
+    Score,
+    Task,
+    benchmark,
+    counted,
+    grade,
+    tasks_from,
+    triggers_from,
+)
+
+SEEN = Evidence(
+    calls=("autoresearch run exp.md --detach", "cat 'a sleep 30'"),
+    files={"a.py": "x = 2", "b.py": "y", "results/finish.flag": "{}"},
+    given={"a.py": "x = 1", "b.py": "y"},
+    rows=({"ending": "finished", "status": "keep"}, {"ending": "crashed", "status": "crash"}),
+    answer="Accuracy is 0.62.",
+    read_skill=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("check", "holds"),
+    [
+        ({"called": "^autoresearch run .*exp"}, True),
+        ({"called": "^autoresearch wait"}, False),
+        ({"never": "^sleep"}, True),
+        ({"never": "sleep"}, False),
+        ({"file": "results/*.flag"}, True),
+        ({"file": "*.flag", "holds": "done"}, False),
+        ({"file": "a.py", "holds": "x = 2"}, True),
+        ({"file": "c.py"}, False),
+        ({"unchanged": "b.py"}, True),
+        ({"unchanged": "a.py"}, False),
+        ({"unchanged": "gone.py"}, False),
+        ({"row": {"ending": "^finished$", "status": "keep"}}, True),
+        ({"row": {"ending": "^finished$", "status": "crash"}}, False),
+        ({"row": {"ending": "."}, "times": 2}, True),
+        ({"row": {"ending": "."}, "times": 1}, False),
+        ({"row": {"ending": "lost"}, "times": 0}, True),
+        ({"row": {"nothing": "."}}, False),
+        ({"says": "0\\.62"}, True),
+        ({"says": "0\\.63"}, False),
+        ({"skill": True}, True),
+        ({"skill": False}, False),
+        (None, None),
+    ],
+)
+def test_a_check(check: dict[str, Any] | None, holds: bool | None) -> None:
+    (found,) = grade(Task(1, "t", "p", assertions=(("it holds", check),)), SEEN)
+    assert (found.text, found.passed) == ("it holds", holds)
+    assert found.evidence
+
+
+def test_whether_the_skill_was_read_is_no_uplift_by_definition() -> None:
+    both = Task(1, "t", "p", assertions=(("read", {"skill": True}), ("said", {"says": "0"}), ("reader", None)))
+    assert counted(both, grade(both, SEEN)) == ([True], True)
+    assert counted(both, grade(both, Evidence(answer="0"))) == ([True], None)  # it was given none
+    assert counted(both, grade(both, Evidence(answer="0", read_skill=False))) == ([True], False)
+    (alone,) = triggers_from([{"query": "q", "should_trigger": False}])
+    assert counted(alone, grade(alone, SEEN)) == ([False], False)
+    assert counted(alone, grade(alone, Evidence(read_skill=False))) == ([True], True)
+
+
+def eval_of(**changes: Any) -> dict[str, Any]:
+    return {"id": 1, "prompt": "p", "assertions": ["a"], "checks": [{"says": "a"}], **changes}
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ([], "no list"),
+        ({"evals": 3}, "no list"),
+        ({"evals": [{"id": 1}]}, "lacks"),
+        ({"evals": [7]}, "lacks"),
+        ({"evals": [eval_of(id="one")]}, "id is a number"),
+        ({"evals": [eval_of(), eval_of()]}, "the same id"),
+        ({"evals": [eval_of(checks=[])]}, ""),
+        ({"evals": [eval_of(checks=[None, None])]}, "for each assertion"),
+        ({"evals": [eval_of(checks=[{"shouts": "a"}])]}, "one of called"),
+        ({"evals": [eval_of(checks=[{"says": "a", "never": "b"}])]}, "one of called"),
+        ({"evals": [eval_of(checks=[{"says": "("}])]}, "regular expression"),
+        ({"evals": [eval_of(checks=[{"row": {"ending": "("}}])]}, "regular expression"),
+        ({"evals": [eval_of(checks=[{"says": "a", "holds": "b"}])]}, "not known"),
+    ],
+)
+def test_a_file_that_is_wrong_says_where(document: Any, says: str) -> None:
+    if not says:
+        assert tasks_from(document)[0].assertions == (("a", None),)
+        return
+    with pytest.raises(ValueError, match=says):
+        tasks_from(document)
+    with pytest.raises(ValueError, match="no list"):
+        triggers_from({})
+
+
+def score(variant: str, passed: int, tokens: int | None = 100, fault: str = "") -> Score:
+    return Score("t", variant, passed, 4, 2.0 * passed, tokens, fault, triggered=True if variant == WITH else None)
+
+
+def test_the_benchmark_tells_means_deviations_and_the_difference() -> None:
+    told = benchmark([score(WITH, 4), score(WITH, 2, fault="timeout"), score(WITHOUT, 1, tokens=50)])
+    runs = told["run_summary"]
+    assert runs[WITH]["pass_rate"] == {"mean": 0.75, "stddev": 0.25}
+    assert runs[WITHOUT]["pass_rate"]["mean"] == 0.25
+    assert runs["delta"] == {"pass_rate": 0.5, "time_seconds": 4.0, "tokens": 50.0}
+    assert (runs[WITH]["triggered_rightly"], runs[WITHOUT]["triggered_rightly"]) == (1.0, None)
+    assert (told["attempts"], told["faults"]) == (3, 1)
+
+
+def test_what_was_not_measured_is_not_told() -> None:
+    runs = benchmark([score(WITH, 4, tokens=None)])["run_summary"]
+    assert set(runs) == {WITH} and runs[WITH]["tokens"] is None
+    both = benchmark([score(WITH, 4, tokens=None), score(WITHOUT, 4)])["run_summary"]
+    assert set(both["delta"]) == {"pass_rate", "time_seconds"}
+    assert Score("t", WITH, 0, 0, 1.0, None).rate == 0.0
