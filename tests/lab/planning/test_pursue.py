@@ -186,7 +186,7 @@ def test_nothing_is_revised_while_a_stage_runs(yard: Any, monkeypatch: pytest.Mo
 
     place = yard.approved()
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "follow", lambda *_: CampaignState.PAUSED)
+        patch.setattr(stages, "follow", lambda *_, **__: CampaignState.PAUSED)
         stopped = run(yard, place)
     assert stopped.state == "paused"
     assert stopped.next == ("autoresearch campaign resume lr-screen", "autoresearch plan run lr")
