@@ -165,6 +165,6 @@ def deviations(there: CampaignDir, view: CampaignView) -> Iterator[str]:
             case "told" if line.get("how"):
                 yield f"it was told to {line['how']}: {line.get('reason')}"
     if added := sum(1 for _ in entries(there.requests, needle=b'"add"')):
-        yield f"ideas were added by hand, {added} times"
+        yield f"ideas were added by hand (`campaign add`: {added})"
     for hypothesis, reason in view.skipped:
         yield f"idea {hypothesis.slug} was never tried: {reason}"
