@@ -56,10 +56,12 @@ def write(
         return new(topic, out, as_json)
     from autoresearch.commands.plan_agent import asked, chosen_agent
     from autoresearch.core.plan_text import told
+    from autoresearch.lab.planning.draft import read_topic
     from autoresearch.lab.planning.write import out_path, place_for
     from autoresearch.records.rundir import write_atomically
 
     parts = real_parts()
+    read_topic(topic)  # before anybody is asked
     path = out_path(topic, out).absolute()
     place = place_for(path, parts)
     chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
