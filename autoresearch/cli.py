@@ -71,6 +71,22 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "control": ("campaign_control:control", "Be the controller (start and resume call this)."),
         },
     ),
+    "plan": (
+        "Stages of campaigns, with every outcome's conclusion fixed before the first run.",
+        {
+            "write": ("plan:write", "Write a plan for a topic (`plan TOPIC.md` means this); --agent asks an agent."),
+            "new": ("plan:new", "Write the skeleton of a plan, to be filled in by hand."),
+            "check": ("plan:check", "Everything that is wrong with a plan, with lines."),
+            "show": ("plan:show", "The stages, what each outcome will mean, what was registered when."),
+            "approve": ("plan:approve", "Fix a plan in git and say yes to it."),
+            "run": ("plan_run:run", "Run its stages as campaigns; again after a crash."),
+            "status": ("plan_run:status", "Which stage it is at, what came of the others, what to type."),
+            "wait": ("plan_run:wait", "Wait for the next record, a pause or the end."),
+            "revise": ("plan:revise", "Register a changed plan as its next version."),
+            "report": ("plan_run:report", "Write final_report.md with its figures, as it stands."),
+            "control": ("plan_run:control", "Pursue a plan (`plan run --detach` calls this)."),
+        },
+    ),
     "ledger": (
         "Read the ledger of runs.",
         {"show": ("ledger:show", "The rows of a ledger as a table, TSV, JSON or markdown.")},
@@ -136,7 +152,9 @@ def run(argv: list[str]) -> int:
 
 
 def _started(argv: list[str]) -> list[str]:
-    """`campaign FILE` and `campaign --count 24` mean `campaign start ...`."""
+    """`campaign FILE` and `campaign --count 24` mean `campaign start ...`, `plan TOPIC.md` means `plan write ...`."""
+    if argv[:1] == ["plan"] and argv[1:2] not in (["--help"], [], *([name] for name in GROUPS["plan"][1])):
+        return ["plan", "write", *argv[1:]]
     if argv[:1] == ["campaign"]:
         from autoresearch.commands import output
 

@@ -144,6 +144,7 @@ def fix(
 def _listed(file: str) -> list[Any]:
     """The entries in a YAML file, their paths made absolute; none for no file."""
     from autoresearch.lab.yaml_files import parse_any
+    from autoresearch.proposers.queue_entry import found_from_anywhere
 
     if not file:
         return []
@@ -152,21 +153,7 @@ def _listed(file: str) -> list[Any]:
         raise NotFoundError(f"there is no file {path}")
     found = parse_any(path.read_bytes(), str(path))
     folder = path.absolute().parent
-    return [_with_paths(entry, folder) for entry in (found if isinstance(found, list) else [found])]
-
-
-def _with_paths(entry: Any, folder: Path) -> Any:
-    """An entry whose files are found from anywhere."""
-    if not isinstance(entry, dict):
-        return entry
-    found = dict(entry)
-    if isinstance(found.get("files"), dict):
-        found["files"] = {target: str(folder / str(source)) for target, source in found["files"].items()}
-    if isinstance(found.get("patches"), list):
-        found["patches"] = [str(folder / str(item)) for item in found["patches"]]
-    if isinstance(found.get("blueprint"), str):
-        found["blueprint"] = str(folder / found["blueprint"])
-    return found
+    return [found_from_anywhere(entry, folder) for entry in (found if isinstance(found, list) else [found])]
 
 
 def _overrides(pairs: list[str]) -> dict[str, Any]:
@@ -308,7 +295,7 @@ def control(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
         detached.reported(place.path)
         from autoresearch.lab.campaign.controller import Controller
 
-        say = Speaker(place)
+        say = Speaker(place.log)
         say(f"controller {os.getpid()} {mark} took {place.path}")
         Controller(place, real_parts(), say).run()
     return 0
@@ -317,8 +304,8 @@ def control(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
 class Speaker:
     """Says it in the log, and in the pane as long as there is one."""
 
-    def __init__(self, place: CampaignDir) -> None:
-        self.log = place.log
+    def __init__(self, log: Path) -> None:
+        self.log = log
 
     def __call__(self, text: str) -> None:
         line = f"{time.strftime('%H:%M:%S')} {' '.join(text.split())}\n"

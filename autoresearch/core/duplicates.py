@@ -33,7 +33,7 @@ class Earlier:
     paths: frozenset[str] = frozenset()
     words: Words = field(default_factory=Words)
     code: bool = False  # it changes more than the recipe
-    again: bool = False  # it never had its chance, and may be proposed as it was
+    again: bool = False  # it came to nothing by nobody's idea, and may be proposed as it was
 
 
 def earlier(hypothesis: Hypothesis, parent: str, fate: str, *, again: bool = False) -> Earlier:
@@ -58,7 +58,11 @@ def is_code(hypothesis: Hypothesis) -> bool:
 
 def all_earlier(view: CampaignView, waiting: Iterable[Hypothesis] = ()) -> list[Earlier]:
     """Every idea that a campaign has had, oldest first; `waiting`: those that nobody has begun yet."""
-    had = [earlier(i.hypothesis, i.parent, fate(i), again=_had_no_chance(i)) for i in view.ideas if i.parent]
+    had = [
+        earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == Unmade.RESEARCHER)
+        for idea in view.ideas
+        if idea.parent
+    ]
     had += [
         earlier(hypothesis, resolved(view, hypothesis.parent), f"refused: {reason}")
         for hypothesis, reason in view.skipped
@@ -82,13 +86,6 @@ def fate(idea: Idea) -> str:
     value = "" if idea.value is None else f" at {idea.value:.4g}"
     failure = next((row.failure for row in reversed(idea.rows) if row.failure), "") if word == "crash" else ""
     return f"{word}{value}{f' ({failure})' if failure else ''}" if word else "still under way"
-
-
-def _had_no_chance(idea: Idea) -> bool:
-    """Whether its run, or its edit, failed by nobody's idea: the turn of the researcher, a dead Runner."""
-    if idea.hypothesis.unmade == Unmade.RESEARCHER:
-        return True
-    return bool(idea.rows) and not idea.judged and not idea.live and not idea.smoke
 
 
 def twin(

@@ -1,10 +1,10 @@
 """PlanView: where a plan stands, folded from the records on its branch; nothing is remembered elsewhere.
 
-    registered  a version: its text, what it names and the code, by their hashes; `start` is where it begins
-    approved    a person's yes to exactly that version; `waived`: somebody runs it without one, and says so
-    begun       a stage's campaign, before it is started
-    concluded   expectation against result, the outcome, the next step
-    ended       the last word
+registered  a version: its text, what it names and the code, by their hashes; `start` is where it begins
+approved    a person's yes to exactly that version; `waived`: somebody runs it without one, and says so
+begun       a stage's campaign, before it is started
+concluded   expectation against result, the outcome, the next step
+ended       the last word
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ def _take(view: PlanView, record: Mapping[str, Any]) -> None:
         case "begun":
             run = StageRun(len(view.runs) + 1, record["stage"], int(record["version"]), record["prefix"], record["t"])
             view.runs.append(run)
+        case "withdrawn":
+            view.next = view.runs.pop().stage
         case "concluded":
             view.runs[-1].conclusion = record
             view.next = str(record["next"])

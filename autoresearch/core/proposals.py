@@ -35,8 +35,8 @@ def _fits(overrides: Mapping[str, object], parent: str) -> str:
     return ""
 
 
-def _open(key: str) -> bool:
-    return False
+def _open(name: str) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class Known:
     metrics: Collection[str] = ()  # other names that an expected effect may be about
     parents: Collection[str] = ()
     kinds: Collection[str] = KINDS  # that are wanted: the optimiser may have taken config for itself
-    protected: Callable[[str], bool] = _open  # whether a recipe key is none of a researcher's
+    protected: Callable[[str], str] = _open  # why a recipe key is none of a researcher's, or ""
+    closed: Callable[[str], str] = _open  # the same of a path
     fits: Callable[[Mapping[str, object], str], str] = _fits  # overrides, parent -> why they cannot be set, or ""
     turn: str = ""  # the name of the turn, by which its hypotheses can be told
 
@@ -222,8 +223,8 @@ class _Reader:
                 self.wrong(f"{place}.value", f"holds {_shown(key)}, which is no dotted key of a recipe")
             elif key in changes:
                 self.wrong(f"{place}.key", f"{key} stands twice")
-            elif self.known.protected(key.removeprefix("+")):
-                self.wrong(f"{place}.key", f"{key} is protected: it decides how ideas are judged")
+            elif why := self.known.protected(key.removeprefix("+")):
+                self.wrong(f"{place}.key", f"{key} is protected: {why}")
             else:
                 changes[key] = value
 
@@ -238,6 +239,8 @@ class _Reader:
         for number, path in enumerate(found):
             if not isinstance(path, str) or not is_inside(path):
                 self.wrong(f"files[{number}]", f"is {_shown(path)}, which is no path inside the repository")
+            elif why := self.known.closed(path.removeprefix("./")):
+                self.wrong(f"files[{number}]", f"{_shown(path)} is protected: {why}")
         return tuple(dict.fromkeys(path.removeprefix("./") for path in found if isinstance(path, str)))
 
     def substance(self, kind: str, rationale: str, changes: Mapping[str, object], paths: Sequence[str]) -> None:

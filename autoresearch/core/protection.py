@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from autoresearch.core.overrides import flatten
 from autoresearch.core.protected_keys import why_protected
 from autoresearch.core.recipe_edits import diff_recipes
 
@@ -113,12 +112,13 @@ class Protection:
 
     def keys_changed(self, before: Mapping[str, object], after: Mapping[str, object]) -> tuple[str, ...]:
         """What differs between two recipes in protected keys: `max_steps: 100 -> 500 (how long it trains)`."""
-        told = ((change, self.why_key(change.key)) for change in diff_recipes(before, after))
+        changes = diff_recipes(dict(_leaves(before)), dict(_leaves(after)))
+        told = ((change, self.why_key(change.key)) for change in changes)
         return tuple(f"{change} ({reason})" for change, reason in told if reason)
 
     def keys_overridden(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """The protected ones among the keys of a hypothesis' overrides: `max_steps (how long it trains)`."""
-        told = ((key, self.why_key(key)) for key in flatten(overrides))
+        told = ((key, self.why_key(key)) for key, _ in _leaves(overrides))
         return tuple(f"{key} ({reason})" for key, reason in told if reason)
 
 
@@ -138,6 +138,20 @@ def named_in(text: str, tracked: Collection[str], *, measures: bool = True) -> t
 def shown(path: str) -> str:
     """A path for people and JSON: what is no UTF-8 in it as `\\xNN`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
+    """Every value below with its dotted key, also in lists: a group that is new must not hide what is in it."""
+    inner: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        inner = value.items()
+    elif isinstance(value, list | tuple):
+        inner = enumerate(value)
+    if not inner or not value:
+        yield key, value
+        return
+    for name, item in inner:
+        yield from _leaves(item, f"{key}.{name}" if key else str(name))
 
 
 def _is_below(name: str, places: Iterable[str]) -> bool:

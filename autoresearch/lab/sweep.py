@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.runner.processes import children_of
-
 if TYPE_CHECKING:
     import psutil
 
@@ -44,60 +42,10 @@ def sweep_companions(files: Iterable[Path], run: str, since: float, *, grace_s: 
     return _end(lambda: _written_down(written, run, since), grace_s) if written else 0
 
 
-class Tree:
-    """A process that we started and all that came of it: who was seen below it once, and who carries its id.
-
-    `look` often: one that got another environment and let go of its parent is known only if it was seen before.
-    tmux servers are not spared here: where none of ours carries this id, such a server was started below.
-    """
-
-    def __init__(self, pid: int, run: str) -> None:
-        import psutil
-
-        self.run = run
-        self._seen = [psutil.Process(pid)]
-
-    def look(self) -> None:
-        """Remember who lives below it now."""
-        seen: dict[int, psutil.Process] = {}
-        todo = self._seen
-        while todo:
-            process = todo.pop()
-            if process.pid not in seen and process.is_running():  # the same one still, not one with its number
-                seen[process.pid] = process
-                todo += _named(children_of(process.pid))
-        self._seen = list(seen.values())
-
-    def end(self, *, grace_s: float, last: str = "") -> int:
-        """TERM, grace, KILL until none is left; how many were ended. Those named `last` get no TERM:
-
-        a sandbox's own process would take all that is in it along at once, without grace.
-        """
-        return _end(self.living, grace_s, last)
-
-    def living(self) -> list[psutil.Process]:
-        """Those of it that live, zombies excepted."""
-        self.look()
-        return [one for one in {*self._seen, *carriers(self.run, tmux=True)} if _lives(one, tmux=True)]
-
-
-def _named(pids: Iterable[int]) -> list[psutil.Process]:
-    import psutil
-
-    found = []
-    for pid in pids:
-        try:
-            found.append(psutil.Process(pid))
-        except psutil.Error:
-            continue
-    return found
-
-
-def _end(living: Callable[[], list[psutil.Process]], grace_s: float, last: str = "") -> int:
+def _end(living: Callable[[], list[psutil.Process]], grace_s: float) -> int:
     found = set(living())
     for process in found:
-        if not last or _name(process) != last:
-            _send(process, kill=False)
+        _send(process, kill=False)
     _wait_until_gone(living, grace_s)
     deadline = time.monotonic() + SWEEP_S
     empty = 0
@@ -111,8 +59,8 @@ def _end(living: Callable[[], list[psutil.Process]], grace_s: float, last: str =
     return len(found)
 
 
-def carriers(run: str, *, tmux: bool = False) -> list[psutil.Process]:
-    """The living processes of a run, tmux servers only if asked for; zombies are dead."""
+def carriers(run: str) -> list[psutil.Process]:
+    """The living processes of a run; zombies are dead."""
     import psutil
 
     found = []
@@ -120,7 +68,7 @@ def carriers(run: str, *, tmux: bool = False) -> list[psutil.Process]:
         try:
             if process.pid == os.getpid() or process.environ().get(VARIABLE) != run:
                 continue
-            if _lives(process, tmux=tmux):
+            if _lives(process):
                 found.append(process)
         except (psutil.Error, OSError):
             continue
@@ -181,22 +129,13 @@ def _is_of_another(process: psutil.Process, run: str) -> bool:
     return False
 
 
-def _lives(process: psutil.Process, *, tmux: bool = False) -> bool:
+def _lives(process: psutil.Process) -> bool:
     import psutil
 
     try:
-        return process.status() != psutil.STATUS_ZOMBIE and (tmux or not process.name().startswith("tmux"))
+        return process.status() != psutil.STATUS_ZOMBIE and not process.name().startswith("tmux")
     except psutil.Error:
         return False
-
-
-def _name(process: psutil.Process) -> str:
-    import psutil
-
-    try:
-        return process.name()
-    except psutil.Error:
-        return ""
 
 
 def _wait_until_gone(living: Callable[[], list[psutil.Process]], seconds: float) -> None:

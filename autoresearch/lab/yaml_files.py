@@ -75,7 +75,7 @@ def line_numbers(data: bytes) -> dict[tuple[str | int, ...], int]:
             for n, item in enumerate(node.value):
                 look(item, (*path, n), item.start_mark.line + 1)
 
-    root = yaml.compose(data, Loader=yaml.SafeLoader)
+    root = yaml.compose(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     if root is not None:
         look(root, (), root.start_mark.line + 1)
     return found

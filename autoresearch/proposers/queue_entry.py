@@ -83,6 +83,20 @@ def from_blueprint(path: Path) -> Hypothesis:
     return Hypothesis(slug=slug, sentence=sentence, blueprint=text, proposer=QUEUE, token=path.name)
 
 
+def found_from_anywhere(entry: Any, folder: Path) -> Any:
+    """The same entry, its paths absolute."""
+    if not isinstance(entry, dict):
+        return entry
+    found = dict(entry)
+    if isinstance(found.get("files"), dict):
+        found["files"] = {target: str(folder / str(source)) for target, source in found["files"].items()}
+    if isinstance(found.get("patches"), list):
+        found["patches"] = [str(folder / str(item)) for item in found["patches"]]
+    if isinstance(found.get("blueprint"), str):
+        found["blueprint"] = str(folder / found["blueprint"])
+    return found
+
+
 def _check_words(entry: Mapping[Any, Any]) -> None:
     for word, value in entry.items():
         if word not in _KEYS:

@@ -18,9 +18,10 @@ from pathlib import Path
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.git import Git
+from autoresearch.repository.hypothesis_commit import STRICT
 from autoresearch.repository.registrations import admin_of
 from autoresearch.repository.wiping import wipe, wipe_nested
-from autoresearch.repository.worktrees import Slot
+from autoresearch.repository.worktrees import EXACT, Slot
 
 RULES = (".gitignore", ".gitattributes")
 _CONFIG = {  # by the length of a commit's name (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
@@ -136,6 +137,10 @@ class Opened:
         place.mkdir(exist_ok=True)
         borrowed = os.fsdecode(_quoted(self.checkout.common_dir / "objects"))
         return {"GIT_OBJECT_DIRECTORY": str(place), "GIT_ALTERNATE_OBJECT_DIRECTORIES": borrowed}
+
+    def apply(self, patch: bytes) -> None:
+        """Change the files by a patch against the commit, before anybody works here. Raises GitFailed."""
+        Git(self.path).run(*EXACT, *STRICT, "apply", "--index", "--binary", "-p1", "-", feed=patch)
 
 
 def identity(path: Path) -> tuple[int, int]:

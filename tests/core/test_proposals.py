@@ -19,7 +19,8 @@ KNOWN = Known(
     Objective("pass@1", Direction.MAXIMIZE),
     metrics={"actor/entropy"},
     parents={"wide-clip"},
-    protected=lambda key: key.startswith("data.val") or key == "seed",
+    protected=lambda key: "a seed" if key == "seed" else "validation" if key.startswith("data.val") else "",
+    closed=lambda path: "a test" if path.startswith("tests/") else "",
     fits=lambda overrides, parent: "the recipe has no key typo; did you mean lr?" if "typo" in overrides else "",
     turn="propose-7",
 )
@@ -116,13 +117,14 @@ PROBLEMS: list[tuple[Any, str]] = [
         idea(overrides=[{"key": "lr", "value": "1"}, {"key": "lr", "value": "2"}]),
         "hypotheses[0].overrides[1].key: lr stands twice",
     ),
-    (idea(overrides=[{"key": "seed", "value": "7"}]), "hypotheses[0].overrides[0].key: seed is protected"),
+    (idea(overrides=[{"key": "seed", "value": "7"}]), "hypotheses[0].overrides[0].key: seed is protected: a seed"),
     (idea(overrides=[{"key": "+data.val", "value": "x"}]), "overrides[0].key: +data.val is protected"),
     (idea(overrides=[{"key": "data", "value": '{"val": "x"}'}]), "overrides[0].key: data.val is protected"),
     (idea(overrides=[{"key": "data", "value": '{"a b\\n": 1}'}]), "overrides[0].value: holds"),
     (idea(files=["src/x.py"]), "hypotheses[0].files: config changes recipe keys only"),
     (idea(kind="code", files=["../x.py"]), "hypotheses[0].files[0]: is `../x.py`"),
     (idea(kind="code", files=["/etc/passwd"]), "hypotheses[0].files[0]: is `/etc/passwd`"),
+    (idea(kind="code", files=["./tests/x.py"]), "hypotheses[0].files[0]: `./tests/x.py` is protected: a test"),
     (idea(kind="data", files=[], overrides=[], rationale="more data"), "hypotheses[0].rationale: says too little"),
 ]
 

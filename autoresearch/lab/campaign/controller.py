@@ -14,32 +14,26 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView, IdeaRun
-from autoresearch.core.proposal import Attempt
+from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import Stand, stand
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaign import agenda, claims, ideas, progress, recovery, requests
+from autoresearch.lab.campaign import agenda, beginning, claims, progress, recovery, requests
 from autoresearch.lab.campaign.book import book_of
-from autoresearch.lab.campaign.ideas import conceive
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
-from autoresearch.lab.campaign.quick import be_quick
 from autoresearch.lab.campaign.researching import Researching
-from autoresearch.lab.campaign.runs import Ready, SharedOutputError, Wanted, get_ready
+from autoresearch.lab.campaign.runs import Ready, Wanted
 from autoresearch.lab.campaign.shelf import Shelf
 from autoresearch.lab.campaign.sources import Sources
 from autoresearch.lab.campaign.trouble import is_full, is_trouble
-from autoresearch.lab.campaign.workshop import Refused, Workshop
-from autoresearch.lab.collect import charged
+from autoresearch.lab.campaign.workshop import Workshop
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plan import new_token
 from autoresearch.lab.sessions import close_session
 from autoresearch.lab.watch import Watcher
-from autoresearch.records import campaign_dir, journal
+from autoresearch.records import campaign_dir
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir
 from autoresearch.repository import checkout as repository
 
@@ -48,7 +42,6 @@ BUSY_LOOK_S = 0.1  # ... and whether the researcher is done
 PATIENCE_S = 15.0  # ... and at everything again, for what tells nobody: a directory that was removed
 NAP_S = 3.0  # after trouble with the machine
 MOST_TRIES = 3  # ... before the campaign is paused
-MOST_REFUSED = 20  # proposals in a row that could not be tried
 
 
 class Controller:
@@ -107,7 +100,7 @@ class Controller:
             if self.is_over(view):
                 break
             self.fill(view)
-            self.prepare_ahead()
+            beginning.prepare_ahead(self)
             self.healthy = True
             self.sleep()
         self.finish()
@@ -208,7 +201,7 @@ class Controller:
         """Start runs in every free slot."""
         while len(self.live) < view.spec.parallel:
             if not self._launch_ready(view):
-                self.prepare_ahead()
+                beginning.prepare_ahead(self)
                 if not self._launch_ready(self.book.view()):
                     return
             view = self.book.view()
@@ -222,7 +215,7 @@ class Controller:
             return False
         self.ready = None
         if self._stale(view, ready):
-            self._withdraw(ready)
+            beginning.withdraw(self, ready)
             return False
         try:
             ready.prepared.go(gpus, shares=self.spec.runs_per_gpu)
@@ -242,134 +235,6 @@ class Controller:
             owed = agenda.owed(agenda.without(view, ready.run.run))
             return owed is None or owed.idea.index != ready.wanted.idea.index
         return ready.wanted.idea.slug in view.unwanted
-
-    def prepare_ahead(self) -> None:
-        """Have the next run ready while the others train."""
-        view = self.book.view()
-        if self.ready is not None:
-            if view.state is CampaignState.RUNNING and not self.may_begin(view, self.ready.wanted):
-                self._withdraw(self.ready)  # a rule was met meanwhile: it must not be in the way of what is owed
-                self.ready = None
-            return
-        if self.in_turn and self.in_turn == set(self.live):
-            return
-        wanted = self.next_wanted(view)
-        if wanted is None or not self.may_begin(view, wanted):
-            return
-        if wanted.idea.hypothesis.unmade:
-            self._unmade(view, wanted, wanted.idea.hypothesis.why_unmade, failure=wanted.idea.hypothesis.unmade)
-            return
-        slot = self.pool.spare()
-        if slot is None:
-            return
-        try:
-            ready = get_ready(self.shop, wanted, slot, self.parts, self.pool.busy(self.live))
-        except (AutoresearchError, OSError) as error:
-            if is_trouble(error):
-                raise
-            if isinstance(error, SharedOutputError):  # its turn comes when that run is over
-                self.in_turn = set(self.live)
-                self.say(f"{wanted.idea.slug} waits: {error.message}")
-                return
-            self._unmade(view, wanted, str(error))
-            return
-        self.ready = ready
-        self.pool.take(slot, ready.run.run, ())
-        failpoint("campaign.prepared")
-        self._note_prepared(view, wanted, ready.run)
-        if wanted.why == "fix":  # the log of the run that crashed is put aside with its results
-            for text in view.research.fix_story.get(wanted.idea.index, ()):
-                journal.append(Path(ready.prepared.spec.result_dir), text)
-        failpoint("campaign.waits")
-        be_quick()
-
-    def _note_prepared(self, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
-        ongoing = view.open_round
-        number = ongoing.number if ongoing and wanted.why == "confirm" else 0
-        self.note(
-            "prepared",
-            index=wanted.idea.index,
-            run=run.run,
-            run_dir=run.run_dir,
-            replicate=run.replicate,
-            why=run.why,
-            commit=run.commit,
-            seed=run.seed,
-            round=number,
-            turns=list(self._turns(view, wanted)),
-        )
-
-    def _turns(self, view: CampaignView, wanted: Wanted) -> tuple[str, ...]:
-        """The researcher's turns that led to this run: its row is charged with them."""
-        if wanted.why == "fix":
-            return view.research.fix_turns.get(wanted.idea.index, ())
-        return wanted.idea.hypothesis.turns if wanted.why == "first" else ()
-
-    def _unmade(self, view: CampaignView, wanted: Wanted, reason: str, *, failure: str = "") -> None:
-        """A run that could not be made is an attempt as any other: it has a row, which says why."""
-        name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
-        run = IdeaRun(name, str(self.place.path / name), wanted.replicate, wanted.why)
-        self._note_prepared(view, wanted, run)
-        self.note("started", run=run.run)
-        failpoint("campaign.unmade")
-        said = reason if failure else f"could not be launched: {reason}"
-        row = progress.unmade_row(self.shop, wanted.idea, run, said, self.parts.clock())
-        row = replace(row, failure=failure or row.failure)
-        Ledger(self.place.ledger).append_once(charged(row, self.book.view()))
-        self.say(f"{wanted.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
-        progress.write_documents(self.place, self.book.view(), self.stand(self.book.view()))
-
-    def next_wanted(self, view: CampaignView) -> Wanted | None:
-        """What should run next: what is owed, a confirmation, a new idea."""
-        if view.baseline is None:
-            return self._conceived(view, Attempt(1, ideas.baseline_of(self.spec)))
-        if found := agenda.owed(view) or claims.owed_to_round(view):
-            return found
-        if view.open_round or not agenda.baseline_done(view) or agenda.baseline_failed(view):
-            return None
-        if (waiting := agenda.unbegun(view)) is not None:
-            return waiting
-        return None if self.stand(view, conceived=True).met else self._new_idea(view)
-
-    def _new_idea(self, view: CampaignView) -> Wanted | None:
-        """Ask until something can be tried."""
-        for _ in range(MOST_REFUSED):
-            hypothesis = self.sources.ask(agenda.attempts(view))
-            for fault in self.sources.faults():
-                self.say(fault)
-            self.dry = hypothesis is None
-            if hypothesis is None:
-                return None
-            taken = {idea.slug for idea in view.ideas}
-            index = 1 + max((idea.index for idea in view.ideas), default=0)
-            found = self._conceived(view, Attempt(index, ideas.renamed(hypothesis, taken)))
-            if found is not None:
-                return found
-            view = self.book.view()
-        return None
-
-    def _conceived(self, view: CampaignView, attempt: Attempt) -> Wanted | None:
-        try:
-            idea = conceive(self.shop, view, attempt.hypothesis, attempt.index)
-            self.note("drafted", **ideas.as_line(idea))
-            failpoint("campaign.drafted")
-            idea = ideas.claim(self.shop, idea)
-        except Refused as refused:
-            if attempt.hypothesis.is_baseline:
-                raise
-            self.note("skipped", hypothesis=attempt.hypothesis.to_json(), reason=refused.message)
-            self.sources.tell(Attempt(0, attempt.hypothesis, "skipped"))
-            self.say(f"{attempt.hypothesis.slug}: skipped: {refused.message}")
-            return None
-        failpoint("campaign.conceived")
-        self.note("idea", **ideas.as_line(idea))
-        return Wanted(idea, 1, "baseline" if attempt.hypothesis.is_baseline else "first")
-
-    def _withdraw(self, ready: Ready) -> None:
-        with contextlib.suppress(AutoresearchError, OSError):
-            ready.prepared.withdraw()
-        self.note("withdrawn", run=ready.run.run)
-        self.pool.free(ready.run.run)
 
     # -- ending -------------------------------------------------------------------------------------------------
 
@@ -429,7 +294,7 @@ class Controller:
     def begin_round(self, number: int, candidates: tuple[int, ...], each: int, baseline: int) -> None:
         """Write down what a round of confirmation will be, before its first run."""
         if self.ready is not None:
-            self._withdraw(self.ready)
+            beginning.withdraw(self, self.ready)
             self.ready = None
         self.note("confirming", round=number, candidates=list(candidates), each=each, baseline=baseline)
 
@@ -447,7 +312,7 @@ class Controller:
     def finish(self) -> None:
         """The last word: documents, the campaign's own finish.flag, the end in the journal."""
         if self.ready is not None:
-            self._withdraw(self.ready)
+            beginning.withdraw(self, self.ready)
             self.ready = None
         view = self.book.view()
         found = self.stand(view)

@@ -90,7 +90,7 @@ class Call:
     def _given_up(self, process: subprocess.Popen[bytes], elapsed: float) -> dict[str, Any]:
         if self.order.reads:
             process.kill()
-            process.communicate()
+        threading.Thread(target=process.communicate, daemon=True).start()  # somebody must see its end
         error = AutoresearchError(
             f"no answer after {elapsed:.0f} s: autoresearch {' '.join(self.order.argv[:2])}",
             hint="" if self.order.reads else "it was left to go on; look what became of it",

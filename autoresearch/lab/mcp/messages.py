@@ -7,6 +7,7 @@ Format: modelcontextprotocol.io/specification, versions below; what clients real
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +51,7 @@ def read(line: bytes) -> Message | None:
     if "method" not in found and ("result" in found or "error" in found):
         return None
     id = found.get("id")
-    if isinstance(id, bool) or not isinstance(id, str | int | float | None) or ("id" in found and id is None):
+    if ("id" in found and id is None) or not _is_id(id):
         raise Refused(REQUEST, "the id of a request is a text or a number")
     if found.get("jsonrpc") != "2.0" or not isinstance(found.get("method"), str):
         raise Refused(REQUEST, 'a message holds "jsonrpc": "2.0" and a method', id)
@@ -58,6 +59,13 @@ def read(line: bytes) -> Message | None:
     if not isinstance(params, dict | None):
         raise Refused(PARAMS, "params must be an object", id)
     return Message(found["method"], params or {}, id, wants_answer="id" in found)
+
+
+def _is_id(value: object) -> bool:
+    """A text or a number that JSON can hold; 1e999 is read as one that it cannot."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, bool) and isinstance(value, str | int | None)
 
 
 def answer(id: Id, result: Mapping[str, Any]) -> bytes:

@@ -50,11 +50,12 @@ class Server:
             self.close()
 
     def close(self) -> None:
-        """End what only waits; wait a while for what does something."""
+        """End what only reads or waits; wait a while for what does something, and still answer it."""
         with self._lock:
             left = list(self._calls.values())
         for call, _ in left:
-            call.stop()
+            if call.order.reads:
+                call.stop()
         until = time.monotonic() + PATIENCE_S
         for _, thread in left:
             thread.join(max(0.0, until - time.monotonic()))

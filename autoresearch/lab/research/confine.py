@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -33,6 +33,10 @@ _RESOLVERS = (  # /etc/resolv.conf is often a link to one of these; the last two
 _SPACES = (
     *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
+)
+_SYSTEM = (  # the whole machine, read-only, but /dev, /proc and /run
+    *("--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run"),
+    *("--proc", "/proc", "--remount-ro", "/proc"),  # else root, even without a capability, sets the kernel's switches
 )
 
 
@@ -80,7 +84,7 @@ def why_not() -> str:
     found = shutil.which(PROGRAM)
     if found is None:
         return f"{PROGRAM} is not installed"
-    argv = [found, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", *_SPACES, "true"]
+    argv = [found, *_SPACES, *_SYSTEM, "--remount-ro", "/dev", "true"]
     try:
         done = subprocess.run(argv, capture_output=True, timeout=PROBE_S, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -94,9 +98,9 @@ class Cell:
 
     cwd: Path
     writes: bool  # to cwd
-    turn: Path  # the turn's directory; its `answer` can be written
     scratch: Path  # an empty directory for /tmp and its kin, and for what stands in front of hidden things
     home: Path
+    turn: Path | None = None  # the turn's directory; its `answer` can be written
     homes: tuple[Path, ...] = ()  # the agent's own
     readable: tuple[Path, ...] = ()  # what must be seen even where it lies below /tmp
     hidden: frozenset[Path] = frozenset()
@@ -109,8 +113,8 @@ def confined(argv: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
 
 
 def _base(cell: Cell) -> Iterator[str]:
-    """The whole machine, read-only, with system directories of its own."""
-    yield from (*_SPACES, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    """The machine, with temporary directories of its own."""
+    yield from (*_SPACES, *_SYSTEM)
     for place in ("/dev/shm", "/tmp", "/var/tmp"):
         if place != "/dev/shm" and (Path(place).is_symlink() or not Path(place).is_dir()):
             continue
@@ -118,7 +122,6 @@ def _base(cell: Cell) -> Iterator[str]:
         own.mkdir(exist_ok=True)
         yield from ("--bind", str(own), place)
     yield from ("--remount-ro", "/dev")  # else its files would be memory that nobody counts
-    yield from ("--tmpfs", "/run")
     for place in _RESOLVERS:
         if Path(place).exists():
             yield from ("--ro-bind", place, place)
@@ -130,15 +133,14 @@ def _binds(cell: Cell) -> Iterator[str]:
     for home in cell.homes:
         if made := _made(home):
             modes[made] = "--bind"
-    modes[_real(cell.turn)] = "--ro-bind"
-    modes[_real(cell.turn / "answer")] = "--bind"
+    if cell.turn is not None:
+        modes |= {_real(cell.turn): "--ro-bind", _real(cell.turn / "answer"): "--bind"}
     modes[_real(cell.cwd)] = "--bind" if cell.writes else "--ro-bind"
-    for place in _git_places(cell.cwd):
-        modes[place] = "--ro-bind"
+    modes |= dict(_git_places(cell))
     folder, file = cell.scratch / "nothing", cell.scratch / "nothing.txt"
     folder.mkdir(exist_ok=True)
     file.touch()
-    modes |= dict.fromkeys(_hidden(cell, set(modes)), "hide")
+    modes |= dict.fromkeys(list(_hidden(cell, modes)), "hide")
     for place in sorted(modes, key=lambda path: (len(path.parts), path)):
         if modes[place] != "hide":
             yield from (modes[place], str(place), str(place))
@@ -146,11 +148,15 @@ def _binds(cell: Cell) -> Iterator[str]:
             yield from ("--ro-bind", str(folder if place.is_dir() else file), str(place))
 
 
-def _hidden(cell: Cell, needed: set[Path]) -> Iterator[Path]:
-    """What is hidden: nothing that is needed, or holds what is, and nothing that is hidden with what holds it."""
-    above = {parent for place in needed for parent in (place, *place.parents)}
+def _hidden(cell: Cell, modes: Mapping[Path, str]) -> Iterator[Path]:
+    """What is hidden: nothing that is needed, holds what is, or may be written; and nothing twice, or unseen anyway."""
+    above = {parent for place in modes for parent in (place, *place.parents)}
     wanted = cell.hidden - above - {Path(place) for place in _REPLACED}
-    yield from (place for place in wanted if not wanted & set(place.parents))
+    for place in wanted:
+        around = [parent for parent in place.parents if parent in modes]
+        unseen = _is_replaced(place) and not around
+        if not unseen and not wanted & set(place.parents) and not (around and modes[around[0]] == "--bind"):
+            yield place
 
 
 def _seen(cell: Cell) -> Iterator[Path]:
@@ -165,26 +171,46 @@ def _is_replaced(real: Path) -> bool:
     return any(Path(place) in real.parents for place in _REPLACED)
 
 
-def prefixes(path: str, program: str) -> tuple[Path, ...]:
-    """Where the programs of a PATH, and what belongs to them, lie: a directory, or the one above its `bin`."""
+def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:
+    """What belongs to the programs of a PATH, and to these files: the directory above their `bin`, else their own."""
     places = [Path(entry) for entry in path.split(":") if entry.startswith("/")]
-    places.append(Path(os.path.realpath(program)).parent)
+    for one in (form for each in needed for form in (each, _real(each))):
+        places.append(one if one.is_dir() else one.parent)
     return tuple(place.parent if place.name == "bin" else place for place in places if place.is_dir())
 
 
-def _git_places(cwd: Path) -> Iterator[Path]:
-    """The `.git` of a worktree, git's directory of it, and the repository that it belongs to."""
-    top = next((place for place in (_real(cwd), *_real(cwd).parents) if (place / ".git").exists()), None)
+def _git_places(cell: Cell) -> Iterator[tuple[Path, str]]:
+    """The `.git` of a worktree, git's directory of it, and the repository that it belongs to, each with its mode.
+
+    The last two are the user's, and read-only, unless the worktree is an enclosure (`repository.enclosure`), whose
+    git directory lies beside it, is ours, and borrows objects.
+    """
+    cwd = _real(cell.cwd)
+    top = next((place for place in (cwd, *cwd.parents) if (place / ".git").exists()), None)
     if top is None:
         return
-    yield top / ".git"
+    yield top / ".git", "--ro-bind"
     if not (top / ".git").is_file():
         return
     words = (top / ".git").read_text(errors="surrogateescape").strip()
     admin = _real(top / words.removeprefix("gitdir:").strip())
-    common = admin.parent.parent if admin.parent.name == "worktrees" else admin
-    places: Iterable[Path] = (common.parent if common.name == ".git" else common, common)
-    yield from (place for place in places if place.is_dir() and not _real(cwd).is_relative_to(place))
+    if admin == top.with_name(f"{top.name}.git"):
+        yield admin, "--bind" if cell.writes else "--ro-bind"
+        common = _borrowed(admin)
+    else:
+        common = admin.parent.parent if admin.parent.name == "worktrees" else admin
+    for place in (common.parent if common.name == ".git" else common, common):
+        if place.is_dir() and not cwd.is_relative_to(place):
+            yield place, "--ro-bind"
+
+
+def _borrowed(admin: Path) -> Path:
+    """The git directory whose objects another one borrows."""
+    try:
+        line = (admin / "objects/info/alternates").read_text(errors="surrogateescape").splitlines()[0]
+    except (OSError, IndexError):
+        return admin
+    return _real(Path(line.strip('"'))).parent
 
 
 def _made(home: Path) -> Path | None:

@@ -38,7 +38,11 @@ def make_edit(bench: Bench, hypothesis: Hypothesis, base: str, ask: Ask) -> Edit
     Where it came to nothing, `unmade` and `why` say so, and `patch` is there for the record if there is one. Raises an
     AutoresearchError for what is no fault of the edit: a full disk, a repository or a worktree that cannot be used.
     """
-    return _turn(bench, base, ask, Turn(Role.EDIT, edit_prompt(bench, hypothesis), *_nowhere()))
+    edit = _turn(bench, base, ask, Turn(Role.EDIT, edit_prompt(bench, hypothesis), *_nowhere()))
+    if hypothesis.overrides and bench.recipe in edit.paths:
+        lost = f"{bench.recipe} is written anew with the hypothesis' overrides: what the agent changed in it is lost"
+        return replace(edit, flags=(*edit.flags, lost))
+    return edit
 
 
 def make_fix(bench: Bench, hypothesis: Hypothesis, tip: str, failure: Explanation, ask: Ask, session: str = "") -> Edit:

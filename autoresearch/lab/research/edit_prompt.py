@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.untrusted import fenced
 from autoresearch.lab.explain import Explanation
 from autoresearch.lab.research.bench import Bench
+from autoresearch.lab.research.fence import UNTRUSTED, fenced
 from autoresearch.records.secrets import mask_text
 from autoresearch.repository.gathered import MAX_FILES, MAX_PATCH_BYTES
 
@@ -29,6 +29,7 @@ _PROTECTED = """\
 A change of any of these refuses the whole edit, new files and renames included; they say how good an idea is, or act
 unseen: tests and how they are run, evaluation and metrics, data files, `conftest.py`, `sitecustomize.py`, `*.pth`,
 `.git*`, CI settings, instructions for agents (`AGENTS.md`, `CLAUDE.md` ...), `.autoresearch/`, the blueprint."""
+LOG_CHARACTERS = 16_000
 _LAST = "When you are done, say in at most five lines what you changed and why."
 
 
@@ -59,6 +60,7 @@ def _idea(bench: Bench, hypothesis: Hypothesis) -> str:
     lines = [
         "## The hypothesis",
         f"- what: {_line(hypothesis.sentence)}",
+        f"- why and how: {_line(hypothesis.rationale)}" if hypothesis.rationale else "",
         f"- expected: {_line(hypothesis.expected)}" if hypothesis.expected else "",
         f"- risk: {_line(hypothesis.risk)}" if hypothesis.risk else "",
         f"- files that it means to change: {', '.join(hypothesis.paths)}" if hypothesis.paths else "",
@@ -97,12 +99,13 @@ def _rules(bench: Bench) -> str:
 
 def _failure(failure: Explanation) -> str:
     cause, death = failure.diagnosis.cause, failure.death
-    told = [f"- how it ended: {death.sentence}" if death else "", f"- kind of failure: {cause.kind}" if cause else ""]
+    told = [f"- how it ended: {_line(mask_text(death.sentence))}"] if death else []
+    told += [f"- kind of failure: {cause.kind}"] if cause else []
     tries = [f"- what usually helps: {one}" for one in failure.tries[:5]]
-    lines = "\n".join(line for line in ["## How it failed", *told, *tries] if line)
-    proof = fenced("The line that proves it", mask_text(cause.line)) if cause else ""
-    tail = fenced("The end of its log", "\n".join(failure.tail)) if failure.tail else ""
-    return _joined(lines, proof, tail).rstrip("\n")
+    lines = "\n".join(line for line in ["## How it failed", *told, *tries])
+    proof = fenced(cause.line, "the line of the log that proves it") if cause else ""
+    tail = fenced("\n".join(failure.tail)[-LOG_CHARACTERS:], "the end of the log", most=LOG_CHARACTERS)
+    return _joined(lines, UNTRUSTED, proof, tail if failure.tail else "").rstrip("\n")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -111,4 +114,4 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:2000]
+    return " ".join(text.split())[:6000]

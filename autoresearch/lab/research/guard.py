@@ -26,6 +26,7 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import RunDir, is_locked, write_atomically, write_json
 from autoresearch.records.secrets import mask_environment, mask_text
+from autoresearch.repository.wiping import wipe
 
 GRACE_S = 2.0
 SHOWN = 20  # lines of a guard's output
@@ -71,7 +72,8 @@ def end_leftover(bench: Bench) -> None:
 
 def _run(bench: Bench, rundir: RunDir, command: str, limit_s: float) -> ExitRecord | None:
     """One command under a Runner; None where that left no record."""
-    rundir.path.mkdir(parents=True, exist_ok=True)
+    wipe(rundir.path)  # an earlier record there would be taken for this one's
+    rundir.path.mkdir(parents=True)
     place = bench.trees / CLEAN
     spec = {
         "schema": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,10 +25,28 @@ _IN_A_DIRECTORY = {
 _IS_ONE = ("HF_TOKEN_PATH", "NETRC", "KUBECONFIG", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "GNUPGHOME")
 
 
-def secrets_on_disk(environ: Mapping[str, str], withheld: Mapping[str, str], homes: Iterable[Path]) -> set[Path]:
+def worth_hiding(environ: Mapping[str, str], withheld: Mapping[str, str], homes: Iterable[Path]) -> set[Path]:
     """Those that exist, links resolved. `withheld`: secret variables, which may name a file; `homes`: other agents'."""
-    found = {*_named(environ, withheld), *homes}
+    found = {*_named(environ, withheld), *sockets(), *homes}
     return {Path(os.path.realpath(path)) for path in found if path.is_absolute() and path.exists()}
+
+
+def sockets() -> Iterator[Path]:
+    """UNIX sockets that somebody listens on, by path (proc_net_unix, proc(5)): tmux, Docker, D-Bus, an ssh agent.
+
+    A read-only mount is no hindrance to a connection; those whose owner sees other files are not there by that name.
+    """
+    try:
+        lines = Path("/proc/net/unix").read_bytes().splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split(None, 7)
+        if len(fields) == 8 and fields[7].startswith(b"/"):
+            path = Path(os.fsdecode(fields[7]))
+            with contextlib.suppress(OSError):
+                if path.is_socket():
+                    yield path
 
 
 def _named(environ: Mapping[str, str], withheld: Mapping[str, str]) -> Iterator[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
@@ -11,10 +11,13 @@ from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.duplicates import Earlier, all_earlier, earlier, resolved, twin, vetoed
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.overrides import unused
-from autoresearch.core.proposal_schema import SCHEMA
+from autoresearch.core.proposal_schema import KINDS, SCHEMA
 from autoresearch.core.proposal_text import object_with, one_line
 from autoresearch.core.proposals import Known, validate
 from autoresearch.core.researcher import Answer, Ask, Bounds, Fault, Role, Turn, Usage
+from autoresearch.lab.research.briefing import brief
+from autoresearch.lab.research.fence import fenced
+from autoresearch.lab.research.gather import Matter
 from autoresearch.records.secrets import mask_text
 
 AGAIN = 2  # re-prompts
@@ -30,7 +33,7 @@ class Desk:
 
     ask: Ask
     cwd: PurePath  # a clean worktree at the best commit
-    directory: PurePath  # of the turn; its re-prompts get `-again-1`, `-again-2`
+    directory: Callable[[Role], PurePath]  # of the next turn; each re-prompt gets one of its own
     bounds: Bounds = field(default_factory=Bounds)
     session: str = ""  # to go on with
     resumes: bool = False  # whether the agent remembers its last turn
@@ -70,7 +73,7 @@ class Past:
     view: CampaignView
     waiting: Sequence[Hypothesis] = ()
     vetoes: Collection[str] = ()
-    values: dict[str, object] | None = None
+    values: Mapping[str, object] | None = None
 
     @property
     def taken(self) -> set[str]:
@@ -79,28 +82,48 @@ class Past:
         return names | {h.slug for h in self.waiting}
 
 
-def propose(prompt: str, want: int, desk: Desk, known: Known, past: Past) -> Proposed:
-    """Ask for `want` hypotheses. Valid new ones are taken, even if others are not; nothing left: it is asked again."""
+def propose(matter: Matter, want: int, desk: Desk, kinds: Collection[str] = KINDS) -> Proposed:
+    """Ask for `want` hypotheses of these kinds, with all that is known of the campaign."""
+    chosen = [kind for kind in KINDS if kind in kinds]
+    view = matter.view
+    known = Known(
+        objective=view.spec.objective,
+        metrics=matter.metrics,
+        parents={idea.slug for idea in view.ideas if idea.commit},
+        kinds=chosen,
+        protected=matter.protected,
+        closed=matter.closed,
+        fits=matter.fits,
+    )
+    past = Past(view, matter.waiting, matter.vetoes, matter.recipe or None)
+    return ask_for(brief(matter, want, chosen), want, desk, known, past)
+
+
+def ask_for(prompt: str, want: int, desk: Desk, known: Known, past: Past) -> Proposed:
+    """The same with a prompt that is there. Valid new ones are taken, even if others are not.
+
+    Nothing left: it is asked again, with what is wrong, twice at most.
+    """
     talk, had = _Talk(session=desk.session), all_earlier(past.view, past.waiting)
     words = prompt
-    for attempt in range(AGAIN + 1):
-        name = desk.directory.name + (f"-again-{attempt}" if attempt else "")
+    for _ in range(AGAIN + 1):
+        directory = desk.directory(Role.PROPOSE)
         turn = Turn(
             role=Role.PROPOSE,
             prompt=words,
             cwd=desk.cwd,
-            directory=desk.directory.with_name(name),
+            directory=directory,
             schema=SCHEMA,
             session=talk.session,
             bounds=desk.bounds,
         )
         answer = desk.ask(turn)
         talk.usage += answer.usage
-        talk.turns.append(name)
+        talk.turns.append(directory.name)
         talk.session = answer.session or talk.session
         if answer.fault not in _ASKED_AGAIN and answer.data is None:
             return _ended(talk, answer.fault, answer.said, answer.retry_s)
-        problems, refused = _take(answer, want, replace(known, turn=name), past, had, talk)
+        problems, refused = _take(answer, want, replace(known, turn=directory.name), past, had, talk)
         if talk.taken:
             return _ended(talk, None, "")
         words = _again(prompt, answer, [*problems, *refused], resumes=desk.resumes and bool(answer.session))
@@ -165,8 +188,6 @@ def _again(prompt: str, answer: Answer, told: Sequence[str], *, resumes: bool) -
     )
     if resumes:
         return ask
-    from autoresearch.lab.research.fence import fenced
-
     said = str(dict(answer.data)) if answer.data is not None else answer.text
     quoted = fenced(said, "your answer", most=MOST_QUOTED)
     return f"{prompt}\n\n# Your answer so far\n\n{quoted}\n\n{ask}"

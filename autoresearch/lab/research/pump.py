@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import socket
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
@@ -41,10 +42,16 @@ class Pump:
             os.set_blocking(stream.fileno(), False)
             self._selector.register(stream, selectors.EVENT_READ, fd)
 
+    def wake(self, line: socket.socket) -> None:
+        """Let `wait` end at once when something is said there, too."""
+        self._selector.register(line, selectors.EVENT_READ)
+
     def wait(self, seconds: float) -> bool:
         """Let flow what is there, or wait so long for something; whether anything came."""
         events = self._selector.select(seconds)
         for key, _ in events:
+            if key.data is None:
+                continue
             try:
                 data = os.read(key.fd, CHUNK)
             except BlockingIOError:

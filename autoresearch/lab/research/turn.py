@@ -1,8 +1,7 @@
 """One turn of a coding agent: started, bounded, ended with all that it started, and understood.
 
-Whatever happens, nothing of it lives on: its processes are told by who was seen below it and by an id of the turn in
-their environment; under bubblewrap the kernel ends the rest. Nothing is believed of an exit code: what was done is
-seen in the diff.
+Whatever happens, nothing of it lives on: the agent runs below a warden that ends with the turn, and with the process
+that asks. Should the warden itself be killed, its processes are found by the id of the turn in their environment.
 """
 
 from __future__ import annotations
@@ -11,22 +10,24 @@ import contextlib
 import errno
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.researcher import Answer, Fault, Researcher, Spoken, Turn
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.plan import new_token
-from autoresearch.lab.research.confine import PROGRAM, Cell, Level, confined, prefixes
+from autoresearch.lab.research import warden
+from autoresearch.lab.research.confine import PROGRAM, Level, confined
 from autoresearch.lab.research.growth import Growth
-from autoresearch.lab.research.hidden import secrets_on_disk
+from autoresearch.lab.research.premises import Premises as Premises
 from autoresearch.lab.research.pump import Pump
-from autoresearch.lab.research.surroundings import surroundings, withheld
+from autoresearch.lab.research.surroundings import surroundings
 from autoresearch.lab.research.turn_dir import (
     TurnDir,
     in_words,
@@ -37,7 +38,7 @@ from autoresearch.lab.research.turn_dir import (
     write_result,
     write_start,
 )
-from autoresearch.lab.sweep import SWEEP_S, VARIABLE, Tree, sweep
+from autoresearch.lab.sweep import SWEEP_S, VARIABLE, sweep
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import is_locked, locked
 from autoresearch.repository.wiping import wipe
@@ -54,20 +55,6 @@ _INSTALL = {
     "qwen": "npm install -g @qwen-code/qwen-code",
     "aider": "python -m pip install aider-chat",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Premises:
-    """Where turns are run, and what they may see and use up there; the same for all turns of a campaign."""
-
-    environ: Mapping[str, str] = field(repr=False)
-    level: Level = Level.NONE
-    keep: tuple[str, ...] = ()  # variables that the user lets through (`Chosen.keep`)
-    readable: tuple[Path, ...] = ()  # needed even where they lie below /tmp (the experiment's interpreter)
-    hidden: tuple[Path, ...] = ()  # beyond keys and tokens: other agents' homes
-    printed_bytes: int = 64 << 20  # to each of stdout and stderr
-    written_bytes: int = 2 << 30  # ... and never more than half of what is free
-    grace_s: float = 5.0  # between TERM and KILL
 
 
 def run_turn(researcher: Researcher, turn: Turn, premises: Premises, stop: threading.Event) -> Answer:
@@ -176,68 +163,75 @@ class _Call:
     def _boxed(self, program: str) -> tuple[str, ...]:
         if self.premises.level is not Level.BUBBLEWRAP:
             return self.argv
-        secret = withheld(self.premises.environ, self.env)
-        cell = Cell(
-            cwd=Path(self.turn.cwd),
-            writes=self.turn.role.writes,
-            turn=Path(self.turn.directory),
-            scratch=self.scratch,
-            home=Path(self.env.get("HOME", "/")),
-            homes=self.homes,
-            readable=(*self.premises.readable, *prefixes(self.env.get("PATH", os.defpath), program)),
-            hidden=frozenset(secrets_on_disk(self.premises.environ, secret, self.premises.hidden)),
-        )
-        return confined(self.argv, cell)
+        cell = self.premises.cell(Path(self.turn.cwd), self.scratch, self.env, program)
+        own = replace(cell, writes=self.turn.role.writes, turn=Path(self.turn.directory), homes=self.homes)
+        return confined(self.argv, own)
 
     def _run(self, argv: tuple[str, ...], place: TurnDir, stop: threading.Event) -> tuple[int | None, Fault | None]:
         growth = Growth((Path(self.turn.cwd), self.scratch, place.answer, *self.homes), self.premises.written_bytes)
-        with Pump((place.out, place.err), self.premises.printed_bytes) as pump:
-            process = self._start(argv)
-            tree = Tree(process.pid, self.token)
-            try:
-                pump.connect(process.stdout, process.stderr)
-                fault = self._attend(process, tree, pump, growth, stop)
-            finally:
-                tree.end(grace_s=self.premises.grace_s, last=PROGRAM)
-                with contextlib.suppress(subprocess.TimeoutExpired):  # in the kernel's hands
-                    process.wait(SWEEP_S)
+        with Pump((place.out, place.err), self.premises.printed_bytes) as pump, self._started(argv, pump) as line:
+            heard = self._attend(line, pump, growth, stop)
+        if isinstance(heard, Fault):
+            return None, heard
+        word, _, number = heard.decode().partition(" ")
+        if word == "errno":
+            raise OSError(int(number), os.strerror(int(number)), argv[0])
+        return (int(number) if word == "exit" else None), None if word == "exit" else Fault.ENDED
+
+    @contextlib.contextmanager
+    def _started(self, argv: tuple[str, ...], pump: Pump) -> Iterator[socket.socket]:
+        """The line to its warden; afterwards the process tree is gone, and what it printed is in the files."""
+        ours, theirs = socket.socketpair()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(theirs)
+            stack.enter_context(ours)
+            with Path(self.turn.prompt_file).open("rb") as prompt:
+                process = subprocess.Popen(
+                    warden.command(theirs, self.premises.grace_s, argv),
+                    cwd=self.turn.cwd,
+                    env=self.env,
+                    stdin=prompt,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            stack.callback(self._end, process, ours)
+            theirs.close()
+            pump.connect(process.stdout, process.stderr)
+            yield ours
+            self._end(process, ours)
             pump.drain()
-        return (None if fault else process.returncode), fault
 
-    def _start(self, argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        with Path(self.turn.prompt_file).open("rb") as prompt:
-            return subprocess.Popen(
-                argv,
-                cwd=self.turn.cwd,
-                env=self.env,
-                stdin=prompt,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+    def _end(self, process: subprocess.Popen[bytes], line: socket.socket) -> None:
+        """Hang up: the warden ends the tree and itself. Where it cannot, we do."""
+        if line.fileno() < 0:
+            return
+        line.close()
+        try:
+            process.wait(self.premises.grace_s + warden.STUCK_S + SWEEP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.returncode != 0:
+            sweep(self.token, grace_s=0.0)
 
-    def _attend(
-        self, process: subprocess.Popen[bytes], tree: Tree, pump: Pump, growth: Growth, stop: threading.Event
-    ) -> Fault | None:
-        """Until it exits by itself (None), or must be ended."""
+    def _attend(self, line: socket.socket, pump: Pump, growth: Growth, stop: threading.Event) -> Fault | bytes:
+        """Until it exits by itself (what the warden says of it, b"" if that died), or must be ended."""
         until = time.monotonic() + self.turn.bounds.seconds
-        look = 0.0
-        while process.poll() is None:
+        pump.wake(line)
+        while True:
             pump.wait(LOOK_S)
-            now = time.monotonic()
-            if pump.flooded:
-                return Fault.FLOOD
-            if now < look:
-                continue
-            look = now + LOOK_S
-            tree.look()
+            try:
+                return line.recv(64, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                pass
             if stop.is_set():
                 return Fault.STOPPED
-            if now > until:
+            if time.monotonic() > until:
                 return Fault.TIMEOUT
-            if growth.exceeded():
+            if pump.flooded or growth.exceeded():
                 return Fault.FLOOD
-        return None
 
 
 @contextlib.contextmanager

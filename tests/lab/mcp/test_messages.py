@@ -50,6 +50,8 @@ def test_what_is_read(text: bytes, read: Message | None) -> None:
         (line(id=1, method=5), messages.REQUEST, 1),
         (line(id=None, method="ping"), messages.REQUEST, None),
         (line(id=True, method="ping"), messages.REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": 1e999, "method": "ping"}', messages.REQUEST, None),
+        (line(id=float("nan"), method="ping"), messages.REQUEST, None),
         (line(id={"a": 1}, method="ping"), messages.REQUEST, None),
         (b'{"id": 1, "method": "ping"}\n', messages.REQUEST, 1),
         (line(id=1, method="ping", params=[1]), messages.PARAMS, 1),

@@ -103,6 +103,11 @@ class Yard:
                 found[str(inside)] = place.read_bytes()
         return found
 
+    @property
+    def top(self) -> set[str]:
+        """What lies at the top of the base commit."""
+        return set(self.git("ls-tree", "--name-only", self.base).split())
+
     def objects(self) -> set[str]:
         return {str(path) for path in (self.root / ".git/objects").rglob("*") if path.is_file()}
 
@@ -179,7 +184,7 @@ def _bench(root: Path, tmp_path: Path, spec: ResearchSpec) -> Bench:
 
     def next_turn(role: Role) -> Path:
         place = tmp_path / "turns" / f"{role}-{next(numbers)}"
-        place.mkdir(parents=True)
+        place.mkdir(parents=True, exist_ok=True)
         return place
 
     checkout = find(root)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
+import shutil
 import signal
 import stat
 import subprocess
@@ -21,8 +23,11 @@ import psutil
 import pytest
 
 from autoresearch.core.researcher import Answer, Bounds, Fault, Role, Spoken, Traits, Turn, Usage
-from autoresearch.errors import ConflictError
-from autoresearch.lab.research.turn import Premises, lost_turns, run_turn
+from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.lab.research import confine
+from autoresearch.lab.research.confine import Level, why_not
+from autoresearch.lab.research.premises import Premises
+from autoresearch.lab.research.turn import lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, anew, next_directory, read_result, spent
 from autoresearch.lab.sweep import VARIABLE
 from autoresearch.records.rundir import locked, read_json
@@ -123,7 +128,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    temporary = tmp_path / "tmp"
+    temporary = tmp_path / "scratch"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     made = Desk(tmp_path)
@@ -248,16 +253,26 @@ def test_last_words_in_a_file_are_read_but_no_link_and_no_pipe_is(desk: Desk) ->
 # -- bounds ------------------------------------------------------------------------------------------------------
 
 
-def test_one_that_hangs_is_ended_with_all_that_it_started(desk: Desk) -> None:
+def test_one_that_hangs_is_ended(desk: Desk) -> None:
+    answer = desk.ask(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", desk.turn(seconds=0.5)
+    )
+    assert answer.fault is Fault.TIMEOUT and answer.usage.seconds >= 0.5
+
+
+def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) -> None:
     """A tool in a session of its own, a daemon deaf to TERM, and one that was given another environment."""
     code = DAEMON + (
-        "daemon(); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "daemon(); daemon(AUTORESEARCH_RUN_ID='', X='1'); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "import subprocess\n"
         f"subprocess.Popen([sys.executable, '-S', '-c', {SLEEP!r}], start_new_session=True)\n"
-        "print('working', flush=True); time.sleep(1000)"
+        "print('working', flush=True); open('up', 'w').close(); time.sleep(1000)"
     )
-    answer = desk.ask(code, desk.turn(seconds=3.0))
-    assert answer.fault is Fault.TIMEOUT and answer.text == "working"
+    answer = desk.begin(code)
+    eventually((desk.cwd / "up").exists)
+    assert len(carriers("")) == 5
+    desk.stop.set()
+    assert (answer().fault, answer().text) == (Fault.STOPPED, "working")
     assert carriers("") == []
 
 
@@ -282,7 +297,7 @@ def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
     """By large files, or by many that are empty."""
     code = f"import os, itertools, time\nos.chdir({where})\nfor n in itertools.count():\n"
     code += f"    {what}\n    time.sleep(0.001)"
-    answer = desk.ask(code, written_bytes=4 << 20)
+    answer = desk.ask(code, written_bytes=1 << 20)
     assert answer.fault is Fault.FLOOD
 
 
@@ -307,7 +322,7 @@ def test_two_at_once_do_not_end_each_other_s(desk: Desk, eventually: Eventually)
     late = desk.begin(code)
     eventually((desk.cwd / "up").exists)
     assert desk.ask(DAEMON + "daemon(); print('early')").text == "early"
-    assert len(carriers()) == 2
+    assert len(carriers()) == 3  # its warden, itself, its daemon
     (desk.cwd / "go").touch()
     assert late().text == "late"
 
@@ -339,7 +354,7 @@ def test_its_environment(desk: Desk) -> None:
 
 
 def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path, eventually: Eventually) -> None:
-    """Its processes live on until somebody looks; what it said until then is kept."""
+    """Its processes end by themselves; what it said until then is kept."""
     code = DAEMON + f"daemon(); print('half a thought', flush=True); open('up', 'w').close(); {SLEEP}"
     program = tmp_path / "controller.py"
     program.write_text(
@@ -348,7 +363,8 @@ def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path,
         f"tempfile.tempdir = {tempfile.gettempdir()!r}\n"
         "from pathlib import Path\nd = object.__new__(m.Desk)\n"
         f"d.cwd, d.turns = Path({str(desk.cwd)!r}), Path({str(desk.turns)!r})\n"
-        "import os, threading\nd.premises, d.stop = m.Premises(dict(os.environ), keep=(m.MARK,)), threading.Event()\n"
+        "import os, threading\nd.premises = m.Premises(dict(os.environ), keep=(m.MARK,), grace_s=0.3)\n"
+        "d.stop = threading.Event()\n"
         f"d.ask({code!r})\n"
     )
     controller = subprocess.Popen([sys.executable, str(program)])
@@ -358,13 +374,21 @@ def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path,
     finally:
         controller.kill()
         controller.wait()
-    assert carriers(desk.token())
+    eventually(lambda: carriers() == [])
     ((path, answer),) = lost_turns(desk.turns, Scripted())
     assert path.name == "0001-edit" and answer.fault is Fault.LOST and answer.text == "half a thought"
-    assert carriers(desk.token()) == []
     assert desk.result()["fault"] == "lost"
     assert spent(desk.turns).tokens_out == len("half a thought")
     assert lost_turns(desk.turns, Scripted()) == []
+
+
+def test_the_processes_of_a_turn_are_found_even_without_its_warden(desk: Desk, eventually: Eventually) -> None:
+    answer = desk.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
+    eventually((desk.cwd / "up").exists)
+    (one,) = (process for process in carriers() if "-I" in process.cmdline())
+    one.kill()
+    assert answer().fault is Fault.ENDED
+    assert carriers() == []
 
 
 def test_numbers_only_grow(desk: Desk) -> None:
@@ -374,3 +398,214 @@ def test_numbers_only_grow(desk: Desk) -> None:
     names = [Path(turn.directory).name for turn in (first, again, desk.turn(Role.FIX))]
     assert names == ["0001-propose", "0002-propose", "0003-fix"] and again.prompt == first.prompt
     assert lost_turns(desk.turns, Scripted()) == [], "nothing was started in them"
+
+
+# -- confined ----------------------------------------------------------------------------------------------------
+
+TRY = """
+import json, os, pathlib, shutil, socket, subprocess, sys
+def tried(act):
+    try:
+        return str(act())
+    except Exception as error:
+        return type(error).__name__ + ": " + str(error)
+def write(path):
+    with open(path, "a") as file: file.write("robbed")
+def ran(*argv):
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    return (done.returncode, (done.stdout + done.stderr).strip()[-300:])
+"""
+
+
+class Town:
+    """A user's machine in small: a repository with two linked worktrees, a home with keys, a tmux server."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.repo, self.home, self.other = root / "repo", root / "home", root / "other"
+        for name in (".ssh/id_rsa", ".codex/auth.json", ".claude/settings.json", ".config/gh/hosts.yml", "notes.txt"):
+            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / name).write_text("private")
+        self.repo.mkdir()
+        self.git("init", "-q")
+        (self.repo / "train.py").write_text("lr = 1\n")
+        self.git("add", "-A")
+        self.git("commit", "-qm", "start")
+        self.git("worktree", "add", "-q", "--detach", str(self.other))
+        self.desk = Desk(root)
+        self.desk.cwd.rmdir()
+        self.git("worktree", "add", "-q", "--detach", str(self.desk.cwd))
+        environ = {**os.environ, "HOME": str(self.home)}
+        self.desk.premises = replace(
+            self.desk.premises, environ=environ, level=Level.BUBBLEWRAP, hidden=(self.home / ".codex",)
+        )
+
+    def git(self, *arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=self.repo, check=True, capture_output=True, text=True).stdout
+
+    def ask(self, code: str, role: Role = Role.EDIT, **more: object) -> Answer:
+        """An agent that says what came of `tried(...)`."""
+        agent = Scripted(TRY + code, own=(self.home / ".claude", self.home / ".new"))
+        return self.desk.ask(agent, self.desk.turn(role), **more)
+
+    def state(self) -> dict[str, str]:
+        """Every file of the machine outside of the worktree, the turns and the agent's own home; all refs."""
+        own = (self.desk.cwd, self.desk.turns, self.home / ".claude", self.home / ".new")
+        found = {}
+        for path in sorted(self.root.rglob("*")):
+            if not any(path.is_relative_to(place) for place in own) and path.is_file():
+                found[str(path)] = path.read_bytes().hex()
+        return found | {"refs": self.git("for-each-ref"), "worktrees": self.git("worktree", "list")}
+
+
+@pytest.fixture(params=["below /tmp", "elsewhere"])
+def town(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Town]:
+    """Twice: where /tmp is replaced as a whole, and where the machine's files are seen."""
+    if why := why_not():
+        pytest.skip(f"bubblewrap cannot be used here: {why}")
+    place = tmp_path
+    if request.param == "elsewhere":
+        home = pwd.getpwuid(os.getuid()).pw_dir
+        if home.startswith("/tmp") or not os.access(home, os.W_OK):
+            pytest.skip("there is no place to write to outside of /tmp")
+        place = Path(tempfile.mkdtemp(prefix=".autoresearch-test-", dir=home))
+    made = Town(place)
+    yield made
+    if place != tmp_path:
+        shutil.rmtree(place)
+    assert carriers() == []
+
+
+@pytest.mark.real
+def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town) -> None:
+    outside = Path(tempfile.mkdtemp(prefix="ar-host-"))
+    places = {
+        "worktree": town.desk.cwd / "train.py",
+        "own": town.home / ".claude/session",
+        "new": town.home / ".new/state",
+        "tmp": Path("/tmp/mine"),
+        "shm": Path("/dev/shm/mine"),
+        "home": town.home / "notes.txt",
+        "homes": town.home / "new.txt",
+        "repository": town.repo / "train.py",
+        "config": town.repo / ".git/config",
+        "hook": town.repo / ".git/hooks/post-checkout",
+        "link": town.desk.cwd / ".git",
+        "other": town.other / "train.py",
+        "host": outside / "robbed",
+        "turn": town.desk.turns / "0001-edit/turn.json",
+        "dev": Path("/dev/robbed"),
+        "run": Path("/run/robbed"),
+        "etc": Path("/etc/robbed"),
+    }
+    before = town.state()
+    paths = {name: str(path) for name, path in places.items()}
+    answer = town.ask(f"print(json.dumps({{n: tried(lambda: write(p)) for n, p in {paths!r}.items()}}))")
+    said = json.loads(answer.text)
+    assert {name for name, word in said.items() if word == "None"} == {"worktree", "own", "new", "tmp", "shm"}
+    assert town.state() == before
+    assert (town.desk.cwd / "train.py").read_text() == "lr = 1\nrobbed"
+    assert (town.home / ".new/state").read_text() == "robbed"
+    assert list(outside.iterdir()) == [] and not Path("/tmp/mine").exists() and not Path("/dev/shm/mine").exists()
+    assert not (town.desk.turns / "0001-edit/tmp").exists()
+    outside.rmdir()
+
+
+@pytest.mark.real
+def test_a_confined_agent_sets_no_switch_of_the_kernel(town: Town) -> None:
+    """Opened for writing only: this test must not set one, should it fail."""
+    switches = ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/power/state", "/dev/mem", "/dev/kmsg"]
+    code = f"print(json.dumps([tried(lambda: os.close(os.open(p, os.O_WRONLY))) for p in {switches!r}]))"
+    assert "None" not in json.loads(town.ask(code).text)
+
+
+@pytest.mark.real
+def test_a_confined_question_changes_nothing(town: Town) -> None:
+    before = (town.desk.cwd / "train.py").read_text()
+    answer = town.ask(
+        "print(tried(lambda: write('train.py')), tried(lambda: write('new')), open('train.py').read())", Role.PROPOSE
+    )
+    assert answer.text.count("Read-only") == 2 and "lr = 1" in answer.text
+    assert (town.desk.cwd / "train.py").read_text() == before
+
+
+@pytest.mark.real
+def test_a_confined_agent_reads_no_keys(town: Town) -> None:
+    paths = [town.home / name for name in (".ssh/id_rsa", ".codex/auth.json", ".config/gh/hosts.yml", "notes.txt")]
+    paths += [town.home / ".claude/settings.json", Path("/etc/shadow")]
+    code = f"print(json.dumps([tried(lambda: open(p).read()) for p in {[str(path) for path in paths]!r}]))"
+    ssh, codex, gh, notes, own, shadow = json.loads(town.ask(code).text)
+    assert (notes, own) == ("private", "private")
+    assert "private" not in ssh + codex + gh and "root:" not in shadow
+
+
+@pytest.mark.real
+def test_a_confined_agent_s_commits_land_nowhere(town: Town) -> None:
+    before = town.state()
+    here = ("status --short", "add -A", "commit -qam mine", "branch mine", "update-ref refs/heads/main HEAD~0", "stash")
+    here += ("checkout -q --detach", "config user.name x", "tag mine", "worktree prune")
+    there = ("commit -q --allow-empty -m x", "reset -q --hard", "branch -D main")
+    words = [f"git {line}" for line in here] + [f"git -C {town.repo} {line}" for line in there]
+    code = f"write('train.py'); print(json.dumps([ran(*line.split()) for line in {words!r}]))"
+    said = json.loads(town.ask(code).text)
+    assert said[0] == [0, "M train.py"], "git can be read"
+    assert all(code != 0 for code, _ in said[1:6])
+    assert town.state() == before
+
+
+@pytest.mark.real
+def test_a_confined_agent_reaches_no_tmux_server(town: Town, tmux_socket: str) -> None:
+    """By none of the sockets that it could know of, read-only mounts or not."""
+    elsewhere = str(town.root / "tmux.sock")
+    for path in (tmux_socket, elsewhere):
+        subprocess.run(["tmux", "-S", path, "new-session", "-d", "-s", "mine", "sleep 1000"], check=True)
+    code = f"print(json.dumps([ran('tmux', '-S', p, 'kill-server')[0] for p in {[tmux_socket, elsewhere]!r}]))"
+    try:
+        assert json.loads(town.ask(code).text) == [1, 1]
+        for path in (tmux_socket, elsewhere):
+            subprocess.run(["tmux", "-S", path, "has-session", "-t", "=mine"], check=True)
+    finally:
+        for path in (tmux_socket, elsewhere):
+            subprocess.run(["tmux", "-S", path, "kill-session", "-t", "=mine"], check=True)
+
+
+@pytest.mark.real
+def test_a_confined_agent_sees_no_process_but_its_own(town: Town) -> None:
+    code = DAEMON + "daemon(); daemon(AUTORESEARCH_RUN_ID='')\n"
+    code += "print(max(int(name) for name in os.listdir('/proc') if name.isdigit()))"
+    assert int(town.desk.ask(code).text) < 100
+    assert carriers("") == []
+
+
+@pytest.mark.real
+def test_a_confined_one_that_hangs_is_ended(town: Town, eventually: Eventually) -> None:
+    answer = town.desk.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
+    eventually((town.desk.cwd / "up").exists)
+    town.desk.stop.set()
+    assert answer().fault is Fault.STOPPED
+    assert carriers("") == []
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("where", ["/tmp", "/dev/shm", "."])
+def test_a_confined_one_fills_no_disk(town: Town, where: str) -> None:
+    code = f"import itertools, time\nos.chdir({where!r})\nfor n in itertools.count():\n"
+    code += "    open(str(n), 'wb').write(b'x' * (1 << 20)); time.sleep(0.001)"
+    assert town.ask(code, written_bytes=8 << 20).fault is Fault.FLOOD
+
+
+@pytest.mark.real
+def test_a_sandbox_that_cannot_be_made_is_no_fault_of_the_agent(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confine, "_SPACES", (*confine._SPACES, "--ro-bind", "/nowhere", "/nowhere"))
+    with pytest.raises(EnvironmentUnusable, match="nowhere"):
+        town.ask("print(1)")
+    assert town.desk.result()["fault"] == "ended"
+
+
+@pytest.mark.real
+def test_a_confined_program_that_is_missing_inside(town: Town) -> None:
+    """It is there, but its interpreter is not."""
+    program = town.desk.cwd / "agent"
+    program.write_text("#!/no/such/python\n")
+    program.chmod(0o755)
+    assert town.desk.ask(Scripted(command=(str(program),))).fault is Fault.NOT_INSTALLED

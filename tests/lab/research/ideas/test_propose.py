@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -12,7 +13,7 @@ from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.proposals import Known
 from autoresearch.core.researcher import Answer, Fault, Role, Turn, Usage
-from autoresearch.lab.research.propose import EXTRA, Desk, Past, Proposed, propose
+from autoresearch.lab.research.propose import EXTRA, Desk, Past, Proposed, ask_for
 
 METRIC = "task_pass_rate@1"
 
@@ -51,20 +52,21 @@ def says(*items: dict[str, Any], **more: Any) -> Answer:
 
 def asked(view: Any, *answers: Answer, want: int = 2, resumes: bool = True, **past: Any) -> tuple[Proposed, Scripted]:
     ask = Scripted(*answers)
-    desk = Desk(ask, PurePosixPath("/tree"), PurePosixPath("/c/agent/propose-7"), resumes=resumes)
+    names = (PurePosixPath(f"/c/turns/{n:04}-propose") for n in count(7))
+    desk = Desk(ask, PurePosixPath("/tree"), lambda role: next(names), resumes=resumes)
     known = Known(Objective(METRIC, Direction.MAXIMIZE), parents={i.slug for i in view.ideas})
-    return propose("THE PROMPT", want, desk, known, Past(view, **past)), ask
+    return ask_for("THE PROMPT", want, desk, known, Past(view, **past)), ask
 
 
 def test_what_is_new_is_taken(lived: Any) -> None:
     found, ask = asked(lived.view(), says(idea(), idea("wider", "0.5"), idea("widest", "0.6"), session="s1"))
     assert [h.slug for h in found.hypotheses] == ["wide", "wider"]
     assert [(h.slug, why) for h, why in found.refused] == [("widest", EXTRA)]
-    assert (found.fault, found.turns, found.session) == (None, ("propose-7",), "s1")
+    assert (found.fault, found.turns, found.session) == (None, ("0007-propose",), "s1")
     assert found.usage.usd == 0.1 and found.usage.tokens == 110
     (turn,) = ask.turns
     assert (turn.role, turn.prompt, turn.session) == (Role.PROPOSE, "THE PROMPT", "")
-    assert turn.schema is not None and turn.directory == PurePosixPath("/c/agent/propose-7")
+    assert turn.schema is not None and turn.directory == PurePosixPath("/c/turns/0007-propose")
 
 
 def test_words_around_the_json_do_no_harm(lived: Any) -> None:
@@ -114,11 +116,11 @@ def test_it_is_asked_again_with_what_is_wrong_in_the_same_session(lived: Any) ->
     found, ask = asked(lived.view(), first, second, says(idea()))
     assert [h.slug for h in found.hypotheses] == ["wide"]
     assert [t.session for t in ask.turns] == ["", "s1", "s2"]
-    assert [t.directory.name for t in ask.turns] == ["propose-7", "propose-7-again-1", "propose-7-again-2"]
+    assert [t.directory.name for t in ask.turns] == ["0007-propose", "0008-propose", "0009-propose"]
     assert "there is no JSON object in the answer" in ask.turns[1].prompt
     assert "hypotheses[0].slug: is `Wide!`" in ask.turns[2].prompt and "THE PROMPT" not in ask.turns[2].prompt
-    assert found.turns == ("propose-7", "propose-7-again-1", "propose-7-again-2")
-    assert found.hypotheses[0].token == "propose-7-again-2#1"
+    assert found.turns == ("0007-propose", "0008-propose", "0009-propose")
+    assert found.hypotheses[0].token == "0009-propose#1"
     assert found.usage.usd == 0.5 + 0.1 + 0.1 and len(found.problems) == 2
 
 

@@ -1,0 +1,264 @@
+"""`autoresearch plan write|new|check|show|approve|revise`: what will be run, and what each outcome will mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+
+if TYPE_CHECKING:
+    from autoresearch.commands.plan_agent import Chosen
+    from autoresearch.core.plan import StagedPlan
+    from autoresearch.core.plan_view import PlanView
+    from autoresearch.lab.parts import Parts
+    from autoresearch.lab.planning.draft import Draft
+    from autoresearch.lab.planning.place import PlanPlace
+
+Topic = Annotated[Path, typer.Argument(metavar="TOPIC.md", show_default=False)]
+Out = Annotated[str, typer.Option(metavar="FILE", help="Where to; <topic>.plan.yaml beside the topic.")]
+Plan = Annotated[str, typer.Argument(metavar="PLAN", show_default=False)]
+Json = Annotated[bool, typer.Option("--json")]
+Agent = Annotated[str, typer.Option(help="claude, codex ... or command: it writes the plan.")]
+Model = Annotated[str, typer.Option(help="The agent's model.")]
+Program = Annotated[str, typer.Option(metavar="PATH", help="Where the agent is.")]
+Sandbox = Annotated[str, typer.Option(help="Of the agent: auto, need or off.")]
+Command = Annotated[str, typer.Option(metavar="ARGV", help="Of `command`: {prompt_file} {schema_file} {last_file}.")]
+TurnTimeout = Annotated[str, typer.Option(metavar="DURATION", help="Of each turn.")]
+
+
+def new(topic: Topic, out: Out = "", as_json: Json = False) -> int:
+    """Write the skeleton of a plan beside its topic, to be filled in by hand."""
+    from autoresearch.lab.planning.write import out_path, skeleton
+    from autoresearch.records.rundir import write_atomically
+
+    path = out_path(topic, out)
+    text = skeleton(topic, path)
+    write_atomically(path, text.encode())
+    payload = {"plan": str(path.absolute()), "state": "draft", "next": [f"autoresearch plan check {path}"]}
+    output.emit("plan new", payload, as_json=as_json, lines=[f"wrote {path}; fill in what says TODO"])
+    return 0
+
+
+def write(
+    topic: Topic,
+    out: Out = "",
+    agent: Agent = "",
+    agent_model: Model = "",
+    agent_program: Program = "",
+    agent_command: Command = "",
+    sandbox: Sandbox = "auto",
+    turn_timeout: TurnTimeout = "30m",
+    as_json: Json = False,
+) -> int:
+    """Have an agent write a plan for a topic (--agent), or write its skeleton; nothing is run."""
+    if not agent:
+        return new(topic, out, as_json)
+    from autoresearch.commands.plan_agent import asked
+    from autoresearch.core.plan_text import told
+    from autoresearch.lab.planning.write import out_path, place_for
+    from autoresearch.records.rundir import write_atomically
+
+    parts = real_parts()
+    path = out_path(topic, out).absolute()
+    place = place_for(path, parts)
+    chosen = _chosen(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
+    found = asked(chosen, topic.absolute(), path, place, parts)
+    write_atomically(path, found.text.encode())
+    assert found.draft.plan is not None
+    payload = {
+        "plan": place.slug,
+        "file": str(path),
+        "state": "draft",
+        "agent": agent,
+        "stages": [stage.name for stage in found.draft.plan.stages],
+        "usd": found.usage.usd,
+        "tokens": found.usage.tokens,
+        "turn": str(found.turn),
+        "next": [f"autoresearch plan approve {path}"],
+    }
+    lines = [f"{agent} wrote {path}:", *told(found.draft.plan)]
+    output.emit("plan write", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
+    return 0
+
+
+def check(plan: Plan, as_json: Json = False) -> int:
+    """Parse and check a plan, down to the campaign of each stage; changes nothing."""
+    from autoresearch.core.plan_text import told
+    from autoresearch.lab.planning.draft import raise_on_faults, read_draft
+
+    draft = read_draft(Path(plan), real_parts())
+    found = raise_on_faults(draft)
+    payload = {
+        "plan": draft.slug,
+        "file": str(draft.path),
+        "state": "draft",
+        "stages": [stage.name for stage in found.stages],
+        "sha256": draft.digest,
+        "findings": [str(finding) for finding in draft.findings],
+        "next": [f"autoresearch plan approve {plan}"],
+    }
+    lines = [*(str(finding) for finding in draft.findings), *told(found)]
+    output.emit("plan check", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
+    return 0
+
+
+def show(plan: Plan = "", as_json: Json = False) -> int:
+    """The stages of a plan and what each outcome will mean; what was registered when."""
+    from autoresearch.core.plan_text import as_data, told
+    from autoresearch.lab.planning.register import open_plan, registered_plan
+
+    place, draft = open_plan(plan, real_parts())
+    view = _registered(place)
+    found = draft.plan if draft else registered_plan(place, view) if view else None
+    assert found is not None
+    records = _history(view) if view else ["it is not registered yet: approve it"]
+    state = view.state.value if view else "draft"
+    payload = {
+        "plan": place.slug,
+        "state": state,
+        "version": view.version.number if view else 0,
+        "branch": place.branch if view else "",
+        **as_data(found),
+        "records": records,
+        "next": [f"autoresearch plan {'status' if view else 'approve'} {plan or place.slug}"],
+    }
+    output.emit("plan show", payload, as_json=as_json, lines=[*told(found), *records])
+    return 0
+
+
+def approve(
+    plan: Plan,
+    note: Annotated[str, typer.Option(help="Goes into git with the approval.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Fix a plan in git, with the code and every file that it names, and say yes to exactly that."""
+    from autoresearch.lab.planning import register
+    from autoresearch.lab.planning.draft import raise_on_faults
+
+    parts = real_parts()
+    place, draft = register.open_plan(plan, parts)
+    if draft is None:
+        draft = register.draft_of(_need(place), parts)
+    found = raise_on_faults(draft)
+    if not yes and not _agreed(plan, place, found, as_json=as_json):
+        return 0
+    view = register.register(place, draft, parts)
+    register.need_same(place, view, draft)
+    view = register.approve(place, view, parts, note=note)
+    payload = _version(place, view) | {"next": [f"autoresearch plan run {place.slug}"]}
+    lines = [
+        f"version {view.version.number} of {place.slug} is approved, fixed in {view.version.commit[:12]}",
+        f"git log {place.branch}",
+    ]
+    output.emit("plan approve", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def revise(
+    plan: Plan,
+    reason: Annotated[str, typer.Option(help="Why; goes into git before the next run.")],
+    at: Annotated[str, typer.Option(metavar="STAGE", help="Where it goes on.")] = "",
+    agent: Agent = "",
+    agent_model: Model = "",
+    agent_program: Program = "",
+    agent_command: Command = "",
+    sandbox: Sandbox = "auto",
+    turn_timeout: TurnTimeout = "30m",
+    as_json: Json = False,
+) -> int:
+    """Register what the plan's file says now as its next version; with --agent, an agent writes it anew first."""
+    from autoresearch.lab.planning import register
+
+    parts = real_parts()
+    place, draft = register.open_plan(plan, parts)
+    if draft is None:
+        draft = register.draft_of(_need(place), parts)
+    if agent:
+        chosen = _chosen(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
+        draft = _rewritten(place, draft, chosen, reason, parts)
+    view = register.revise(place, draft, parts, reason=reason, at=at)
+    payload = _version(place, view) | {"next": [f"autoresearch plan approve {place.slug}"]}
+    lines = [f"version {view.version.number} of {place.slug} is registered, and goes on with {view.next}"]
+    output.emit("plan revise", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def _rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, parts: Parts) -> Draft:
+    """The plan as an agent writes it anew; what it replaces is in git."""
+    from autoresearch.commands.plan_agent import asked
+    from autoresearch.lab.planning import register
+    from autoresearch.lab.planning.write import topic_of
+    from autoresearch.records.rundir import write_atomically
+
+    view = _need(place)
+    register.need_same(place, view, draft)
+    register.need_between_stages(view)
+    found = asked(chosen, topic_of(draft), draft.path, place, parts, view=view, reason=reason)
+    write_atomically(draft.path, found.text.encode())
+    return found.draft
+
+
+def _chosen(agent: str, model: str, program: str, command: str, sandbox: str, timeout: str) -> Chosen:
+    return {
+        "agent": agent,
+        "agent_model": model,
+        "agent_program": program,
+        "agent_command": command,
+        "sandbox": sandbox,
+        "turn_timeout": timeout,
+    }
+
+
+def _agreed(typed: str, place: PlanPlace, plan: StagedPlan, *, as_json: bool) -> bool:
+    """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
+    from autoresearch.core.plan_text import told
+
+    if output.agent_or_pipe() or as_json:
+        view = _registered(place)
+        payload = {
+            "plan": place.slug,
+            "state": view.state.value if view else "draft",
+            "told": list(told(plan)),
+            "next": [f"autoresearch plan approve {typed} --yes"],
+        }
+        output.emit("plan approve", payload, as_json=as_json, lines=["nothing was changed; the plan is:", *told(plan)])
+        return False
+    for line in told(plan):
+        output.say(line)
+    return bool(typer.confirm("Fix it in git and say yes to it?", default=True))
+
+
+def _registered(place: PlanPlace) -> PlanView | None:
+    from autoresearch.lab.planning.place import read_view
+
+    return read_view(place) if place.tip else None
+
+
+def _need(place: PlanPlace) -> PlanView:
+    from autoresearch.lab.planning.place import read_view
+
+    return read_view(place)
+
+
+def _version(place: PlanPlace, view: PlanView) -> dict[str, Any]:
+    return {
+        "plan": place.slug,
+        "state": view.state.value,
+        "version": view.version.number,
+        "commit": view.version.commit,
+        "branch": place.branch,
+        "sha256": view.version.digest,
+        "stage": view.next,
+    }
+
+
+def _history(view: PlanView) -> list[str]:
+    from autoresearch.lab.campaign.texts import stamp
+
+    return [f"{stamp(r['t'])} {str(r['commit'])[:12]} {r['do']} {r.get('stage') or r.get('version') or ''}".rstrip()
+            for r in view.records]  # fmt: skip

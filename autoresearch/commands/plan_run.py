@@ -1,0 +1,265 @@
+"""`autoresearch plan run|status|wait|report|control`: stage after stage, while nobody watches."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import ConflictError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from autoresearch.core.plan_view import PlanView
+    from autoresearch.lab.parts import Parts
+    from autoresearch.lab.planning.place import PlanPlace
+
+Plan = Annotated[str, typer.Argument(metavar="PLAN", show_default=False)]
+Json = Annotated[bool, typer.Option("--json")]
+
+
+def run(
+    plan: Plan = "",
+    no_human: Annotated[
+        bool, typer.Option("--no-human", help="Ask nobody: fixed in git all the same, and written down as such.")
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Go on in a tmux session of its own.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Run the stages of an approved plan as campaigns, one after another; again after a crash or a pause."""
+    from autoresearch.lab.planning import register
+    from autoresearch.lab.planning.place import read_view
+    from autoresearch.lab.planning.pursue import in_pursuit, pursue
+
+    parts = real_parts()
+    place, draft = register.open_plan(plan, parts)
+    if draft is not None and (no_human or place.tip):
+        view = register.register(place, draft, parts) if no_human else read_view(place)
+        register.need_same(place, view, draft)
+    elif draft is not None:
+        raise ConflictError(
+            f"{draft.path} is not approved",
+            hint="or `--no-human`, which is written down",
+            fix=f"autoresearch plan approve {plan}",
+            code="not_approved",
+        )
+    view = read_view(place)
+    if no_human:
+        view = register.approve(place, view, parts, asked=False)
+    register.need_pursuable(place, view)
+    if detach:
+        return _detached(place, view, parts, as_json=as_json)
+    with in_pursuit(place):
+        found = pursue(place, parts, _said_and_logged(place))
+    view = read_view(place)
+    payload = status_of(place, view) | {"state": found.state, "reason": found.reason, "next": list(found.next)}
+    output.emit("plan run", payload, as_json=as_json, lines=_lines(payload))
+    return 0
+
+
+def status(plan: Plan = "", as_json: Json = False) -> int:
+    """Which stage a plan is at, what came of the others, what to type."""
+    place, view = _known(plan)
+    payload = status_of(place, view)
+    output.emit("plan status", payload, as_json=as_json, lines=_lines(payload))
+    return 0
+
+
+def wait(
+    plan: Plan = "",
+    seconds: Annotated[str, typer.Option("--for", metavar="DURATION", help="Return by then.")] = "100s",
+    since: Annotated[int, typer.Option(help="Return at once if there are more records than this.")] = -1,
+    as_json: Json = False,
+) -> int:
+    """Wait for the next record of a plan that runs, for a pause or for the end."""
+    from autoresearch.core.durations import parse_duration
+    from autoresearch.lab.planning.place import read_view
+
+    try:
+        limit = parse_duration(seconds)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
+    place, view = _known(plan)
+    before, tip = (len(view.records) if since < 0 else since), place.tip
+    until = time.monotonic() + limit
+    while len(view.records) == before and place.pursued and time.monotonic() < until:
+        time.sleep(min(0.5, max(0.0, until - time.monotonic())))
+        if place.tip != tip:
+            tip, view = place.tip, read_view(place)
+    payload = status_of(place, view) | {"event": "tick" if len(view.records) == before else "news"}
+    if place.pursued:
+        payload["next"] = [f"autoresearch plan wait {place.slug} --for 100s --since {len(view.records)}"]
+    output.emit("plan wait", payload, as_json=as_json, lines=_lines(payload))
+    return 0
+
+
+def report(plan: Plan = "", as_json: Json = False) -> int:
+    """Write final_report.md and its figures, as the plan stands now."""
+    from autoresearch.lab.planning.report import write_report
+
+    place, view = _known(plan)
+    written = write_report(place, view, now=real_parts().clock())
+    paths = [str(path) for path in (written.path, *written.figures)]
+    payload = {"plan": place.slug, "state": view.state.value, "files": paths, "remarks": list(written.remarks)}
+    for remark in written.remarks:
+        output.remark(remark)
+    lines = [f"wrote {path}" for path in paths]
+    output.emit("plan report", payload | {"next": []}, as_json=as_json, lines=lines[: output.MAX_LINES])
+    return 0
+
+
+def control(directory: Annotated[Path, typer.Argument(metavar="DIR")]) -> int:
+    """Pursue a plan in a session of its own (`plan run --detach` calls this)."""
+    import signal
+
+    from autoresearch.commands.campaign_control import Speaker
+    from autoresearch.lab import detached
+    from autoresearch.lab.planning.place import PlanPlace
+    from autoresearch.lab.planning.pursue import in_pursuit, pursue
+    from autoresearch.repository import checkout as repository
+
+    found = repository.find(directory.parents[3])
+    if found is None:
+        raise NotFoundError(f"{directory} lies in no repository")
+    place = PlanPlace(found, directory.name)
+    with in_pursuit(place):
+        os.environ.clear()
+        os.environ.update(detached.take_environment(directory))
+        os.environ.pop("AUTORESEARCH_RUN_ID", None)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the plan goes on
+        detached.reported(directory)
+        say = Speaker(place.log)
+        stopped = pursue(place, real_parts(), say)
+        say(f"{stopped.state}: {stopped.reason}")
+    return 0
+
+
+def status_of(place: PlanPlace, view: PlanView) -> dict[str, Any]:
+    """The flat object about a plan."""
+    from autoresearch.core.plan_view import PlanState
+
+    live, state = view.live, view.state
+    campaign, campaign_state = (live.campaign, _campaign_state(place, view)) if live else ("", "")
+    done = [run for run in view.runs if run.conclusion is not None]
+    return {
+        "plan": place.slug,
+        "state": state.value,
+        "reason": str((view.ended or {}).get("reason", "")),
+        "pursued": place.pursued,
+        "version": view.version.number,
+        "approved": view.approved,
+        "stage": live.stage if live else view.next,
+        "campaign": campaign or None,
+        "campaign_state": campaign_state or None,
+        "concluded": [
+            {
+                "stage": run.stage,
+                "campaign": run.campaign,
+                "met": (run.conclusion or {})["met"],
+                "outcome": (run.conclusion or {})["condition"],
+                "conclusion": (run.conclusion or {})["conclusion"],
+                "next": (run.conclusion or {})["next"],
+                "confirmed": (run.conclusion or {})["confirmed"],
+                "kept": (run.conclusion or {})["kept"],
+                "ledger": (run.conclusion or {})["ledger"],
+            }
+            for run in done
+        ],
+        "records": len(view.records),
+        "branch": place.branch,
+        "directory": str(place.directory),
+        "report": str(place.report) if state is PlanState.ENDED else None,
+        "next": _next(place, view, campaign_state),
+    }
+
+
+def _next(place: PlanPlace, view: PlanView, campaign_state: str) -> list[str]:
+    from autoresearch.core.plan_view import PlanState
+
+    name = place.slug
+    if place.pursued:
+        return [f"autoresearch plan wait {name} --for 100s"]
+    match view.state:
+        case PlanState.ENDED:
+            return [f"autoresearch plan {'report' if place.flag.exists() else 'run'} {name}"]
+        case PlanState.REVISE:
+            return [f"autoresearch plan revise {view.version.file} --reason '...'"]
+        case PlanState.REGISTERED:
+            return [f"autoresearch plan approve {name}"]
+    resume = [f"autoresearch campaign resume {view.live.campaign}"] if view.live and campaign_state == "paused" else []
+    return [*resume, f"autoresearch plan run {name}"]
+
+
+def _campaign_state(place: PlanPlace, view: PlanView) -> str:
+    from autoresearch.lab.campaign.book import Book
+    from autoresearch.lab.campaign.standing import state_now
+    from autoresearch.lab.planning.stages import campaign_place
+
+    assert view.live is not None
+    there = campaign_place(place, view.live)
+    return state_now(there, Book(there).view()).value if there.spec.exists() else "not begun"
+
+
+def _lines(payload: dict[str, Any]) -> list[str]:
+    where = f", stage {payload['stage']}" if payload["campaign"] else ""
+    lines = [f"{payload['plan']}: {payload['state']}{where}{': ' + payload['reason'] if payload['reason'] else ''}"]
+    for one in payload["concluded"][-10:]:
+        lines.append(f"{one['stage']}: expectation {one['met']}; {one['conclusion']} -> {one['next']}")
+    if payload["campaign"]:
+        lines.append(f"campaign {payload['campaign']}: {payload['campaign_state']}")
+    if payload["report"]:
+        lines.append(f"report: {payload['report']}")
+    return lines
+
+
+def _known(plan: str) -> tuple[PlanPlace, PlanView]:
+    """A registered plan, by its name or its file, whatever the file says by now."""
+    from autoresearch.lab.planning.draft import slug_of
+    from autoresearch.lab.planning.place import find, read_view
+
+    place = find(slug_of(Path(plan)) if plan.endswith((".yaml", ".yml")) else plan, real_parts())
+    return place, read_view(place)
+
+
+def _said_and_logged(place: PlanPlace) -> Any:
+    def say(text: str) -> None:
+        line = " ".join(text.split())
+        output.remark(line)
+        try:
+            with place.log.open("a", encoding="utf-8") as file:
+                file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+        except OSError:
+            pass  # a full disk; the branch is the truth
+
+    return say
+
+
+def _detached(place: PlanPlace, view: PlanView, parts: Parts, *, as_json: bool) -> int:
+    """Start `plan control` in a session of its own."""
+    from autoresearch.core import naming
+    from autoresearch.lab import detached
+    from autoresearch.lab import settings as project
+    from autoresearch.lab.plan import new_token
+    from autoresearch.lab.planning.place import make
+    from autoresearch.records.rundir import locked
+
+    make(place, parts)
+    settings = project.load(Path(view.version.file).parent, environ=parts.environ, flags={})
+    token = new_token()
+    with locked(place.directory / "start.lock"):
+        if place.pursued:
+            raise ConflictError(
+                f"the plan {place.slug} is being run by another command",
+                fix=f"autoresearch plan status {place.slug}",
+                code="plan_runs",
+            )
+        session = naming.session_name(f"plan-{place.slug}", token)
+        words = ("plan", "control", str(place.directory))
+        attach = detached.start(place.directory, words, session, f"plan-{token}", parts, settings.text("tmux_socket"))
+    payload = status_of(place, view) | {"attach": attach}
+    output.emit("plan run", payload, as_json=as_json, lines=[f"{place.slug} is being run; attach: {attach}"])
+    return 0

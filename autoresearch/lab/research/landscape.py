@@ -1,0 +1,109 @@
+"""Landscape: what the objective did where each recipe key was varied, as far as a campaign has gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from autoresearch.core.campaign_view import CampaignView, Idea
+from autoresearch.core.overrides import canonical, flatten
+
+MOST_VALUES = 8  # of one key; more are put into ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A value of a key, or a range of values, and the mean of the objective over so many ideas."""
+
+    text: str
+    mean: float
+    ideas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One key that was varied."""
+
+    key: str
+    spots: tuple[Spot, ...]  # by value
+    best: Spot
+
+
+def landscape(view: CampaignView, baseline: Mapping[str, object]) -> list[Axis]:
+    """Every key that some measured idea set, the most tried first; other keys differ too, so it is marginal."""
+    ideas = [(idea, effective(view, idea)) for idea in view.ideas if idea.value is not None]
+    keys = dict.fromkeys(key for _, settings in ideas for key in settings)
+    axes = []
+    for key in keys:
+        points = [
+            (settings.get(key, baseline.get(key)), idea.value)
+            for idea, settings in ideas
+            if idea.value is not None and (key in settings or key in baseline)
+        ]
+        if axis := _axis(view, key, points):
+            axes.append(axis)
+    return sorted(axes, key=lambda axis: (-sum(spot.ideas for spot in axis.spots), axis.key))
+
+
+def untried(view: CampaignView, baseline: Mapping[str, object]) -> list[str]:
+    """Numeric keys of the recipe that no idea has set."""
+    set_ = {key for idea in view.ideas for key in _own(idea)}
+    numbers = [key for key, value in baseline.items() if _is_number(value)]
+    return [key for key in numbers if key not in set_]
+
+
+def effective(view: CampaignView, idea: Idea) -> dict[str, object]:
+    """What differs from the baseline's recipe: an idea's overrides over those of all that it was built on."""
+    chain = [idea]
+    while (above := view.by_slug(chain[-1].parent)) is not None and above not in chain and len(chain) < 1000:
+        chain.append(above)
+    settings: dict[str, object] = {}
+    for one in reversed(chain):
+        settings |= _own(one)
+    return settings
+
+
+def _own(idea: Idea) -> dict[str, object]:
+    return {key.removeprefix("+"): value for key, value in flatten(idea.hypothesis.overrides).items()}
+
+
+def _axis(view: CampaignView, key: str, points: Sequence[tuple[object, float]]) -> Axis | None:
+    by_value: dict[str, list[tuple[object, float]]] = {}
+    for value, mean in points:
+        by_value.setdefault(canonical(value), []).append((value, mean))
+    if len(by_value) < 2:
+        return None
+    groups = list(by_value.values())
+    numbers = all(_is_number(value) for value, _ in points)
+    groups.sort(key=(lambda g: float(str(g[0][0]))) if numbers else (lambda g: canonical(g[0][0])))
+    if numbers and len(groups) > MOST_VALUES:
+        groups = _ranges(groups)
+    spots = [_spot(group) for group in groups]
+    best = spots[0]
+    for spot in spots[1:]:
+        if view.spec.objective.better(spot.mean, best.mean):
+            best = spot
+    return Axis(key, tuple(spots), best)
+
+
+def _ranges(groups: list[list[tuple[object, float]]]) -> list[list[tuple[object, float]]]:
+    """As many ranges as may be shown, with about as many values each."""
+    size = -(-len(groups) // MOST_VALUES)
+    return [[point for group in groups[at : at + size] for point in group] for at in range(0, len(groups), size)]
+
+
+def _spot(points: Sequence[tuple[object, float]]) -> Spot:
+    first, last = points[0][0], points[-1][0]
+    text = shown(first) if canonical(first) == canonical(last) else f"{shown(first)} to {shown(last)}"
+    return Spot(text, fmean(mean for _, mean in points), len(points))
+
+
+def shown(value: object) -> str:
+    """A value of a recipe, short."""
+    text = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else canonical(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,158 @@
+"""`autoresearch mcp` over pipes: the whole loop, several calls at a time, and every way of ending."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+
+def children(client: Any) -> list[psutil.Process]:
+    try:
+        return psutil.Process(client.process.pid).children()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def begun(bench: Any, client: Any) -> psutil.Process:
+    """The one child of the server, once it waits for news (it has made its inotify descriptor)."""
+
+    def waiting() -> psutil.Process | None:
+        for child in children(client):
+            try:
+                links = [os.readlink(path) for path in Path(f"/proc/{child.pid}/fd").iterdir()]
+            except OSError:
+                continue
+            if any("inotify" in link for link in links):
+                return child
+        return None
+
+    found = bench.until(waiting)
+    assert isinstance(found, psutil.Process)
+    return found
+
+
+def test_the_whole_loop(bench: Any, client: Any) -> None:
+    """What the skill does with a shell, with five tools: look, check, run, wait, read, learn why, end."""
+    hello = client.greet(name="codex-mcp-client")
+    assert hello["protocolVersion"] == "2025-06-18" and hello["serverInfo"]["name"] == "autoresearch"
+    assert "never sleep" in hello["instructions"] and str(bench.repo) in hello["instructions"]
+    assert client.tool("status", what="doctor")["fit"] is True
+    assert "sections" in client.tool("status", what="schema")
+    bench.blueprint("ok")
+    planned = client.tool("run", blueprint="exp.md", dry_run=True)
+    assert planned["state"] == "planned" and not bench.git("branch", "--list", "autoresearch/*")
+    run = client.tool("run", blueprint="exp.md", max_time="9m")
+    assert run["session"] in bench.tmux("list-sessions").stdout and bench.git("branch", "--list", run["branch"])
+    ended = client.tool("wait", name=run["run"], seconds=300)
+    while ended["state"] != "ended":
+        ended = client.tool("wait", name=run["run"], seconds=300, since=ended["seq"])
+    assert (ended["ending"], ended["verdict"]) == ("finished", "keep")
+    assert ended["metrics"]["task_pass_rate@1"] == 0.5
+    assert client.tool("status", name=run["run"]) == bench.ask("status", run["run"])
+    assert client.tool("logs", grep="hello", last=3)["count"] == 1
+    assert client.tool("logs", what="metrics", key=["*kl_loss"])["ok"] is True
+    assert client.tool("logs", what="events", last=2)["left_off"] > 0
+    assert client.tool("logs", what="explain") == bench.ask("explain")
+    with open(run["ledger"], encoding="utf-8") as file:
+        (row,) = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    assert (row["run_id"], row["driven_by"]) == (run["run"], "codex-mcp-client")
+    assert client.tool("status", what="ledger")["rows"][0]["run_id"] == run["run"]
+    assert client.tool("status", what="compare", name="last", other="last")["metric_name"] == "task_pass_rate@1"
+    assert client.leave() == 0 and client.errors() == ""
+
+
+def test_an_error_is_the_command_s_own(bench: Any, client: Any) -> None:
+    """Message, hint, fix and exit code; also where a path begins with a dash, and for what this file did not send."""
+    for tool, arguments, argv, code in (
+        ("status", {"name": "gone"}, ("status", "gone"), 4),
+        ("run", {"blueprint": "gone.md"}, ("run", "gone.md"), 4),
+        ("run", {"blueprint": "--help"}, ("run", "--", "--help"), 4),
+        ("run", {"blueprint": "bad.md"}, ("run", "bad.md"), 3),
+        ("campaign", {"verb": "report", "name": "-x"}, ("campaign", "report", "--", "-x"), 4),
+        ("logs", {"grep": "("}, ("logs", "--grep", "("), 4),
+    ):
+        (bench.repo / "bad.md").write_text("# nothing\n")
+        said = client.tool(tool, failed=True, **arguments)
+        flags = ["--json"] if "--" in argv else []
+        assert said == bench.ask(*flags, *argv, check=code) if not flags else True
+        assert said["exit_code"] == code and said["ok"] is False
+        assert said["error"]["message"] and said["error"]["hint"] + said["error"]["fix"]
+    usage = client.tool("wait", failed=True, seconds=9999)
+    assert usage["exit_code"] == 2 and usage["error"]["code"] == "usage" and "540" in usage["error"]["message"]
+    nowhere = client.tool("status", failed=True, what="doctor", cwd=str(bench.root / "gone"))
+    assert nowhere["exit_code"] == 2 and "there is no directory" in nowhere["error"]["message"]
+    assert not bench.tmux("list-sessions").stdout and not (bench.repo / "reports").exists()
+
+
+def test_another_directory_by_argument(bench: Any, client: Any) -> None:
+    blueprint = bench.blueprint("ok", name="deep/exp.md")
+    planned = client.tool("run", blueprint="exp.md", dry_run=True, cwd=str(blueprint.parent))
+    assert planned["next"] == [f"autoresearch run {blueprint}"]
+
+
+def test_a_status_is_answered_while_a_wait_waits_and_a_wait_can_be_cancelled(bench: Any, client: Any) -> None:
+    run = client.tool("run", blueprint=str(bench.blueprint("silent")))
+    waiting = client.call("wait", name=run["run"], seconds=500)
+    child = begun(bench, client)
+    assert client.tool("status", name=run["run"])["state"] == "running"
+    assert client.ask("ping")["result"] == {} and child.is_running()
+    client.send(method="notifications/cancelled", params={"requestId": "not one of ours"})
+    client.send(method="notifications/cancelled", params={"requestId": waiting, "reason": "bored"})
+    bench.until(lambda: not child.is_running())
+    assert client.tool("stop", name=run["run"], reason="enough")["ending"] == "stopped"
+    assert client.leave() == 0
+    assert not [message for message in client.kept if message.get("id") == waiting], "cancelled, and answered"
+
+
+def test_the_end_of_stdin_ends_the_server_and_what_waits_but_no_run(bench: Any, client: Any) -> None:
+    run = client.tool("run", blueprint=str(bench.blueprint("silent")))
+    client.call("wait", name=run["run"], seconds=500)
+    child = begun(bench, client)
+    assert client.leave() == 0
+    assert not child.is_running()
+    assert bench.ask("status", run["run"])["state"] == "running"
+    bench.ask("stop", run["run"], "--reason", "test")
+
+
+def test_a_launch_is_finished_though_the_client_goes(bench: Any, client: Any) -> None:
+    asked = client.call("run", blueprint=str(bench.blueprint("silent")))
+    assert client.leave() == 0
+    (answer,) = [message for message in client.kept if message.get("id") == asked]
+    run = answer["result"]["structuredContent"]
+    assert bench.ask("status", run["run"])["state"] == "running"
+    bench.ask("stop", run["run"], "--reason", "test")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_server_leaves_only_the_run(bench: Any, client: Any, number: int) -> None:
+    run = client.tool("run", blueprint=str(bench.blueprint("silent")))
+    client.call("wait", name=run["run"], seconds=500)
+    child = begun(bench, client)
+    client.process.send_signal(number)
+    bench.until(lambda: client.process.poll() is not None and not child.is_running())
+    assert bench.ask("status", run["run"])["state"] == "running"
+    bench.ask("stop", run["run"], "--reason", "test")
+
+
+def test_a_client_that_hears_nothing_more(bench: Any) -> None:
+    """Its end of our stdout is closed: nothing breaks, and the end of stdin is still the end."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "autoresearch", "mcp"],
+        env=bench.env,
+        input=b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' * 3,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=120,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,240 @@
+"""Which paths and recipe keys a researcher may not change, each kind with near misses; patterns as git has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.core.protection import BUILT_IN, Protection, named_in
+
+PROTECTED = {
+    "a test": [
+        "tests/a.py",
+        "pkg/tests/deep/a.txt",
+        "test/x",
+        "test_a.py",
+        "pkg/test_a.py",
+        "a_test.py",
+        "conftest.py",
+    ],
+    "how tests are run": ["pytest.ini", "pyproject.toml", "sub/setup.cfg", "Makefile", "rules.mk", "tox.ini"],
+    "evaluation": [
+        *("eval.py", "eval.sh", "pkg/eval/x.py", "evaluate.py", "evaluator.py", "math_eval.py", "run_evals.sh"),
+        *("eval_math.py", "lib/evaluation/a/b.py", "metrics.py", "reward_metrics.py", "val/x", "my_evaluator.py"),
+        *("grader.py", "llm_judge.py", "validate_model.py", "scorer.py"),
+    ],
+    "data": ["data/x", "datasets/a/b.txt", "deep/down/x.parquet", "x.jsonl", "a.csv", "v.npz", "x.pkl"],
+    "what Python loads by itself": ["sitecustomize.py", "a/usercustomize.py", "x.pth", "a/b.pyc", "a/__pycache__/b"],
+    "the environment": [".env", "a/.envrc", ".env.local"],
+    "git's own": [".gitignore", "a/.gitattributes", ".gitmodules", ".github/workflows/x.yml", ".gitlab-ci.yml"],
+    "continuous integration": [".circleci/config.yml", "Jenkinsfile", ".pre-commit-config.yaml"],
+    "what agents are told": ["CLAUDE.md", "sub/AGENTS.md", ".claude/settings.json", ".mcp.json", "opencode.jsonc"],
+    "the campaign's own": [".autoresearch/blueprint.md", "autoresearch.yaml", "reports/auto_research/x/results.tsv"],
+}
+FREE = [
+    *(
+        "train.py",
+        "src/model.py",
+        "contest/a.py",
+        "latest.py",
+        "attest.py",
+        "testament.md",
+        "pkg/testing.py",
+        "retest/a.py",
+    ),
+    *(
+        "interval.py",
+        "retrieval.py",
+        "evaluable/x.py",
+        "value.py",
+        "medieval.py",
+        "src/data_loader.py",
+        "pkg/data/loader.py",
+    ),
+    *("symmetrics.txt", "dataset.py", "config/data.yaml", "recipe.yaml", "README.md", "githooks/x", "makefile.py"),
+    *("gradient.py", "prejudge.txt", "reports/x.md", "x.json", "env.py", "environment.yml", "agents.py", "score.md"),
+]
+
+
+@pytest.mark.parametrize(("reason", "path"), [(reason, path) for reason, paths in PROTECTED.items() for path in paths])
+def test_what_is_protected_and_why(reason: str, path: str) -> None:
+    assert Protection().why(path) == reason
+    assert Protection().why(path.upper()) == reason, "letter case means nothing"
+
+
+@pytest.mark.parametrize("path", FREE)
+def test_near_misses_may_be_changed(path: str) -> None:
+    assert Protection().why(path) == ""
+
+
+def test_every_kind_was_seen() -> None:
+    assert {reason for reason, _ in BUILT_IN} | {"the campaign's own"} == set(PROTECTED)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "paths", "others"),
+    [
+        ("secret", ["secret", "a/secret", "a/secret/b", "secret/x/y"], ["secrets", "a/secret.py", "xsecret"]),
+        ("secret/", ["secret/x", "a/secret/x/y"], ["secret", "a/secret"]),
+        ("/top", ["top", "top/x"], ["a/top"]),
+        ("a/b", ["a/b", "a/b/c"], ["x/a/b", "a/bc"]),
+        ("a/*.py", ["a/x.py"], ["a/b/x.py", "x/a/x.py"]),
+        ("a/**/z.py", ["a/z.py", "a/b/z.py", "a/b/c/z.py"], ["z.py", "xa/z.py"]),
+        ("a/**", ["a/x", "a/b/c"], ["a", "ab/c"]),
+        ("**/b/c", ["b/c", "a/b/c", "a/b/c/d"], ["ab/c"]),
+        ("x?.p[yi]", ["xa.py", "d/xb.pi"], ["x.py", "xa.pz", "x/.py"]),
+        ("[!a].py", ["b.py"], ["a.py", "bb.py"]),
+        ("a.b+c(d)", ["a.b+c(d)"], ["axb+c(d)", "abbc(d)"]),
+        ("*", ["x", "a/b"], []),
+        ("", [], ["x"]),
+        ("/", [], ["x"]),
+        ("a\nb", ["a\nb"], ["ab"]),
+        ("[", ["["], ["x"]),
+    ],
+)
+def test_patterns(pattern: str, paths: list[str], others: list[str]) -> None:
+    rules = Protection(protect=(pattern,), allow=("*",))
+    assert [path for path in paths if rules.why(path) != "protected by the campaign"] == []
+    assert [path for path in others if rules.why(path)] == []
+
+
+def test_what_beats_what() -> None:
+    rules = Protection(
+        protect=("tests/gold/",), allow=("tests/", "*.csv", "rewards/val.py"), blueprint=("exp.md",), named=("rewards",)
+    )
+    told = {path: rules.why(path) for path in ("tests/a.py", "a/x.csv", "tests/gold/a.py", "exp.md", "x/exp.md")}
+    assert told == {
+        "tests/a.py": "",
+        "a/x.csv": "",
+        "tests/gold/a.py": "protected by the campaign",
+        "exp.md": "the blueprint",
+        "x/exp.md": "",
+    }
+    assert rules.why("rewards/a.py") == "named by the blueprint or by the guard" and rules.why("rewards/val.py") == ""
+    everything = Protection(allow=("*", "**", ".autoresearch/", "exp.md"), blueprint=("exp.md",))
+    for path in (".autoresearch/blueprint.md", "exp.md", "autoresearch.yaml"):
+        assert everything.why(path), "nobody may allow these"
+
+
+def test_what_was_touched_is_told_once_and_in_order() -> None:
+    paths = ["tests/b.py", "train.py", "tests/a.py", "tests/b.py", "data/caf\udce9"]
+    told = ("data/caf\\xe9 (data)", "tests/a.py (a test)", "tests/b.py (a test)")
+    assert Protection().touched(paths) == told
+
+
+TRACKED = {"src/reward.py", "src/train.py", "judge/a.py", "judge/b.py", "check.sh", "README.md", "lib/score.py"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The reward is computed by `src/reward.py`.", ("src/reward.py",)),
+        ("Evaluation: see judge/ and ./lib/score.py", ("lib/score.py",)),
+        ("Evaluation: see judge/a.py, (src/reward.py)", ("judge/a.py", "src/reward.py")),
+        ("We train with src/train.py", ()),
+        ("metric: lib.score", ("lib/score.py",)),
+        ("The reward is in src/nowhere.py and the word train", ()),
+    ],
+)
+def test_what_the_notes_name(text: str, found: tuple[str, ...]) -> None:
+    assert named_in(text, TRACKED) == found
+
+
+def test_what_a_guard_names() -> None:
+    assert named_in("bash check.sh --all src/train.py", TRACKED, measures=False) == ("check.sh", "src/train.py")
+    assert named_in("python -m lib.score x", TRACKED, measures=False) == ("lib/score.py",)
+    assert named_in("ls judge/deep", {"judge/deep/a.py"}, measures=False) == ("judge/deep",)
+
+
+KEYS = {
+    "a seed": ["seed", "data.seed", "grpo.seed", "rollout_seed", "randomSeed", "$SEED", "+trainer.seed", "seeds.0"],
+    "validation": [
+        *("data.val_files", "trainer.test_freq", "trainer.val_before_train", "eval_interval", "eval_prompt_data"),
+        *(
+            "grpo.val_period",
+            "validation.0.name",
+            "eval_strategy",
+            "do_eval",
+            "per_device_eval_batch_size",
+            "$VAL_DATA",
+        ),
+        *(
+            "actor_rollout_ref.rollout.val_kwargs.n",
+            "n_samples_per_eval_prompt",
+            "data.val",
+            "val_at_start",
+            "evaluator",
+        ),
+    ],
+    "what is measured": ["ajet.task_judge.judge_type", "metric_for_best_model", "custom_reward_function.path"],
+    "how long it trains": [
+        *("max_steps", "trainer.total_training_steps", "num_train_epochs", "trainer.total_epochs", "num_rollout"),
+        *("grpo.max_num_steps", "train_iters", "steps", "num_episodes", "$MAX_STEPS", "stages.0.steps", "+max_steps"),
+    ],
+}
+FREE_KEYS = [
+    *("optim.lr", "critic.value_loss_coef", "gradient_clip_val", "init_val", "ppo_epochs", "lr_warmup_steps"),
+    *("gradient_accumulation_steps", "save_steps", "logging_steps", "multi_turn.max_steps", "num_iterations"),
+    *(
+        "interval",
+        "retrieval.k",
+        "latest",
+        "max_new_tokens",
+        "rollout.n",
+        "steps_per_generation",
+        "kl_coef",
+        "batch_size",
+    ),
+    *(
+        "contest.x",
+        "lr_decay_steps",
+        "num_warmup_steps",
+        "seedling",
+        "env.max_steps",
+        "metrical",
+        "scheduler.total_steps",
+    ),
+]
+
+
+@pytest.mark.parametrize(("reason", "key"), [(reason, key) for reason, keys in KEYS.items() for key in keys])
+def test_protected_keys(reason: str, key: str) -> None:
+    assert Protection().why_key(key) == reason
+    assert Protection().keys_overridden({key: 1}) == (f"{key} ({reason})",)
+
+
+@pytest.mark.parametrize("key", FREE_KEYS)
+def test_other_keys(key: str) -> None:
+    assert Protection().why_key(key) == ""
+
+
+def test_keys_of_the_harness_and_exceptions() -> None:
+    rules = Protection(allow=("data.val_batch_size", "tests/"), keys=("output_dir", "logger.wandb"))
+    assert rules.why_key("output_dir") == rules.why_key("logger.wandb.name") == "the harness sets it for each run"
+    assert rules.why_key("data.val_batch_size") == rules.why_key("output_directory") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"max_steps": 1}, {"max_steps": 1.0}, ()),
+        ({"max_steps": 1, "lr": 1}, {"max_steps": 2, "lr": 2}, ("max_steps: 1 -> 2 (how long it trains)",)),
+        ({}, {"trainer": {"deep": {"max_steps": 5}}}, ("trainer.deep.max_steps: (absent) -> 5 (how long it trains)",)),
+        ({"a": [{"lr": 1}]}, {"a": [{"lr": 1}, {"seed": 2}]}, ("a.1.seed: (absent) -> 2 (a seed)",)),
+        (
+            {"eval": {"every": 5}},
+            {"eval": {}},
+            ("eval.every: 5 -> (absent) (validation)", "eval: (absent) -> {} (validation)"),
+        ),
+        ({"val": {"x": 1}}, {"lr": 1}, ("val.x: 1 -> (absent) (validation)",)),
+        ({"seed": None}, {"seed": None, "x": {}}, ()),
+    ],
+)
+def test_what_differs_between_recipes(
+    before: dict[str, object], after: dict[str, object], told: tuple[str, ...]
+) -> None:
+    assert Protection().keys_changed(before, after) == told
+
+
+def test_groups_among_overrides() -> None:
+    told = Protection().keys_overridden({"trainer": {"max_steps": 3, "lr": 1}, "data.val_files": ["x"], "rollout.n": 8})
+    assert told == ("trainer.max_steps (how long it trains)", "data.val_files.0 (validation)")

@@ -1,0 +1,86 @@
+"""What a confined agent can see and write: tried for real within bubblewrap, with somebody to be robbed outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.researcher import Traits
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.research import confine
+from autoresearch.lab.research.confine import Cell, Level, choose, confined, why_not
+from autoresearch.lab.research.hidden import worth_hiding
+
+
+@pytest.fixture
+def without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    why_not.cache_clear()
+    monkeypatch.setattr(confine, "PROGRAM", "bwrap-that-is-nowhere")
+    yield
+    why_not.cache_clear()
+
+
+def test_the_level_without_bubblewrap(without_bubblewrap: None) -> None:
+    own = Traits(sandbox=True)
+    assert [choose(wanted, own) for wanted in ("auto", "need", "off")] == [Level.AGENT] * 3
+    assert [choose(wanted, Traits()) for wanted in ("auto", "off")] == [Level.NONE] * 2
+    with pytest.raises(EnvironmentUnusable, match="not installed") as caught:
+        choose("need", Traits())
+    assert caught.value.exit_code == 6 and "bubblewrap" in caught.value.hint
+
+
+def test_bubblewrap_that_may_not_work_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed is not allowed: it is tried, once."""
+    program = tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\necho x >> {tmp_path}/tried\necho 'bwrap: No permissions' >&2\nexit 1\n")
+    program.chmod(0o755)
+    why_not.cache_clear()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert choose("auto", Traits()) is Level.NONE
+    with pytest.raises(EnvironmentUnusable, match="No permissions"):
+        choose("need", Traits())
+    assert (tmp_path / "tried").read_text() == "x\n"
+    why_not.cache_clear()
+
+
+def test_off_is_off() -> None:
+    assert choose("off", Traits()) is Level.NONE
+
+
+def test_every_level_says_what_it_means() -> None:
+    assert all(len(level.sentence) > 40 for level in Level)
+
+
+def test_worth_hiding(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for name in (
+        ".ssh/id_ed25519",
+        ".netrc",
+        ".cache/huggingface/token",
+        "work/keys.json",
+        ".gitconfig",
+        "other/token",
+    ):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("x")
+    environ = {"HOME": str(home), "HF_HOME": str(home / "other"), "KUBECONFIG": f"{home}/nothing:/none"}
+    found = worth_hiding(environ, {"APP_CREDENTIALS": str(home / "work/keys.json"), "K": "/", "T": "abc"}, ())
+    mine = {str(path.relative_to(home)) for path in found if path.is_relative_to(home)}
+    assert mine == {".ssh", ".netrc", ".cache/huggingface/token", "work/keys.json", "other/token"}
+    assert Path("/") not in found
+
+
+def test_what_is_needed_is_not_hidden(tmp_path: Path) -> None:
+    """A worktree below a directory of secrets stays; what is hidden with its parent is not hidden twice."""
+    for name in ("vault/tree", "turn/answer", "scratch", "keys/deep"):
+        (tmp_path / name).mkdir(parents=True)
+    hidden = frozenset(tmp_path / name for name in ("vault", "keys", "keys/deep"))
+    cell = Cell(tmp_path / "vault/tree", True, tmp_path / "scratch", tmp_path, tmp_path / "turn", hidden=hidden)
+    words = confined(("true",), cell)
+    assert words[words.index("--") :] == ("--", "true")
+    places = {words[n + 2]: words[n] for n, word in enumerate(words) if word in ("--bind", "--ro-bind")}
+    assert places[str(tmp_path / "vault/tree")] == "--bind" and places[str(tmp_path / "keys")] == "--ro-bind"
+    assert str(tmp_path / "vault") not in places and str(tmp_path / "keys/deep") not in places
