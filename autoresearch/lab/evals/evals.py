@@ -19,7 +19,7 @@ from autoresearch.researchers.registry import researcher
 
 # Both variants may type any command: with the skill's own alone, an agent without it could do nothing at all.
 _MAY_TYPE: Mapping[str, tuple[str, ...]] = {
-    "claude": ("--tools", "default", "--allowedTools", "Bash"),
+    "claude": ("--tools", "Skill", "--allowedTools", "Bash"),  # beside those that it has anyway
     "gemini": ("--approval-mode", "yolo"),
     "qwen": ("--approval-mode", "yolo"),
 }
