@@ -24,6 +24,22 @@ def researcher(name: str, chosen: Chosen) -> Researcher:
             from autoresearch.researchers.codex import Codex
 
             return Codex(chosen)
+        case "opencode":
+            from autoresearch.researchers.opencode import OpenCode
+
+            return OpenCode(chosen)
+        case "gemini":
+            from autoresearch.researchers.gemini import Gemini
+
+            return Gemini(chosen)
+        case "qwen":
+            from autoresearch.researchers.qwen import Qwen
+
+            return Qwen(chosen)
+        case "aider":
+            from autoresearch.researchers.aider import Aider
+
+            return Aider(chosen)
         case "command":
             from autoresearch.researchers.command import Command
 
