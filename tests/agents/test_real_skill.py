@@ -188,20 +188,24 @@ def test_codexs_rules_allow_every_line(agent_home: Callable[[str], AgentHome], t
 # ------------------------------------------------------------------------------------------- the evals
 
 
+NAMED = {"name": "autoresearch"}
+
+
 def follows(asked: Asked) -> list[dict[str, Any]]:
     """What the scripted model does: it follows the skill where its description reaches it, and sleeps elsewhere."""
     if TRIGGER not in asked.prose:
         return [{"shell": "sleep 0.1"}, {"text": "It probably worked."}]
-    read = {"tool": {"name": "Skill", "arguments": {"skill": "autoresearch"}}}
+    tools = {"Skill": {"skill": "autoresearch"}, "skill": NAMED, "activate_skill": NAMED}
+    reading = [{"tool": {"name": name, "arguments": words}} for name, words in tools.items() if name in asked.tools]
     opened = {"shell": "cat .agents/skills/autoresearch/SKILL.md"}
     return [
-        read if "Skill" in asked.tools else opened,
+        *(reading or [opened]),
         {"shell": "autoresearch run exp.md --json"},
         {"text": "The accuracy is 0.62."},
     ]
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
 def test_an_eval_by_a_real_agent(
     name: str, agent_home: Callable[[str], AgentHome], model_server: ModelServer, tmux_socket: str, tmp_path: Path
 ) -> None:
