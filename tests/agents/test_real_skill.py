@@ -205,7 +205,7 @@ def follows(asked: Asked) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
+@pytest.mark.parametrize("name", ["claude", "codex"])
 def test_an_eval_by_a_real_agent(
     name: str, agent_home: Callable[[str], AgentHome], model_server: ModelServer, tmux_socket: str, tmp_path: Path
 ) -> None:
