@@ -6,6 +6,7 @@ command that holds the sandbox open. So it is looked for before anything is star
 
 from __future__ import annotations
 
+import errno
 import re
 import socket
 import tempfile
@@ -70,7 +71,7 @@ class Sandbox:
     seccomp: bool
     private_pids: bool  # not the machine's own PID namespace; a container has one too
     container: bool
-    unix_sockets: bool  # can be made; tmux needs one
+    unix_sockets: bool  # can be bound and connected; tmux needs them
     markers: tuple[str, ...]  # CODEX_SANDBOX... variables that are set
 
     @property
@@ -89,7 +90,7 @@ def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> Sandbox:
         seccomp=re.search(r"^Seccomp:\s*[12]", status, re.MULTILINE) is not None,
         private_pids=_link(proc / "self" / "ns" / "pid") not in ("", _HOST_PIDS),
         container=_contained(environ, proc),
-        unix_sockets=_can_make_sockets(),
+        unix_sockets=_can_use_sockets(proc),
         markers=tuple(sorted(name for name in environ if name.startswith("CODEX_SANDBOX"))),
     )
 
@@ -110,6 +111,28 @@ def findings(found: Sandbox) -> list[Finding]:
         message = "this is a private PID namespace: what is started here ends with its first process"
         said.append(Finding(Severity.WARNING, "private_pids", message, f"PID 1 is: {found.first_process}"))
     return said
+
+
+def way_out(found: Sandbox, environ: Mapping[str, str]) -> str:
+    """The line that gives this agent the tools that work: its MCP servers run outside of its sandbox. "" for others."""
+    agent = "codex" if "codex-linux-sandbox" in found.first_process else driven_by(environ)
+    client = {"codex": "codex", "claude-code": "claude"}.get(agent)
+    return f"{client} mcp add autoresearch -- autoresearch mcp" if client else ""
+
+
+def git_is_read_only(directory: Path | None = None) -> Finding:
+    """What to say of a git directory in which nothing can be written: the code of a run could not be kept."""
+    which = f" {directory}" if directory else ""
+    return Finding(Severity.ERROR, "git_read_only", f"the repository's git directory{which} cannot be written", REMEDY)
+
+
+def forbids_writing(directory: Path) -> bool:
+    """Whether a file may not be made there: read-only, or not permitted. A full disk is another matter."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return False
+    except OSError as error:
+        return error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def can_write(directory: Path) -> bool:
@@ -133,9 +156,15 @@ def _contained(environ: Mapping[str, str], proc: Path) -> bool:
     )
 
 
-def _can_make_sockets() -> bool:
+def _can_use_sockets(proc: Path) -> bool:
+    """Codex lets a socket be made and forbids to bind or connect it; neither of these two reaches anybody."""
     try:
-        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).close()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
+            one.bind("")  # a name that the kernel chooses, in no directory
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+            other.connect(str(proc / "no-such-socket"))
+    except (FileNotFoundError, ConnectionRefusedError):
+        return True
     except OSError:
         return False
     return True
