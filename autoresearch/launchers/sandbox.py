@@ -18,7 +18,8 @@ from autoresearch.core.finding import Finding, Severity
 
 REMEDY = (
     "run autoresearch outside the sandbox. Codex: `codex mcp add autoresearch -- autoresearch mcp`, or"
-    ' -s danger-full-access; Claude Code: "sandbox": {"excludedCommands": ["autoresearch *"]} in its settings'
+    ' -s danger-full-access; Claude Code, in its settings: "sandbox": {"excludedCommands": ["autoresearch *"]},'
+    ' "permissions": {"allow": ["Bash(autoresearch *)"]}'
 )
 
 # Variables that an agent sets for the commands it runs; a person's own settings (CODEX_HOME,
