@@ -44,6 +44,8 @@ _AGENTS: tuple[tuple[str, str], ...] = (
 _ANY_AGENT = ("AI_AGENT", "AGENT")  # their value is the name: claude-code_2.1_agent, goose, amp
 AGENT_MARKERS = (*(name for name, _ in _AGENTS), *_ANY_AGENT)
 
+CLAUDES = "SANDBOX_RUNTIME"  # anthropic's sandbox-runtime sets it, on Linux with bubblewrap
+_MARKERS = ("CODEX_SANDBOX", CLAUDES)
 _SANDBOXES = ("bwrap", "codex-linux-sandbox")
 _CONTAINERS = ("docker", "containerd", "kubepods", "libpod", "lxc")
 _HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
@@ -73,13 +75,14 @@ class Sandbox:
     private_pids: bool  # not the machine's own PID namespace; a container has one too
     container: bool
     unix_sockets: bool  # can be bound and connected; tmux needs them
-    markers: tuple[str, ...]  # CODEX_SANDBOX... variables that are set
+    markers: tuple[str, ...]  # variables of _MARKERS that are set
 
     @property
     def doomed(self) -> bool:
         """Whether what is started here dies with the command that the sandbox was made for."""
         program = Path(self.first_process.split(" ", 1)[0]).name
-        return program in _SANDBOXES or "codex-linux-sandbox" in self.first_process
+        named = program in _SANDBOXES or "codex-linux-sandbox" in self.first_process
+        return named or (self.private_pids and CLAUDES in self.markers)  # there PID 1 may be a nameless program
 
 
 def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> Sandbox:
@@ -92,7 +95,7 @@ def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> Sandbox:
         private_pids=_link(proc / "self" / "ns" / "pid") not in ("", _HOST_PIDS),
         container=_contained(environ, proc),
         unix_sockets=_can_use_sockets(proc),
-        markers=tuple(sorted(name for name in environ if name.startswith("CODEX_SANDBOX"))),
+        markers=tuple(sorted(name for name in environ if name.startswith(_MARKERS))),
     )
 
 

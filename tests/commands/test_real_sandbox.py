@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome
+    from tests.agents.model_server import ModelServer
 
 pytestmark = pytest.mark.real
 PIDS = ("--unshare-pid", "--proc", "/proc", "--die-with-parent")
@@ -158,3 +160,36 @@ def test_the_sandbox_of_codex_with_a_network_is_the_deadly_one(bench: Any, codex
     assert gone.returncode == 1
     Path(socket).unlink()
     refused(bench, sandbox, "sandbox", CODEX_LINE)
+
+
+LENIENT = {"network": {"allowAllUnixSockets": True}, "filesystem": {"allowWrite": ["/tmp"]}}  # then tmux "works"
+
+
+@pytest.mark.parametrize("settings", [{}, LENIENT], ids=["default", "lenient"])
+def test_the_sandbox_of_claude_code(
+    settings: dict[str, Any], bench: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
+) -> None:
+    if shutil.which("socat") is None:
+        pytest.skip("socat is not installed, and Claude Code's sandbox needs it: apt-get install socat")
+    agent = agent_home("claude")
+    bwrap()
+    path = agent.home / ".claude" / "settings.json"
+    own = {"sandbox": {"enabled": True, "autoAllowBashIfSandboxed": True, "failIfUnavailable": True, **settings}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | own))
+    bench.blueprint("ok")
+    command = f"{shlex.quote(sys.executable)} -m autoresearch run exp.md --detach --json"
+    model_server.on("Train it", {"shell": command}, {"text": "So be it."})
+    done = subprocess.run(
+        [*agent.command("Train it, please"), "--allowedTools", "Bash"],
+        cwd=bench.repo,
+        env={**bench.env, **os.environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    told = "".join(request.body.decode(errors="replace") for request in model_server.asked).replace("\\", "")
+    assert '"fix": "claude mcp add autoresearch -- autoresearch mcp"' in told, done.stdout[-3000:] + done.stderr
+    assert '"code": "sandbox"' in told and '"exit_code": 6' in told
+    assert bench.tmux("list-sessions").stdout == "" and bench.git("branch", "--list", "autoresearch/*") == ""
+    assert not (bench.repo / "reports").exists() and not bench.carriers()

@@ -66,6 +66,8 @@ def proc(place: Path, *, status: str, first: str, pids: str, cgroup: str = "0::/
         (HEMMED, "/sbin/init\0", HOST_PIDS, {}, []),  # a systemd unit may be hemmed in so
         (HEMMED, "bwrap\0--new-session\0--unshare-pid\0--\0bash\0", OTHER_PIDS, {}, ["sandbox"]),
         (HEMMED, "/usr/bin/bwrap\0--ro-bind\0/\0/\0", OTHER_PIDS, {"CODEX_SANDBOX": "x"}, ["sandbox"]),
+        (HEMMED, "/proc/self/fd/3\0/bin/bash\0-c\0x\0", OTHER_PIDS, {"SANDBOX_RUNTIME": "1"}, ["sandbox"]),
+        (HEMMED, "/sbin/init\0", HOST_PIDS, {"SANDBOX_RUNTIME": "1"}, ["sandbox"]),  # a marker alone: a warning
         (HEMMED, "/opt/codex/codex-linux-sandbox\0--\0bash\0", OTHER_PIDS, {}, ["sandbox"]),
         (HEMMED, "/sbin/init\0", HOST_PIDS, {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}, ["sandbox"]),
         (FREE, "bash\0-c\0autoresearch run x\0", OTHER_PIDS, {}, ["private_pids"]),
