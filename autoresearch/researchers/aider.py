@@ -22,7 +22,8 @@ _FLAGS = (
     *("--no-detect-urls", "--no-fancy-input", "--no-analytics"),
 )
 _TOLD = later(
-    r"^Tokens: (?P<sent>[\d.,]{1,15}[kM]?) sent,(?: [\d.,]{1,15}[kM]? cache (?:write|hit),){0,2} (?P<got>[\d.,]{1,15}[kM]?) received\."
+    r"^Tokens: (?P<sent>[\d.,]{1,15}[kM]?) sent,(?: [\d.,]{1,15}[kM]? cache (?:write|hit),){0,2}"
+    r" (?P<got>[\d.,]{1,15}[kM]?) received\."
     r"(?: Cost: \$[\d.]{1,20} message, \$(?P<usd>[\d.]{1,20}) session)?[^\n]*$",
     re.MULTILINE,
 )
@@ -31,8 +32,10 @@ _ERROR = later(
     r"(?:\n(?!Retrying |litellm\.)\S[^\n]*){0,5}",
     re.MULTILINE,
 )
+_RETRYING = later(r"^Retrying in [^\n]*$", re.MULTILINE)
 _APPLIED = later(r"^Applied edit to [^\n]+$", re.MULTILINE)
 _PREAMBLE = later(r"^Aider v\d[^\n]*(?:\n[^\n]+)*$", re.MULTILINE)  # and all lines up to an empty one
+_EMPTY = "Empty response received from LLM"
 _TIMES = {"k": 1000, "M": 1000000}
 
 
@@ -78,7 +81,10 @@ class Aider:
         if failed and not (told and told[-1].start() > failed[-1].start()):
             said = failed[-1][0]
             heard.error, heard.trouble = ("", said) if spoken.returncode is None else (said, "")
-        heard.text = "" if heard.error else _APPLIED.sub("", _TOLD.sub("", text)).strip()
+        for pattern in (_ERROR, _RETRYING, _TOLD, _APPLIED):
+            text = pattern.sub("", text)
+        text = text.strip()
+        heard.text = "" if heard.error or text.startswith(_EMPTY) else text
         return heard.answer(turn, spoken)
 
 

@@ -47,3 +47,8 @@ def researcher(name: str, chosen: Chosen) -> Researcher:
     near = difflib.get_close_matches(name.strip().lower(), NAMES, 1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
     raise UsageError(f"there is no agent {name!r}", hint=hint, code="unknown_agent")
+
+
+def describe() -> dict[str, str]:
+    """Every agent that has a program of its own, with that program's name; whether it is installed is not looked at."""
+    return {name: researcher(name, Chosen()).program() for name in NAMES if name != "command"}
