@@ -34,6 +34,9 @@ COMMANDS: dict[str, Entry] = {
     "note": ("note:note", "Add a line to the experiment log of a run."),
     "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
+    "tell": ("steer:tell", "Tell the researcher of a campaign something; it reads it in its next turn."),
+    "add": ("campaign_control:add", "Add an idea to the queue of a campaign."),
+    "veto": ("steer:veto", "Say what a campaign is not to try."),
     "confirm": ("campaign_control:confirm", "Put kept ideas to the proof: fresh seeds, fresh baselines."),
     "replay-pruning": (
         "replay_pruning:replay_pruning",
@@ -63,6 +66,8 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "drain": ("campaign_control:drain", "Let what runs finish, then end."),
             "stop": ("campaign_control:stop", "Stop what runs now, then end."),
             "skip": ("campaign_control:skip", "Do not try an idea."),
+            "proposals": ("steer:proposals", "What the researcher has proposed, was told, and has cost."),
+            "approve": ("steer:approve", "Let a code idea be edited that waits for a person."),
             "add": ("campaign_control:add", "Add an idea to the queue."),
             "fix": ("campaign_control:fix", "Repair an idea that crashed, on its branch, and run it again."),
             "set": ("campaign_control:set_rules", "Change the stop rules; recorded."),

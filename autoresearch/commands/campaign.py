@@ -229,6 +229,7 @@ def status(
         f"{payload['campaign']}: {payload['state']}{': ' + payload['reason'] if payload['reason'] else ''}",
         payload["standing"],
         f"best: {_best_words(payload)}",
+        *_researcher_words(payload),
         *(f"running: {one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}" for one in payload["running"]),
         *([f"also running: {', '.join(others)}"] if others else []),
         f"ledger: {payload['ledger']}",
@@ -271,6 +272,19 @@ def wait(
         lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])
     output.emit("campaign wait", payload, as_json=as_json, lines=lines)
     return 0
+
+
+def _researcher_words(payload: dict[str, Any]) -> list[str]:
+    """What the researcher has cost, and what it waits for."""
+    if not payload["agent"]:
+        return []
+    usd = "" if payload["agent_usd"] is None else f", {payload['agent_usd']:.2f} USD"
+    lines = [f"researcher: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
+    if payload["agent_waits"]:
+        lines.append(payload["agent_waits"])
+    if payload["held"]:
+        lines.append(f"held for a person: {', '.join(payload['held'])}; autoresearch campaign approve IDEA")
+    return lines
 
 
 def follow(place: CampaignDir, *, as_json: bool) -> int:
@@ -324,11 +338,14 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     """The flat object about a campaign."""
     from autoresearch.core.stop_rules import stand
     from autoresearch.lab.campaign.agenda import facts
+    from autoresearch.lab.campaign.shelf import held
     from autoresearch.lab.campaign.standing import next_commands, state_now
+    from autoresearch.lab.research.patience import read_waiting
 
     found = stand(view.spec.rules, facts(view, real_parts().clock()), view.spec.objective)
     state = state_now(place, view)
     best = view.best
+    waits = read_waiting(place.waiting) if view.spec.research.agent else None
     return {
         "campaign": view.spec.name,
         "state": state.value,
@@ -345,6 +362,9 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
         "baseline_value": view.baseline.value if view.baseline else None,
         "metric_name": view.spec.objective.metric,
         "kept": sum(idea.kept and idea.index > 1 for idea in view.ideas),
+        "agent": view.spec.research.agent or None,
+        "agent_waits": waits.sentence if waits and place.controlled else None,
+        "held": [one.slug for one in held(view)],
         "agent_usd": view.research.usage.usd,
         "agent_tokens": view.research.usage.tokens,
         "crashed": sum(idea.status == "crash" for idea in view.ideas),

@@ -24,19 +24,28 @@ Reason = Annotated[str, typer.Option(help="Why; goes into the journal.")]
 Json = Annotated[bool, typer.Option("--json")]
 
 
-def pause(campaign: Name = "", reason: Reason = "", as_json: Json = False) -> int:
+def pause(
+    campaign: Name = "",
+    reason: Reason = "",
+    before_edits: Annotated[
+        bool, typer.Option("--before-edits", help="Only hold code ideas back, for `campaign approve`.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
     """Begin nothing more; what runs goes on."""
-    return _ask(campaign, "pause", as_json=as_json, reason=reason)
+    if before_edits:
+        return ask(campaign, "hold", as_json=as_json, on=True, reason=reason)
+    return ask(campaign, "pause", as_json=as_json, reason=reason)
 
 
 def drain(campaign: Name = "", reason: Reason = "", as_json: Json = False) -> int:
     """Let what runs finish, then end the campaign."""
-    return _ask(campaign, "drain", as_json=as_json, reason=reason)
+    return ask(campaign, "drain", as_json=as_json, reason=reason)
 
 
 def stop(campaign: Name = "", reason: Reason = "", as_json: Json = False) -> int:
     """Stop what runs now, record it, and end the campaign."""
-    return _ask(campaign, "stop", as_json=as_json, reason=reason)
+    return ask(campaign, "stop", as_json=as_json, reason=reason)
 
 
 def skip(
@@ -46,7 +55,7 @@ def skip(
     as_json: Json = False,
 ) -> int:
     """Do not try an idea; if it runs, stop it."""
-    return _ask(campaign, "skip", as_json=as_json, reason=reason, slug=slug)
+    return ask(campaign, "skip", as_json=as_json, reason=reason, slug=slug)
 
 
 def resume(
@@ -138,7 +147,7 @@ def fix(
         entry["overrides"] = {**dict(entry.get("overrides") or {}), **_overrides(set_)}
     if not entry:
         raise UsageError("what is to be repaired?", hint="--set KEY=VALUE, or --from FILE")
-    return _ask(campaign, "fix", as_json=as_json, slug=idea, entry=entry, note=note)
+    return ask(campaign, "fix", as_json=as_json, slug=idea, entry=entry, note=note)
 
 
 def _listed(file: str) -> list[Any]:
@@ -321,7 +330,8 @@ class Speaker:
             pass  # the terminal is gone
 
 
-def _ask(campaign: str, do: str, *, as_json: bool, **fields: Any) -> int:
+def ask(campaign: str, do: str, *, as_json: bool, **fields: Any) -> int:
+    """Hand a request to the controller of a campaign, and say where the campaign stands then."""
     from autoresearch.core.campaign import CampaignState
     from autoresearch.lab.campaign import begin, requests
 
@@ -329,7 +339,7 @@ def _ask(campaign: str, do: str, *, as_json: bool, **fields: Any) -> int:
     view = _view(place)
     if view.state is CampaignState.ENDED:
         raise ConflictError(f"{view.spec.name} has ended: {view.reason}", fix="autoresearch campaign report")
-    requests.ask(place, do, **{k: v for k, v in fields.items() if v})
+    requests.ask(place, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(place)
     view = _view(place)
     words = f"{do} is recorded" if place.controlled else f"{do} is recorded; no controller lives: campaign resume"

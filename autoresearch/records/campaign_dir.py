@@ -13,6 +13,7 @@
     queue/            ideas added by `campaign add`
     tpe.journal       the optimiser's own
     turns/            what the researcher was asked, and what it answered
+    waiting.json      what it waits for (a usage limit, an outage), as long as it does
     <experiment>/     run directories
     finish.flag       at the end of the campaign
 """
@@ -84,6 +85,10 @@ class CampaignDir:
     @property
     def turns(self) -> Path:
         return self.path / "turns"
+
+    @property
+    def waiting(self) -> Path:
+        return self.path / "waiting.json"
 
     @property
     def flag(self) -> Path:

@@ -159,6 +159,7 @@ def _conceived(controller: Controller, view: CampaignView, attempt: Attempt) -> 
 
 
 def withdraw(controller: Controller, ready: Ready) -> None:
+    """Take back a run that waits for the word; its branch stays."""
     with contextlib.suppress(AutoresearchError, OSError):
         ready.prepared.withdraw()
     controller.note("withdrawn", run=ready.run.run)

@@ -17,7 +17,7 @@ from autoresearch.records.rundir import RunDir, write_json
 if TYPE_CHECKING:
     from autoresearch.lab.campaign.controller import Controller
 
-KINDS = ("pause", "resume", "drain", "stop", "skip", "add", "fix", "set", "confirm")
+KINDS = ("pause", "resume", "drain", "stop", "skip", "add", "fix", "set", "confirm", "tell", "veto", "approve", "hold")
 
 
 def ask(place: CampaignDir, do: str, **fields: Any) -> None:
@@ -36,6 +36,7 @@ def obey(controller: Controller, view: CampaignView, request: Mapping[str, Any])
             if agenda.baseline_failed(view):  # what was missing may be there now
                 note(controller.place, "again", reason=reason)
             note(controller.place, "state", state=CampaignState.RUNNING.value, reason=reason)
+            controller.research.barred = ""
             controller.say("going on")
         case "drain" | "stop" as how:
             note(controller.place, "told", how=how, reason=reason)
@@ -49,6 +50,17 @@ def obey(controller: Controller, view: CampaignView, request: Mapping[str, Any])
             changes = {k: v for k, v in request.items() if k in Rules.__dataclass_fields__}
             note(controller.place, "rules", **changes)
             controller.say(f"rules changed: {', '.join(f'{k} {v}' for k, v in changes.items())}")
+        case "tell":
+            note(controller.place, "told_agent", text=str(request.get("text")))
+            controller.say(f"told the researcher: {request.get('text')}")
+        case "veto":
+            _veto(controller, view, str(request.get("what")), reason)
+        case "approve":
+            note(controller.place, "approved", slug=str(request.get("slug")))
+            controller.say(f"{request.get('slug')}: approved")
+        case "hold":
+            note(controller.place, "hold", on=bool(request.get("on")), reason=reason)
+            controller.say("code ideas wait for a person" if request.get("on") else "code ideas wait for nobody")
         case "fix":
             _fix(controller, view, request)
         case "confirm":
@@ -61,6 +73,15 @@ def _skip(controller: Controller, view: CampaignView, slug: str, reason: str) ->
     for idea, run in view.live:
         if idea.slug == slug:
             stop_run(RunDir(Path(run.run_dir)), f"skipped: {reason}")
+
+
+def _veto(controller: Controller, view: CampaignView, what: str, reason: str) -> None:
+    """A name that is known is skipped; words are passed on to the researcher, and measured against what it proposes."""
+    known = view.by_slug(what) or next((p for p in view.research.proposed.values() if p.hypothesis.slug == what), None)
+    if known is not None:
+        _skip(controller, view, what, f"vetoed: {reason}")
+    note(controller.place, "vetoed", what=what, reason=reason)
+    controller.say(f"vetoed: {what}")
 
 
 def _fix(controller: Controller, view: CampaignView, request: Mapping[str, Any]) -> None:

@@ -14,20 +14,22 @@ from typing import Any
 
 from autoresearch.core.campaign_view import CampaignView, Idea
 from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.overrides import flatten
 from autoresearch.core.proposal_schema import KINDS
-from autoresearch.core.proposals import Known
-from autoresearch.core.researcher import Answer, Edit, Fault, Researcher, Role, Turn, Unmade
+from autoresearch.core.researcher import Answer, Bounds, Edit, Fault, Researcher, Role, Turn, Unmade
+from autoresearch.core.stop_rules import stand
 from autoresearch.core.turns import TurnNote
-from autoresearch.errors import AutoresearchError
+from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.book import Book
-from autoresearch.lab.campaign.shelf import HYBRID, waiting
+from autoresearch.lab.campaign.shelf import HYBRID
 from autoresearch.lab.campaign.workshop import Workshop
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.research import crew
 from autoresearch.lab.research.bench import Bench, bench_for
 from autoresearch.lab.research.edit import make_edit, make_fix
-from autoresearch.lab.research.propose import Desk, Past, propose
+from autoresearch.lab.research.gather import Matter, gather
+from autoresearch.lab.research.patience import patiently, posted
+from autoresearch.lab.research.propose import Desk, Proposed, propose
+from autoresearch.lab.research.review import reviewed
 from autoresearch.lab.research.turn import Premises, lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, next_directory, read_result
 from autoresearch.records.campaign_dir import CampaignDir
@@ -90,7 +92,12 @@ class Study:
             one.remove()
 
     def ask(self, turn: Turn) -> Answer:
-        """Ask the agent, and remember what it cost."""
+        """Ask the agent, wait out what passes, and remember what it cost."""
+        deadline = Book(self.place).view().spec.rules.deadline
+        tell = posted(self.place.waiting, self.say)
+        return patiently(self._ask_once, self.stop, tell, deadline=deadline, clock=self.parts.clock)(turn)
+
+    def _ask_once(self, turn: Turn) -> Answer:
         answer = run_turn(self.researcher, turn, self.premises, self.stop)
         self._lines.append(("turn", {"name": Path(turn.directory).name, **told(turn.role, self.researcher, answer)}))
         failpoint("research.asked")
@@ -113,56 +120,48 @@ class Study:
         best = view.best or view.baseline
         assert best is not None, "the baseline is measured before anybody is asked"
         self.say(f"{self.researcher.name} is asked for ideas")
+        kinds = tuple(kind for kind in KINDS if kind != "config") if self._numbers_elsewhere else KINDS
+        matter = self._matter(view)
+        resumes = self.researcher.traits.resumes
         with self.bench.enclosure.opened(best.commit) as opened:
-            known = self._known(view)
-            past = Past(view, [one.hypothesis for one in waiting(view)], view.research.vetoes, self._values(best))
-            desk = Desk(
-                self.ask,
-                opened.path,
-                self.bench.next_turn(Role.PROPOSE),
-                self.bench.spec.bounds,
-                resumes=self.researcher.traits.resumes,
-            )
-            found = propose(self._prompt(view, best), self.bench.spec.ideas, desk, known, past)
+            desk = Desk(self.ask, opened.path, self.bench.next_turn, self._bounds(view), resumes=resumes)
+            found = propose(matter, self.bench.spec.ideas, desk, kinds)
+        return self._told(found)
+
+    def _told(self, found: Proposed) -> Done:
+        """What a turn for ideas came to, as lines of the journal and for people."""
         lines = self.taken()
-        for do, fields in lines:
-            fields |= {"ideas": len(found.hypotheses)} if do == "turn" else {}
+        names = _names(lines)
+        for _, fields in lines:
+            fields["ideas"] = len(found.hypotheses)
         for one in found.hypotheses:
-            one = replace(one, turns=found.turns)
-            lines.append(("proposed", {"hypothesis": one.to_json(), "made": one.kind == "config"}))
+            made = {"hypothesis": replace(one, turns=names).to_json(), "made": one.kind == "config"}
+            lines.append(("proposed", made))
         lines += [("refused", {"hypothesis": one.to_json(), "reason": why}) for one, why in found.refused]
         said = [f"{one.slug}: proposed ({one.kind}): {one.sentence}" for one in found.hypotheses]
         said += [f"{one.slug}: refused: {why}" for one, why in found.refused]
         if found.fault:
             said.append(f"{self.researcher.name} had no idea that can be used ({found.fault}): {found.said}")
-        return Done(lines, said, found.fault, found.said, turns=found.turns)
+        return Done(lines, said, found.fault, found.said, turns=names)
 
-    def _known(self, view: CampaignView) -> Known:
-        """What a proposal may build on and set."""
-        hybrid = self.shop.spec.proposer.name == HYBRID
+    @property
+    def _numbers_elsewhere(self) -> bool:
+        """Whether an optimiser sees to the numbers."""
+        return self.shop.spec.proposer.name == HYBRID
 
-        def fits(overrides: Mapping[str, object], parent: str) -> str:
-            idea = _parent(view, Hypothesis("", "", parent=parent))
-            try:
-                if idea is not None:
-                    self.shop.changed(idea.commit, overrides, self.shop.arguments(idea.commit))
-            except AutoresearchError as error:
-                return error.message
-            return ""
+    def _matter(self, view: CampaignView) -> Matter:
+        protection = self.bench.protection
+        now = self.parts.clock()
+        found = stand(view.spec.rules, agenda.facts(view, now), view.spec.objective)
+        return gather(view, found, self.shop, protection.why_key, protection.why)
 
-        return Known(
-            view.spec.objective,
-            parents=[idea.slug for idea in view.ideas],
-            kinds=tuple(kind for kind in KINDS if kind != "config") if hybrid else KINDS,
-            protected=lambda key: bool(self.bench.protection.why_key(key)),
-            fits=fits,
-        )
-
-    def _prompt(self, view: CampaignView, best: Idea) -> str:
-        return f"Propose {self.bench.spec.ideas} ideas for {view.spec.objective.metric}, to be built on {best.slug}."
-
-    def _values(self, best: Idea) -> dict[str, object]:
-        return dict(flatten(self.shop.whole(best.commit)))
+    def _bounds(self, view: CampaignView) -> Bounds:
+        """Of a turn: those of the spec, and never more money than is left."""
+        bounds, budget = self.bench.spec.bounds, view.spec.rules.budget_usd
+        if budget is None:
+            return bounds
+        left = max(0.01, budget - (view.research.usage.usd or 0.0))
+        return replace(bounds, usd=min(left, bounds.usd or left))
 
     def edit(self, hypothesis: Hypothesis) -> Done:
         """Put a code idea into code; the outcome is an idea that can be run, or one that cannot, with the reason."""
@@ -173,8 +172,8 @@ class Study:
             return Done(lines=[("refused", line)], told=[f"{hypothesis.slug}: refused: its parent is gone"])
         self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.slug}")
         edit = make_edit(self.bench, hypothesis, parent.commit, self.ask)
-        if edit.unmade is None and self.shop.spec.research.review:
-            edit = self._reviewed(hypothesis, edit)
+        if self.bench.spec.review:
+            edit = reviewed(self.bench, hypothesis, parent.commit, edit, self.ask)
         lines = self.taken()
         done = Done(lines, fault=edit.fault, why=edit.why, turns=_names(lines))
         if edit.fault is Fault.STOPPED or (edit.fault is not None and edit.fault.needs_person):
@@ -205,16 +204,6 @@ class Study:
         lines = self.taken()
         fault = edit.fault if edit.fault in (None, Fault.STOPPED) or edit.fault.needs_person else None
         return Done(lines, fix=edit, of=idea, turns=_names(lines), fault=fault, why=edit.why)
-
-    def _reviewed(self, hypothesis: Hypothesis, edit: Edit) -> Edit:
-        """The edit, unless another one refuses it, who knows nothing of the author."""
-        from autoresearch.lab.research.review import review  # type: ignore[import-not-found]
-
-        refused, why, usage = review(self.bench, hypothesis, edit, self.ask)
-        edit = replace(edit, usage=edit.usage + usage)
-        if refused:
-            return replace(edit, unmade=Unmade.REFUSED, why=why)
-        return replace(edit, flags=(*edit.flags, why)) if why else edit
 
 
 def told(role: Role, who: Researcher, answer: Answer) -> dict[str, Any]:

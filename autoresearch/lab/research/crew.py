@@ -31,7 +31,7 @@ def call(
     probe = registry.researcher(spec.agent, spec.chosen())
     level = confine.choose(spec.sandbox, probe.traits)
     who = registry.researcher(spec.agent, spec.chosen(outside=level is confine.Level.BUBBLEWRAP))
-    others = (registry.researcher(name, spec.chosen()) for name in ("claude", "codex") if name != who.name)
+    others = (registry.researcher(name, spec.chosen()) for name in registry.NAMES if name not in (who.name, "command"))
     mine = {str(home) for home in who.homes(environ)}
     hidden = tuple(Path(home) for one in others for home in one.homes(environ) if str(home) not in mine)
     return who, Premises(environ=environ, level=level, keep=spec.keep, readable=tuple(readable), hidden=hidden)
