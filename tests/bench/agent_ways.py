@@ -90,7 +90,7 @@ class Told:
 
     @property
     def look_bytes(self) -> float:
-        """By how much one look that shows nothing new (neither the first nor the last) makes all later requests larger."""
+        """By how much a look that shows nothing new, neither the first nor the last, enlarges all later requests."""
         return statistics.median(self.sizes[at] - self.sizes[at - 1] for at in self.looks[1:-1])
 
     def total_with(self, looks: int) -> float:
