@@ -25,7 +25,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.agents.dialects import RESPONSES, Dialect, Event, Said, dialect_of
+from tests.agents.dialect import Dialect, Event, Said
+from tests.agents.dialects import dialect_of
 from tests.agents.script import FAULTS, Answers, Asked, Rule, Script, Step, kind, rule_from
 from tests.agents.vocabulary import blocks_of, call_of
 
@@ -218,7 +219,7 @@ class _Conversation(BaseHTTPRequestHandler):
             self.server.model.record(**known, said=str(step.get("message", "")), status=status)
             self._fail(dialect, step, what)
             return
-        said = _said(dialect, step, steps, asked, len(body))
+        said = _said(step, steps, asked, len(body))
         self.server.model.record(**known, said=said.tool or said.text[:TAIL])
         if asked.stream:
             self._send_events(dialect.events(said, asked.model))
@@ -260,7 +261,7 @@ class _Conversation(BaseHTTPRequestHandler):
             self.wfile.write(f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode())
 
 
-def _said(dialect: Dialect, step: Step, steps: Sequence[Step], asked: Asked, size: int) -> Said:
+def _said(step: Step, steps: Sequence[Step], asked: Asked, size: int) -> Said:
     """What a step says in answer to this request."""
     tool: str = ""
     arguments: dict[str, Any] = {}
@@ -274,7 +275,7 @@ def _said(dialect: Dialect, step: Step, steps: Sequence[Step], asked: Asked, siz
     claimed = step.get("usage", {})
     out = len(text) or len(json.dumps(arguments))
     usage = claimed.get("in", tokens_of(size)), claimed.get("out", tokens_of(out))
-    namespace = asked.namespaces.get(tool, "") if dialect is RESPONSES else ""
+    namespace = asked.namespaces.get(tool, "")
     return Said(tool, arguments, text, usage, namespace)
 
 

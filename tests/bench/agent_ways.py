@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import textwrap
@@ -32,6 +33,8 @@ from tests.bench import published
 
 ROOT = Path(__file__).parents[2]
 LAPSE = 20.0  # how much faster time is told
+TRAINING_S = 45.0  # however busy the machine is
+FIRST_S, LATER_S = 100, 540  # that our skill waits for the first step, and at a time from then on
 PUBLISHED_CHARACTERS = 8029
 PUBLISHED_NAME = "auto-research-blueprint-execute-classic"
 PUBLISHED_WAITS_S = (30, 60, 120, 240, 480, 960)  # the last is repeated
@@ -87,9 +90,8 @@ class Told:
 
     @property
     def look_bytes(self) -> float:
-        """By how much one look makes all later requests larger."""
-        grown = [self.sizes[at] - self.sizes[at - 1] for at in self.looks]
-        return sum(grown) / len(grown)
+        """By how much a look that shows nothing new, neither the first nor the last, enlarges all later requests."""
+        return statistics.median(self.sizes[at] - self.sizes[at - 1] for at in self.looks[1:-1])
 
     def total_with(self, looks: int) -> float:
         """Bytes if it had taken so many looks: each is a request of its own, and is part of all later ones."""
@@ -113,7 +115,7 @@ def by_skill(told: Told, server: ModelServer) -> Callable[[Asked], Flow]:
         asked = yield {"shell": "autoresearch run exp.md --detach --json"}
         answer = _answer(asked)
         for _ in range(MOST_LOOKS):
-            asked = yield {"shell": f"{_lapsed(answer['next'][0])} --json"}
+            asked = yield {"shell": f"{_lapsed(answer['next'][0], first='event' not in answer)} --json"}
             told.looks.append(len(server.asked))
             answer = _answer(asked)
             if answer["state"] == "ended":
@@ -132,7 +134,8 @@ def by_mcp(told: Told, server: ModelServer) -> Callable[[Asked], Flow]:
         answer = _answer(asked)
         since: dict[str, Any] = {}
         for _ in range(MOST_LOOKS):
-            asked = yield _tool("wait", name=answer["run"], seconds=round(100 / LAPSE), **since)
+            seconds = round((LATER_S if since else FIRST_S) / LAPSE)
+            asked = yield _tool("wait", name=answer["run"], seconds=seconds, **since)
             told.looks.append(len(server.asked))
             answer = _answer(asked)
             since = {"since": answer["seq"]} if "seq" in answer else since
@@ -217,9 +220,9 @@ def _answer(asked: Asked) -> dict[str, Any]:
     return found
 
 
-def _lapsed(line: str) -> str:
-    """A line of `next`, with its seconds in the bench's time."""
-    return re.sub(r"--for (\d+)s", lambda found: f"--for {float(found[1]) / LAPSE:g}s", line)
+def _lapsed(line: str, *, first: bool) -> str:
+    """A line of `next`, with the skill's patience in the bench's time."""
+    return re.sub(r"--for \S+", f"--for {(FIRST_S if first else LATER_S) / LAPSE:g}s", line)
 
 
 def _fill(repo: Path) -> None:
@@ -259,7 +262,7 @@ def _equip(agent: AgentHome, way: Way, repo: Path) -> None:
 
 def _filler() -> str:
     """Text of the published skill's length, which says nothing."""
-    about = "Run a training experiment from its blueprint: launch in tmux, look at it at growing intervals, mend errors, "
+    about = "Run a training experiment from its blueprint: launch in tmux, look at it at growing intervals, mend it, "
     head = f"---\nname: {PUBLISHED_NAME}\ndescription: {about}collect results, write a finish flag.\n---\n\n"
     words = "filler of the length that the published procedure has and of none of its words " * 120
     return (head + textwrap.fill(words, 110))[: PUBLISHED_CHARACTERS - 1] + "\n"

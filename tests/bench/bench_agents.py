@@ -12,12 +12,11 @@ from pathlib import Path
 
 from tests.agents.homes import missing
 from tests.agents.model_server import tokens_of
-from tests.bench.agent_ways import PUBLISHED_WAITS_S, Told, Way, by_mcp, by_prose, by_skill, measure
+from tests.bench.agent_ways import LATER_S, PUBLISHED_WAITS_S, Told, Way, by_mcp, by_prose, by_skill, measure
 from tests.bench.result import Result
 
 HOURS = 4
 PAIRS = 2  # each is three experiments; bytes hardly vary
-OURS_S = 100
 
 
 def run(repeats: int = 5) -> list[Result]:
@@ -36,26 +35,23 @@ def run(repeats: int = 5) -> list[Result]:
 
 def _rows(name: str, ours: list[Told], theirs: list[Told]) -> list[Result]:
     compared = "the published skill"
-    long, published = HOURS * 3600 // OURS_S, _published_looks(HOURS * 3600)
+    long, short = HOURS * 3600 // LATER_S + 2, _published_looks(HOURS * 3600)
+    def total(side: list[Told]) -> list[float]:
+        return [each.total / 1e6 for each in side]
+
+    def look(side: list[Told]) -> list[float]:
+        return [each.look_bytes for each in side]
+
+    said = f"tokens: {_tokens(ours)} in {_requests(ours)}, {_tokens(theirs)} in {_requests(theirs)}"
+    whole = f"one experiment by our {name}: bytes to the model"
+    hours = f"a run of {HOURS} h by our {name}: bytes to the model"
+    one = f"one look at the run by our {name}: bytes"
+    ours_long = [each.total_with(long) / 1e6 for each in ours]
+    theirs_long = [each.total_with(short) / 1e6 for each in theirs]
     return [
-        Result(
-            *(f"one experiment by our {name}: bytes to the model", compared),
-            *([each.total / 1e6 for each in side] for side in (ours, theirs)),
-            **{"goal": 0.8, "unit": "MB"},
-            note=f"tokens: {_tokens(ours)} in {_requests(ours)}, {_tokens(theirs)} in {_requests(theirs)}",
-        ),
-        Result(
-            *(f"one look at the run by our {name}: bytes", "a look at the pane"),
-            *([each.look_bytes for each in side] for side in (ours, theirs)),
-            **{"goal": 0.8, "unit": "B"},
-        ),
-        Result(
-            *(f"a run of {HOURS} h by our {name}: bytes to the model", compared),
-            [each.total_with(long) / 1e6 for each in ours],
-            [each.total_with(published) / 1e6 for each in theirs],
-            **{"goal": 1.0, "unit": "MB"},
-            note=f"computed: {long} looks against {published}",
-        ),
+        Result(whole, compared, total(ours), total(theirs), 0.8, "MB", note=said),
+        Result(one, "a look at the pane", look(ours), look(theirs), 0.8, "B"),
+        Result(hours, compared, ours_long, theirs_long, 1.0, "MB", note=f"computed: {long} looks against {short}"),
     ]
 
 

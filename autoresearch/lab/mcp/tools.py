@@ -208,7 +208,7 @@ WAIT = Tool(
     },
     {
         "name": Argument(about="run or campaign; default the last"),
-        "seconds": Argument("integer", most=MOST_WAIT_S, default=WAIT_S),
+        "seconds": Argument("integer", "540 from the first step on", MOST_WAIT_S, WAIT_S),
         "since": _SINCE,
         "cwd": _CWD,
     },
