@@ -170,7 +170,8 @@ def test_a_client_that_hears_nothing_more(bench: Any) -> None:
 def test_a_campaign(bench: Any, crashes: Any, connect: Any) -> None:
     """Planned, begun, added to, waited for, told about and reported; its controller is no child of the server."""
     client = connect()
-    file = str(crashes.file(count=2, parallel=1))
+    (bench.repo / "ideas").mkdir()  # none: it waits for ours
+    file = str(crashes.file(count=2, parallel=1, proposer="queue", space=None, queue="ideas"))
     assert client.tool("campaign", verb="plan", file=file)["state"] == "planned"
     assert not crashes.place.spec.exists()
     begun = client.tool("campaign", verb="start", file=file)
