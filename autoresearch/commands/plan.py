@@ -11,11 +11,8 @@ from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
-    from autoresearch.commands.plan_agent import Chosen
     from autoresearch.core.plan import StagedPlan
     from autoresearch.core.plan_view import PlanView
-    from autoresearch.lab.parts import Parts
-    from autoresearch.lab.planning.draft import Draft
     from autoresearch.lab.planning.place import PlanPlace
 
 Topic = Annotated[Path, typer.Argument(metavar="TOPIC.md", show_default=False)]
@@ -57,15 +54,17 @@ def write(
     """Have an agent write a plan for a topic (--agent), or write its skeleton; nothing is run."""
     if not agent:
         return new(topic, out, as_json)
-    from autoresearch.commands.plan_agent import asked
+    from autoresearch.commands.plan_agent import asked, chosen_agent
     from autoresearch.core.plan_text import told
+    from autoresearch.lab.planning.draft import read_topic
     from autoresearch.lab.planning.write import out_path, place_for
     from autoresearch.records.rundir import write_atomically
 
     parts = real_parts()
+    read_topic(topic)  # before anybody is asked
     path = out_path(topic, out).absolute()
     place = place_for(path, parts)
-    chosen = _chosen(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
+    chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
     found = asked(chosen, topic.absolute(), path, place, parts)
     write_atomically(path, found.text.encode())
     assert found.draft.plan is not None
@@ -172,6 +171,7 @@ def revise(
     as_json: Json = False,
 ) -> int:
     """Register what the plan's file says now as its next version; with --agent, an agent writes it anew first."""
+    from autoresearch.commands.plan_agent import chosen_agent, rewritten
     from autoresearch.lab.planning import register
 
     parts = real_parts()
@@ -179,39 +179,13 @@ def revise(
     if draft is None:
         draft = register.draft_of(_need(place), parts)
     if agent:
-        chosen = _chosen(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
-        draft = _rewritten(place, draft, chosen, reason, parts)
+        chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
+        draft = rewritten(place, draft, chosen, reason, parts)
     view = register.revise(place, draft, parts, reason=reason, at=at)
     payload = _version(place, view) | {"next": [f"autoresearch plan approve {place.slug}"]}
     lines = [f"version {view.version.number} of {place.slug} is registered, and goes on with {view.next}"]
     output.emit("plan revise", payload, as_json=as_json, lines=lines)
     return 0
-
-
-def _rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, parts: Parts) -> Draft:
-    """The plan as an agent writes it anew; what it replaces is in git."""
-    from autoresearch.commands.plan_agent import asked
-    from autoresearch.lab.planning import register
-    from autoresearch.lab.planning.write import topic_of
-    from autoresearch.records.rundir import write_atomically
-
-    view = _need(place)
-    register.need_same(place, view, draft)
-    register.need_between_stages(view)
-    found = asked(chosen, topic_of(draft), draft.path, place, parts, view=view, reason=reason)
-    write_atomically(draft.path, found.text.encode())
-    return found.draft
-
-
-def _chosen(agent: str, model: str, program: str, command: str, sandbox: str, timeout: str) -> Chosen:
-    return {
-        "agent": agent,
-        "agent_model": model,
-        "agent_program": program,
-        "agent_command": command,
-        "sandbox": sandbox,
-        "turn_timeout": timeout,
-    }
 
 
 def _agreed(typed: str, place: PlanPlace, plan: StagedPlan, *, as_json: bool) -> bool:

@@ -13,10 +13,24 @@ if TYPE_CHECKING:
     from autoresearch.core.researcher import Ask, ResearchSpec
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.planning.ask import WrittenPlan
+    from autoresearch.lab.planning.draft import Draft
     from autoresearch.lab.planning.place import PlanPlace
+    from autoresearch.lab.planning.pursue import Rewrite
 
 Chosen: TypeAlias = Mapping[str, str]
 """What was typed about the agent, by the keys of a campaign file."""
+
+
+def chosen_agent(agent: str, model: str, program: str, command: str, sandbox: str, timeout: str) -> Chosen:
+    """What was typed, by the keys of a campaign file."""
+    return {
+        "agent": agent,
+        "agent_model": model,
+        "agent_program": program,
+        "agent_command": command,
+        "sandbox": sandbox,
+        "turn_timeout": timeout,
+    }
 
 
 def asked(
@@ -35,6 +49,30 @@ def asked(
     spec = _spec(chosen)
     ask, resumes = researcher_of(spec, parts)
     return written(Question(topic, path, place, ask, spec.agent, spec.bounds, resumes, view, reason), parts)
+
+
+def rewriting(place: PlanPlace, chosen: Chosen, parts: Parts) -> Rewrite | None:
+    """Who rewrites a plan while it runs; None where no agent was named."""
+    from autoresearch.lab.planning import register
+
+    if not chosen.get("agent"):
+        return None
+    return lambda view, reason: rewritten(place, register.draft_of(view, parts), chosen, reason, parts)
+
+
+def rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, parts: Parts) -> Draft:
+    """The plan as an agent writes it anew in the light of its results; what it replaces is in git."""
+    from autoresearch.lab.planning import register
+    from autoresearch.lab.planning.place import read_view
+    from autoresearch.lab.planning.write import topic_of
+    from autoresearch.records.rundir import write_atomically
+
+    view = read_view(place)
+    register.need_same(place, view, draft)
+    register.need_between_stages(view)
+    found = asked(chosen, topic_of(draft), draft.path, place, parts, view=view, reason=reason)
+    write_atomically(draft.path, found.text.encode())
+    return found.draft
 
 
 def _spec(chosen: Chosen) -> ResearchSpec:

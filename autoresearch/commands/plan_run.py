@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.plan import Agent, Command, Model, Program, Sandbox, TurnTimeout
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
@@ -27,14 +29,26 @@ def run(
     no_human: Annotated[
         bool, typer.Option("--no-human", help="Ask nobody: fixed in git all the same, and written down as such.")
     ] = False,
+    agent: Agent = "",
+    agent_model: Model = "",
+    agent_program: Program = "",
+    agent_command: Command = "",
+    sandbox: Sandbox = "auto",
+    turn_timeout: TurnTimeout = "30m",
+    most_revisions: Annotated[int, typer.Option(help="By --agent, in this run.")] = 2,
     detach: Annotated[bool, typer.Option("--detach", help="Go on in a tmux session of its own.")] = False,
     as_json: Json = False,
 ) -> int:
     """Run the stages of an approved plan as campaigns, one after another; again after a crash or a pause."""
+    from autoresearch.commands.plan_agent import chosen_agent, rewriting
+    from autoresearch.core.plan_view import PlanState
     from autoresearch.lab.planning import register
     from autoresearch.lab.planning.place import read_view
-    from autoresearch.lab.planning.pursue import in_pursuit, pursue
+    from autoresearch.lab.planning.pursue import in_pursuit, pursue_alone
 
+    if agent and not no_human:
+        raise UsageError("an agent that revises while the plan runs asks nobody", hint="--agent needs --no-human")
+    chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
     parts = real_parts()
     place, draft = register.open_plan(plan, parts)
     if draft is not None and (no_human or place.tip):
@@ -50,11 +64,14 @@ def run(
     view = read_view(place)
     if no_human:
         view = register.approve(place, view, parts, asked=False)
-    register.need_pursuable(place, view)
+    if not (agent and view.state is PlanState.REVISE):  # which it then does
+        register.need_pursuable(place, view)
     if detach:
-        return _detached(place, view, parts, as_json=as_json)
+        researcher = json.dumps({**chosen, "most": most_revisions}) if agent else ""
+        return _detached(place, view, parts, researcher, as_json=as_json)
     with in_pursuit(place):
-        found = pursue(place, parts, _said_and_logged(place))
+        rewrite = rewriting(place, chosen, parts)
+        found = pursue_alone(place, parts, _said_and_logged(place), rewrite, most_revisions)
     view = read_view(place)
     payload = status_of(place, view) | {"state": found.state, "reason": found.reason, "next": list(found.next)}
     output.emit("plan run", payload, as_json=as_json, lines=_lines(payload))
@@ -112,20 +129,24 @@ def report(plan: Plan = "", as_json: Json = False) -> int:
     return 0
 
 
-def control(directory: Annotated[Path, typer.Argument(metavar="DIR")]) -> int:
+def control(
+    directory: Annotated[Path, typer.Argument(metavar="DIR")],
+    researcher: Annotated[str, typer.Option(metavar="JSON", hidden=True)] = "",
+) -> int:
     """Pursue a plan in a session of its own (`plan run --detach` calls this)."""
     import signal
 
     from autoresearch.commands.campaign_control import Speaker
+    from autoresearch.commands.plan_agent import rewriting
     from autoresearch.lab import detached
     from autoresearch.lab.planning.place import PlanPlace
-    from autoresearch.lab.planning.pursue import in_pursuit, pursue
+    from autoresearch.lab.planning.pursue import in_pursuit, pursue_alone
     from autoresearch.repository import checkout as repository
 
     found = repository.find(directory.parents[3])
     if found is None:
         raise NotFoundError(f"{directory} lies in no repository")
-    place = PlanPlace(found, directory.name)
+    place, chosen = PlanPlace(found, directory.name), json.loads(researcher) if researcher else {}
     with in_pursuit(place):
         os.environ.clear()
         os.environ.update(detached.take_environment(directory))
@@ -133,7 +154,8 @@ def control(directory: Annotated[Path, typer.Argument(metavar="DIR")]) -> int:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the plan goes on
         detached.reported(directory)
         say = Speaker(place.log)
-        stopped = pursue(place, real_parts(), say)
+        parts, most = real_parts(), int(chosen.pop("most", 0))
+        stopped = pursue_alone(place, parts, say, rewriting(place, chosen, parts), most)
         say(f"{stopped.state}: {stopped.reason}")
     return 0
 
@@ -238,7 +260,7 @@ def _said_and_logged(place: PlanPlace) -> Any:
     return say
 
 
-def _detached(place: PlanPlace, view: PlanView, parts: Parts, *, as_json: bool) -> int:
+def _detached(place: PlanPlace, view: PlanView, parts: Parts, researcher: str, *, as_json: bool) -> int:
     """Start `plan control` in a session of its own."""
     from autoresearch.core import naming
     from autoresearch.lab import detached
@@ -258,7 +280,7 @@ def _detached(place: PlanPlace, view: PlanView, parts: Parts, *, as_json: bool) 
                 code="plan_runs",
             )
         session = naming.session_name(f"plan-{place.slug}", token)
-        words = ("plan", "control", str(place.directory))
+        words = ("plan", "control", str(place.directory), *(("--researcher", researcher) if researcher else ()))
         attach = detached.start(place.directory, words, session, f"plan-{token}", parts, settings.text("tmux_socket"))
     payload = status_of(place, view) | {"attach": attach}
     output.emit("plan run", payload, as_json=as_json, lines=[f"{place.slug} is being run; attach: {attach}"])

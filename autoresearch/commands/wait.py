@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from autoresearch.lab.outcome import Outcome
     from autoresearch.lab.parts import Parts
 
+LINES = 5  # of the log
+RECORD_S = 0.05  # between two looks for the record of a run that has just ended
+# Whoever waits for hours is told "nothing new" many times, and each of them stays in the context of an agent.
+ON_A_TICK = frozenset(
+    ("run", "state", "event", "step", "metric_name", "metric_value", "elapsed_s", "deadline_s", "first_step_left_s")
+) | {"seq", "next"}
+
 
 def wait(
     run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
@@ -24,7 +32,9 @@ def wait(
         str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
     ] = "100s",
     since: Annotated[int, typer.Option(help="Return at once for events after this number.")] = -1,
-    tail: Annotated[int, typer.Option(help="Lines of the log to add.")] = 5,
+    tail: Annotated[
+        int | None, typer.Option(help="Lines of the log to add.", show_default="5, with --json none on a tick")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json")] = False,
     as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 0: still running, 1: ended.")] = False,
 ) -> int:
@@ -41,26 +51,35 @@ def wait(
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
     start = read_events(rundir.events)[1] if since < 0 else since
+    until = time.monotonic() + limit
     if rundir.state() not in (RunState.ENDED, RunState.DEAD):
         news, upto = wait_for_news(rundir, since=start, seconds=limit)
     else:
         news, upto = [], start
     state, outcome = settled(rundir, parts)
+    while outcome is None and any(each.event == "ended" for each in news) and time.monotonic() < until:
+        time.sleep(RECORD_S)  # the record comes after the event
+        state, outcome = settled(rundir, parts)
     if outcome is not None:
         from autoresearch.commands.outcome import show_outcome
 
         show_outcome("wait", outcome, rundir, as_json=as_json)
         return 1 if as_exit_code else 0
-    payload = _living(rundir, spec, tail)
+    event = news[-1].event if news else "tick"
+    brief = as_json and not news
+    payload = _living(rundir, spec, tail if tail is not None else 0 if brief else LINES)
     payload |= {
-        "event": news[-1].event if news else "tick",
+        "state": state.value,
+        "event": event,
         "seq": upto,
-        "next": [f"autoresearch wait {spec.run} --for 100s --since {upto}"],
+        "next": [f"autoresearch wait {spec.run} --for {seconds} --since {upto}"],
     }
+    if brief:
+        payload = {key: value for key, value in payload.items() if key in ON_A_TICK or (key == "tail" and value)}
     lines = [
-        f"{spec.run}: {state.value}, {payload['event'].replace('_', ' ')}, step {payload['step']}, "
+        f"{spec.run}: {state.value}, {event.replace('_', ' ')}, step {payload['step']}, "
         f"elapsed {output.duration(payload['elapsed_s'])}, {output.duration(payload['deadline_s'])} left",
-        *(f"  | {line}" for line in payload["tail"]),
+        *(f"  | {line}" for line in payload.get("tail", ())),
     ]
     output.emit("wait", payload, as_json=as_json, lines=lines)
     return 0

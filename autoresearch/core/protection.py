@@ -65,6 +65,7 @@ BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 _MEASURES = re.compile(r"eval|metric|reward|valid|judg|grad(?:er|ing)|scor|benchmark|test", re.IGNORECASE)
+_A_PLACE = re.compile(r"[^\s/]/[^\s/]|\.[A-Za-z]\w*$")  # `data/val.parquet`, `val.jsonl`, `openai/gsm8k`
 _WORD = re.compile(r"[\w.@+~-]+(?:/[\w.@+~-]+)*/?")
 
 
@@ -111,15 +112,27 @@ class Protection:
         return why_protected(name)
 
     def keys_changed(self, before: Mapping[str, object], after: Mapping[str, object]) -> tuple[str, ...]:
-        """What differs between two recipes in protected keys: `max_steps: 100 -> 500 (how long it trains)`."""
+        """What differs between two recipes and may not: `max_steps: 100 -> 500 (how long it trains)`.
+
+        That is every protected key, and any other that now names the data that is validated with.
+        """
+        held_out = self.validation_data(before)
         changes = diff_recipes(dict(_leaves(before)), dict(_leaves(after)))
-        told = ((change, self.why_key(change.key)) for change in changes)
+        told = ((change, self.why_key(change.key) or _leak(change.new, held_out)) for change in changes)
         return tuple(f"{change} ({reason})" for change, reason in told if reason)
 
-    def keys_overridden(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """The protected ones among the keys of a hypothesis' overrides: `max_steps (how long it trains)`."""
-        told = ((key, self.why_key(key)) for key, _ in _leaves(overrides))
+    def keys_overridden(
+        self, overrides: Mapping[str, object], before: Mapping[str, object] | None = None
+    ) -> tuple[str, ...]:
+        """The same of a hypothesis' overrides of a recipe: `max_steps (how long it trains)`."""
+        held_out = self.validation_data(before or {})
+        told = ((key, self.why_key(key) or _leak(value, held_out)) for key, value in _leaves(overrides))
         return tuple(f"{key} ({reason})" for key, reason in told if reason)
+
+    def validation_data(self, recipe: Mapping[str, object]) -> tuple[str, ...]:
+        """Paths and names of data in the keys of a recipe that are about validation."""
+        found = (value for key, value in _leaves(recipe) if why_protected(key) == "validation")
+        return tuple(dict.fromkeys(value for value in found if isinstance(value, str) and _A_PLACE.search(value)))
 
 
 def named_in(text: str, tracked: Collection[str], *, measures: bool = True) -> tuple[str, ...]:
@@ -152,6 +165,10 @@ def _leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
         return
     for name, item in inner:
         yield from _leaves(item, f"{key}.{name}" if key else str(name))
+
+
+def _leak(value: object, held_out: Collection[str]) -> str:
+    return "validation data" if isinstance(value, str) and value in held_out else ""
 
 
 def _is_below(name: str, places: Iterable[str]) -> bool:

@@ -116,7 +116,7 @@ def tail_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log as they may be shown to anybody: no escapes, no secrets, bounded."""
     from autoresearch.core.lines import logical_lines
 
-    lines = list(logical_lines(tail(path, TAIL_BYTES)))[-count:]
+    lines = list(logical_lines(tail(path, TAIL_BYTES)))[-count:] if count > 0 else []
     if not lines:
         return []
     from autoresearch.records.secrets import mask_text

@@ -10,7 +10,6 @@ import contextlib
 import os
 import posixpath
 import shutil
-import stat
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +98,7 @@ def _walk(root: Path, rules: Mapping[str, Rule]) -> list[str]:
                     todo.append(Path(entry.path))
                 elif entry.name in RULES and (path := os.path.relpath(entry.path, root)) not in rules:
                     new.append(path)
-                elif not entry.is_symlink() and not stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
+                elif not entry.is_symlink() and not entry.is_file(follow_symlinks=False):
                     Path(entry.path).unlink()
     return new
 

@@ -80,7 +80,7 @@ class Codex:
 
 
 def _item(item: Mapping[str, Any], heard: Heard) -> None:
-    kind = item.get("type")
+    kind = words(item.get("type"))
     heard.trouble = heard.trouble if kind == "error" else ""  # what goes on has got over it
     if kind == "agent_message":
         heard.text = words(item.get("text"))

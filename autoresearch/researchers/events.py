@@ -12,7 +12,8 @@ from typing import Any
 
 from autoresearch.core.regex import later
 
-_HEAD, _TAIL = 1 << 20, 16 << 20  # bytes that are read of a flood: its beginning (the session) and its end
+_HEAD, _TAIL = 1 << 18, 16 << 20  # bytes that are read of a flood: its beginning (the session) and its end
+_MOST_LINES = 20_000  # of each
 _MOST_TEXT, _MOST_TRIES = 1 << 20, 200  # bound the search for an object in prose: each try may read all the rest
 _OBJECT_LINE = later(r"^[ \t]{0,9}(\{[^\n]*\})[ \t\r]{0,9}$", re.MULTILINE)
 _ESCAPES = later(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -20,13 +21,19 @@ _INVISIBLE = later(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def events(out: bytes) -> Iterator[Mapping[str, Any]]:
-    """Every line that is a JSON object; all else is skipped. Of more than 17 MiB the middle is not read."""
-    parts = (out,) if len(out) <= _HEAD + _TAIL else (out[:_HEAD], out[-_TAIL:])
-    for part in parts:
+    """Every line that is a JSON object; all else is skipped. Of a flood (16 MiB, 20,000 lines) the middle is, too."""
+    for part in _parts(out):
         for line in _OBJECT_LINE.finditer(part.decode("utf-8", "replace")):
             found = _loads(line[1])
             if isinstance(found, dict):
                 yield found
+
+
+def _parts(out: bytes) -> tuple[bytes, ...]:
+    if len(out) <= _HEAD + _TAIL and out.count(b"\n") <= _MOST_LINES:
+        return (out,)
+    whole_lines = out[-_TAIL:].rsplit(b"\n", _MOST_LINES)[1:]
+    return out[:_HEAD], b"\n".join(whole_lines)
 
 
 def first_object(text: str, wanted: Iterable[str] = ()) -> dict[str, Any] | None:

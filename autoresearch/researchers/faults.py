@@ -33,7 +33,7 @@ _WORDS = {  # in this order: "429 insufficient_quota" does not pass by itself
         r"|(?:cannot|could not|failed to) connect|stream disconnected|network (?:error|is unreachable)|fetch failed"
         r"|ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|name resolution"
         r"|socket hang up|error sending request|internal ?server ?error|bad gateway|service ?unavailable"
-        r"|gateway timeout|high demand|(?:status|error|code|http)\W{0,12}5\d\d\b"
+        r"|gateway timeout|high demand|server had an error|request timed out|(?:status|error|code|http)\W{0,12}5\d\d\b"
         r"|\b5\d\d (?:status|internal|bad|service|gateway|\{)|\b529\b",
         re.IGNORECASE,
     ),

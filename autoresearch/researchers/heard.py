@@ -67,7 +67,8 @@ class Heard:
     def _fault(self, turn: Turn, spoken: Spoken) -> tuple[Fault | None, str]:
         said = self.error or self.trouble or last_lines(spoken.err)
         if spoken.fault is not None:
-            waiting = faults.meaning(said, self.status) if spoken.fault is Fault.TIMEOUT else None
+            tries = spoken.fault is Fault.TIMEOUT and (self.error or self.trouble)
+            waiting = faults.meaning(said, self.status) if tries else None
             return (waiting if waiting and waiting.passes else spoken.fault), said
         if self.fault is not None:
             return self.fault, said
@@ -78,12 +79,16 @@ class Heard:
         return (Fault.SILENT, said) if silent else (None, "")
 
 
-def last_lines(raw: bytes) -> str:
-    """The end of standard error, as plain text: from the last line that complains, else its last lines."""
-    lines = [line.strip() for line in plain(raw[-_MOST_ERR:].decode("utf-8", "replace")).splitlines() if line.strip()]
-    lines = lines[-40:]
-    complaints = [at for at, line in enumerate(lines) if _COMPLAINT.search(line[:1000]) and "WARN" not in line[:40]]
-    return "\n".join(lines[complaints[-1] :][:5] if complaints else lines[-3:])
+def complaints(err: bytes) -> str:
+    """The last 16 KiB of standard error as plain text."""
+    return plain(err[-_MOST_ERR:].decode("utf-8", "replace"))
+
+
+def last_lines(err: bytes) -> str:
+    """The end of standard error: from the last line that complains, else its last lines."""
+    lines = [line.strip() for line in complaints(err).splitlines() if line.strip()][-40:]
+    found = [at for at, line in enumerate(lines) if _COMPLAINT.search(line[:1000]) and "WARN" not in line[:40]]
+    return "\n".join(lines[found[-1] :][:5] if found else lines[-3:])
 
 
 def _exit(returncode: int | None) -> str:

@@ -24,6 +24,22 @@ def researcher(name: str, chosen: Chosen) -> Researcher:
             from autoresearch.researchers.codex import Codex
 
             return Codex(chosen)
+        case "opencode":
+            from autoresearch.researchers.opencode import OpenCode
+
+            return OpenCode(chosen)
+        case "gemini":
+            from autoresearch.researchers.gemini import Gemini
+
+            return Gemini(chosen)
+        case "qwen":
+            from autoresearch.researchers.qwen import Qwen
+
+            return Qwen(chosen)
+        case "aider":
+            from autoresearch.researchers.aider import Aider
+
+            return Aider(chosen)
         case "command":
             from autoresearch.researchers.command import Command
 
@@ -31,3 +47,8 @@ def researcher(name: str, chosen: Chosen) -> Researcher:
     near = difflib.get_close_matches(name.strip().lower(), NAMES, 1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
     raise UsageError(f"there is no agent {name!r}", hint=hint, code="unknown_agent")
+
+
+def describe() -> dict[str, str]:
+    """Every agent that has a program of its own, with that program's name; whether it is installed is not looked at."""
+    return {name: researcher(name, Chosen()).program() for name in NAMES if name != "command"}

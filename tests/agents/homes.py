@@ -42,10 +42,10 @@ class AgentHome:
         """
         _MCP[self.name](self.home, server, [*argv])
 
-    def allow(self, program: str) -> None:
-        """Let Claude Code run a program without a question; the others run all that `command` lets them."""
+    def permit(self, rule: str) -> None:
+        """Let Claude Code do something without a question; the others do all that `command` lets them."""
         if self.name == "claude":
-            _allow(self.home, f"Bash({program} *)")
+            _allow(self.home, rule)
 
 
 def missing(name: str) -> str:
@@ -89,6 +89,7 @@ def _claude(home: Path, url: str) -> dict[str, str]:
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_MAX_RETRIES": "1",
         "DISABLE_AUTOUPDATER": "1",
+        "MCP_CONNECTION_NONBLOCKING": "0",  # else the first request goes out before a slow server has answered
         "ENABLE_TOOL_SEARCH": "false",  # else tools of MCP servers are deferred behind another tool
     }
     _write(home / ".claude.json", {"hasCompletedOnboarding": True})

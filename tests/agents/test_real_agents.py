@@ -70,7 +70,7 @@ def test_it_does_whatever_a_script_can_say(
     name: str, agent_home: Callable[[str], AgentHome], model_server: ModelServer, agent_repo: Path
 ) -> None:
     agent = agent_home(name)
-    agent.allow("seq")
+    agent.permit("Bash(seq *)")
     with_mcp = name != "pi"
     if with_mcp:
         agent.add_mcp("parrot", [sys.executable, "-c", ECHO])

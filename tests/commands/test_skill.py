@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def test_every_command_that_a_user_needs_is_taught() -> None:
     from autoresearch import cli
 
     taught = " ".join(line for text in TEXTS.values() for line in command_lines(text))
-    left_out = {"collect", "init", "plan", "tell", "veto", "approve"} | set(cli._CALLED_BY_US)
+    left_out = {"collect", "init", "tell", "veto"} | set(cli._CALLED_BY_US)
     for name in set(cli.COMMANDS) - left_out:
         assert f"autoresearch {name}" in taught, name
     not_for_agents = {("config", "show"), ("skill", "install"), ("skill", "eval"), ("campaign", "start")}
@@ -214,3 +215,20 @@ def test_the_marketplace_names_the_skill() -> None:
     assert [(REPO / path).resolve() for path in plugin["skills"]] == [SKILL]
     assert (plugin["source"], plugin["strict"]) == ("./", False)
     assert plugin["name"] == told["name"] == "autoresearch"
+
+
+@pytest.mark.real
+def test_it_is_valid_by_the_official_validator(tmp_path: Path) -> None:
+    """`agentskills` of PyPI's skills-ref; `make skills-ref` installs it."""
+    validator = REPO / ".venv-skills-ref/bin/agentskills"
+    if not validator.exists():
+        pytest.skip("skills-ref is not installed: make skills-ref")
+    skill.install(tmp_path)
+
+    def code(place: Path) -> int:
+        return subprocess.run([validator, "validate", place], capture_output=True, check=False).returncode
+
+    installed = tmp_path / ".agents/skills/autoresearch"
+    assert code(SKILL) == code(installed) == 0
+    (installed / "SKILL.md").write_text(ROUTER.replace("license:", "when_to_use:"))
+    assert code(installed) != 0

@@ -163,3 +163,22 @@ def test_every_check_can_hold_and_can_fail(bench: Any) -> None:
         "No run was made",
         "The code is as it was",
     }
+
+
+@pytest.mark.parametrize(
+    ("printed", "read"),
+    [
+        ('{"type":"tool_use","name":"Skill","input":{"skill":"autoresearch"}}', True),
+        ('{"type":"tool_use","name":"Skill","input":{"skill":"autoresearch:autoresearch"}}', True),
+        ('{"tool_name":"activate_skill","parameters":{"name": "autoresearch"}}', True),
+        ('{"command":"bash -lc \'cat .agents/skills/autoresearch/SKILL.md\'"}', True),
+        ('{"file_path":"/p/.claude/skills/autoresearch/references/run.md"}', True),
+        ('{"subtype":"init","skills":["autoresearch","debug"],"slash_commands":["autoresearch"]}', False),
+        ('{"text":"autoresearch is a skill"}', False),
+        ('{"name":"autoresearch-next"}', False),
+    ],
+)
+def test_what_counts_as_having_read_it(printed: str, read: bool) -> None:
+    from autoresearch.lab.evals.attempt import _SKILL_READ
+
+    assert bool(_SKILL_READ.search(printed.encode())) is read

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import PurePath
 
 import pytest
 
 from autoresearch.core.researcher import Role
 from autoresearch.errors import UsageError
-from autoresearch.researchers.registry import NAMES
+from autoresearch.researchers.registry import NAMES, describe
 
-AGENTS = ("claude", "codex", "command")
+AGENTS = NAMES
 PROMPT = "a word that is nowhere else: xylophone"
 
 
@@ -63,12 +64,54 @@ def test_unknown_names_say_which_one_was_meant(make) -> None:
     assert all(name in raised.value.hint for name in NAMES)
 
 
+def test_what_can_be_looked_for() -> None:
+    assert describe() == {name: name for name in NAMES if name != "command"}
+
+
+def test_each_is_told_apart_by_its_traits(make) -> None:
+    traits = {name: make(name).traits for name in NAMES}
+    assert {name for name in NAMES if traits[name].schema} == {"claude", "codex", "qwen"}
+    assert {name for name in NAMES if traits[name].resumes} == set(NAMES) - {"aider"}
+    assert {name for name in NAMES if traits[name].sandbox} == {"codex"}
+    assert {name for name in NAMES if traits[name].leavings} == {"aider"}
+    assert all(traits[name].asks_only for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "asks", "works"),
+    [
+        ("claude", ("--permission-mode", "plan"), ("--permission-mode", "acceptEdits")),
+        ("opencode", ("--agent", "plan"), ()),
+        ("gemini", ("--approval-mode", "plan"), ("--approval-mode", "auto_edit")),
+        ("qwen", ("--approval-mode", "plan"), ("--approval-mode", "auto-edit")),
+        ("aider", ("--chat-mode", "ask"), ()),
+    ],
+)
+def test_its_own_mode_for_asking(name: str, asks: tuple[str, ...], works: tuple[str, ...], make, ask) -> None:
+    def holds(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
+        return words in (argv[at : at + len(words)] for at in range(len(argv)))
+
+    asking, working = (make(name).argv(ask(role)) for role in (Role.REVIEW, Role.FIX))
+    assert holds(asking, asks) and not holds(working, asks) and holds(working, works)
+
+
+def test_opencode_may_touch_nothing_when_it_is_asked(make, ask) -> None:
+    def permission(role: Role) -> dict[str, str]:
+        return json.loads(make("opencode").environment(ask(role))["OPENCODE_PERMISSION"])
+
+    assert permission(Role.PROPOSE)["edit"] == permission(Role.PROPOSE)["bash"] == "deny"
+    assert permission(Role.EDIT)["edit"] == "allow"
+
+
 def test_bounds_and_schema_where_flags_exist(make, ask) -> None:
     argv = make("claude").argv(ask(Role.PROPOSE, turns=7, usd=0.5, schema=True))
     assert argv[argv.index("--max-turns") + 1] == "7" and argv[argv.index("--max-budget-usd") + 1] == "0.5"
     assert '"answer"' in argv[argv.index("--json-schema") + 1]
     argv = make("codex").argv(ask(Role.PROPOSE, schema=True))
     assert argv[argv.index("--output-schema") + 1] == "/home/me/turns/7/schema.json"
+    argv = make("qwen").argv(ask(Role.PROPOSE, schema=True, turns=9))
+    assert argv[argv.index("--json-schema") + 1] == "@/home/me/turns/7/schema.json"
+    assert argv[argv.index("--max-session-turns") + 1] == "9"
 
 
 def test_codex_has_its_own_sandbox_only_where_ours_is_not(make, ask) -> None:

@@ -118,7 +118,8 @@ def _prepare(one: Attempt, env: Mapping[str, str]) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
     if one.skilled:
-        skill.install(one.project)
+        name = one.researcher.name
+        skill.install(one.project, agents=["claude", *([name] if name in skill.AGENTS else [])])
     identity = ["-c", "user.name=eval", "-c", "user.email=eval@localhost"]
     for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-q", "--allow-empty", "-m", "as given"]):
         subprocess.run(["git", *words], cwd=one.project, env=dict(env), check=True, capture_output=True)

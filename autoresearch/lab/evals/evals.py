@@ -19,9 +19,9 @@ from autoresearch.researchers.registry import researcher
 
 # Both variants may type any command: with the skill's own alone, an agent without it could do nothing at all.
 _MAY_TYPE: Mapping[str, tuple[str, ...]] = {
-    "claude": ("--tools", "default", "--allowedTools", "Bash"),
-    "gemini": ("--approval-mode", "yolo"),
-    "qwen": ("--approval-mode", "yolo"),
+    "claude": ("--tools", "Skill", "--allowedTools", "Bash"),  # beside those that it has anyway
+    "gemini": ("--allowed-tools", "run_shell_command,activate_skill"),
+    "qwen": ("--allowed-tools", "run_shell_command,skill"),
 }
 VARIANTS = {"both": (WITH, WITHOUT), "with": (WITH,), "without": (WITHOUT,)}
 

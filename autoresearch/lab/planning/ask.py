@@ -89,7 +89,7 @@ def _asked(question: Question, cwd: Path, parts: Parts) -> WrittenPlan:
         text, draft, problems = ("", None, [missing]) if missing else _understood(question, data, parts)
         if draft is not None:
             return WrittenPlan(text, draft, usage, directory)
-        said = json.dumps(dict(answer.data), ensure_ascii=False) if answer.data is not None else answer.text
+        said = answer.text if missing else json.dumps(data, ensure_ascii=False, indent=1, default=str)
         words = _again(prompt, said, problems, resumes=question.resumes and bool(answer.session))
     raise _failed(question, f"no usable plan in {AGAIN + 1} answers; the last one: {problems[0]}", directory)
 

@@ -159,7 +159,7 @@ class _Deep:
             self.wrong(place, error.message, error.hint)
 
     def campaign(self, stage: Stage) -> None:
-        found = stage_campaign(self.draft, stage, self.parts, queue=str(self.draft.path))  # any file: it is only named
+        found = stage_campaign(self.draft, stage, self.parts, queue=str(self.draft.path.parent))  # that is there
         if self.checkout is not None and found.checkout.root != self.checkout.root:
             raise UsageError(f"its code is in {found.checkout.root}, that of an earlier stage in {self.checkout.root}")
         self.checkout = found.checkout

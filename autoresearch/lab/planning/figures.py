@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,10 @@ def _stage(frame: Frame, n: int, run: StageRun, said: Mapping[str, Any]) -> list
     if _known(said, "best") and said["best"] != "baseline":
         shape, kind = ("ring", "confirmed") if said["best"] in said["confirmed"] else ("circle", "kept")
         title = f"{run.stage}: {said['best']} {facts['best']:.4g}, {kind}"
-        parts.append(mark(shape, frame.x(n + 0.1), frame.y(facts["best"]), kind, title))
+        x, y = frame.x(n + 0.1), frame.y(facts["best"])
+        parts.append(mark(shape, x, y, kind, title))
+        words = escape(f"{said['best'][:24]} ({kind})")
+        parts.append(f'<text class="label" text-anchor="middle" x="{x}" y="{y - 14}">{words}</text>')
     return parts
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,15 @@ from autoresearch.core.plan_view import PlanState, PlanView, StageRun
 from autoresearch.errors import ConflictError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.planning import register, stages
+from autoresearch.lab.planning.draft import Draft
 from autoresearch.lab.planning.place import PlanPlace, add_record, make, read_view
 from autoresearch.lab.planning.report import write_progress, write_report
 from autoresearch.lab.planning.stages import Say
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked, write_json
+
+Rewrite = Callable[[PlanView, str], Draft]
+"""Writes a plan anew, told why; its file holds the new text when it returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,22 @@ def pursue(place: PlanPlace, parts: Parts, say: Say) -> Stopped:
             return stopped
 
 
+def pursue_alone(place: PlanPlace, parts: Parts, say: Say, rewrite: Rewrite | None, most: int) -> Stopped:
+    """The same; where it is to be revised, `rewrite` does so, at most so many times, and it goes on unasked."""
+    for left in range(most if rewrite else 0, -1, -1):
+        stopped = pursue(place, parts, say)
+        if stopped.state != "revise" or rewrite is None or not left:
+            break
+        view = read_view(place)
+        reason = f"asked for by the outcome of stage {view.runs[-1].stage}: {stopped.reason}"
+        say("the plan is revised")
+        draft = rewrite(view, reason)
+        view = register.revise(place, draft, parts, reason=reason)
+        register.approve(place, view, parts, asked=False)
+        say(f"version {view.version.number} goes on with {view.next}")
+    return stopped
+
+
 def _begin(place: PlanPlace, view: PlanView, parts: Parts, say: Say) -> None:
     """Write down that the next stage begins, or that the plan is over."""
     plan = register.registered_plan(place, view)
@@ -113,7 +133,8 @@ def _stage(place: PlanPlace, view: PlanView, run: StageRun, parts: Parts, say: S
     stages.take_up(there, parts, say)
     write_progress(place, view)
     failpoint("plan.following")
-    state = stages.follow(there, parts, say)
+    alone = view.approvals.get(run.version, {}).get("do") == "waived"
+    state = stages.follow(there, parts, say, alone=alone)
     if state is not CampaignState.ENDED:
         go_on = (f"autoresearch campaign resume {run.campaign}", f"autoresearch plan run {place.slug}")
         return Stopped(state.value, f"the campaign {run.campaign} of stage {run.stage} is {state.value}", go_on)

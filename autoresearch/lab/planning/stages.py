@@ -56,7 +56,8 @@ def begin_stage(place: PlanPlace, run: StageRun, draft: Draft, code: str, parts:
     queue = _queue(place, run, stage, draft.path.parent)
     chart = begin.with_own_results(stage_campaign(draft, stage, parts, queue=queue, **more), parts)
     for finding in begin.preflight(chart):
-        say(str(finding))
+        if finding not in chart.findings:  # those were told by `plan check`
+            say(str(finding))
     return begin.begin(chart, parts)
 
 
@@ -78,16 +79,25 @@ def _queue(place: PlanPlace, run: StageRun, stage: Stage, folder: Path) -> str:
     return str(path)
 
 
-def follow(there: CampaignDir, parts: Parts, say: Say) -> CampaignState:
-    """Wait until a campaign has ended, or does not go on by itself: paused, or dead again and again."""
+def follow(there: CampaignDir, parts: Parts, say: Say, *, alone: bool = False) -> CampaignState:
+    """Wait until a campaign has ended, or does not go on by itself: paused, or dead again and again.
+
+    `alone`: nobody will come to mend what paused it, so that it ends with what it has.
+    """
     book, left, rows = Book(there), MOST_RESTARTS, -1
     while True:
         view = book.view()
         state = state_now(there, view)
         if len(view.rows) != rows:
             rows, left = len(view.rows), MOST_RESTARTS
-        if state in (CampaignState.ENDED, CampaignState.PAUSED):
+        if state is CampaignState.ENDED:
             return state
+        if state is CampaignState.PAUSED:
+            if not alone or _asked_to_pause(there, view):
+                return state
+            if not any(True for _ in entries(there.requests, needle=b'"drain"')):
+                say(f"{view.spec.name}: {view.reason}; nobody is there to mend it, so it ends with what it has")
+                requests.ask(there, "drain", reason=f"it paused ({view.reason}), and nobody was there (--no-human)")
         used_up = state is CampaignState.WAITING and view.spec.proposer.name in RUN_DRY
         if used_up and (view.spec.rules.count or 0) != view.attempted:
             say(f"{view.spec.name}: all of its ideas were tried, so it ends with {view.attempted}")
@@ -99,6 +109,12 @@ def follow(there: CampaignDir, parts: Parts, say: Say) -> CampaignState:
             say(f"the controller of {view.spec.name} is gone; another one takes it up")
             begin.start_controller(there, view.spec, parts)
         time.sleep(LOOK_S)
+
+
+def _asked_to_pause(there: CampaignDir, view: CampaignView) -> bool:
+    """Whether a person did it, rather than the campaign itself."""
+    reasons = (str(line.get("reason") or "asked for") for line in entries(there.requests, needle=b'"pause"'))
+    return view.reason in reasons
 
 
 def conclusion(run: StageRun, stage: Stage, there: CampaignDir) -> dict[str, Any]:
@@ -149,6 +165,6 @@ def deviations(there: CampaignDir, view: CampaignView) -> Iterator[str]:
             case "told" if line.get("how"):
                 yield f"it was told to {line['how']}: {line.get('reason')}"
     if added := sum(1 for _ in entries(there.requests, needle=b'"add"')):
-        yield f"ideas were added by hand, {added} times"
+        yield f"ideas were added by hand (`campaign add`: {added})"
     for hypothesis, reason in view.skipped:
         yield f"idea {hypothesis.slug} was never tried: {reason}"

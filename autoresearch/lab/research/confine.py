@@ -30,6 +30,9 @@ _RESOLVERS = (  # /etc/resolv.conf is often a link to one of these; the last two
     *("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd"),
     *("/run/current-system", "/run/opengl-driver"),
 )
+_SETTINGS = (  # of an agent: what stands there is run outside, too, the next time that its user starts it
+    *("settings.json", "settings.local.json", "config.toml", "opencode.json", "opencode.jsonc", "hooks"),
+)
 _SPACES = (
     *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
@@ -133,6 +136,7 @@ def _binds(cell: Cell) -> Iterator[str]:
     for home in cell.homes:
         if made := _made(home):
             modes[made] = "--bind"
+            modes |= {place: "--ro-bind" for name in _SETTINGS if (place := made / name).exists()}
     if cell.turn is not None:
         modes |= {_real(cell.turn): "--ro-bind", _real(cell.turn / "answer"): "--bind"}
     modes[_real(cell.cwd)] = "--bind" if cell.writes else "--ro-bind"
@@ -160,23 +164,29 @@ def _hidden(cell: Cell, modes: Mapping[Path, str]) -> Iterator[Path]:
 
 
 def _seen(cell: Cell) -> Iterator[Path]:
-    """What lies below a replaced directory and must be there all the same."""
-    for path in {cell.home, *cell.readable, Path(sys.prefix), Path(sys.base_prefix)}:
-        real = _real(path)
-        if _is_replaced(real) and real.exists():
-            yield real
+    """What lies below a replaced directory and must be there all the same; by the name of a link to it, too."""
+    needed = {path for path in (cell.home, *cell.readable, Path(sys.prefix), Path(sys.base_prefix)) if path.exists()}
+    yield from (real for real in map(_real, needed) if _is_replaced(real))
+    named = {path for path in needed if _is_replaced(path)}
+    yield from (path for path in named if path != _real(path) and not named & set(path.parents))
 
 
-def _is_replaced(real: Path) -> bool:
-    return any(Path(place) in real.parents for place in _REPLACED)
+def _is_replaced(path: Path) -> bool:
+    return any(Path(place) in path.parents for place in _REPLACED)
 
 
 def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:
-    """What belongs to the programs of a PATH, and to these files: the directory above their `bin`, else their own."""
+    """What belongs to the programs of a PATH, and to these files: see `_prefix`."""
     places = [Path(entry) for entry in path.split(":") if entry.startswith("/")]
     for one in (form for each in needed for form in (each, _real(each))):
         places.append(one if one.is_dir() else one.parent)
-    return tuple(place.parent if place.name == "bin" else place for place in places if place.is_dir())
+    return tuple(_prefix(place) for place in places if place.is_dir())
+
+
+def _prefix(place: Path) -> Path:
+    """The whole `node_modules` that a directory is in; else what is above a `bin`; else the directory itself."""
+    whole = [above for above in (place, *place.parents) if above.name == "node_modules"]
+    return whole[-1] if whole else place.parent if place.name == "bin" else place
 
 
 def _git_places(cell: Cell) -> Iterator[tuple[Path, str]]:

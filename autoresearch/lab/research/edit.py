@@ -38,11 +38,7 @@ def make_edit(bench: Bench, hypothesis: Hypothesis, base: str, ask: Ask) -> Edit
     Where it came to nothing, `unmade` and `why` say so, and `patch` is there for the record if there is one. Raises an
     AutoresearchError for what is no fault of the edit: a full disk, a repository or a worktree that cannot be used.
     """
-    edit = _turn(bench, base, ask, Turn(Role.EDIT, edit_prompt(bench, hypothesis), *_nowhere()))
-    if hypothesis.overrides and bench.recipe in edit.paths:
-        lost = f"{bench.recipe} is written anew with the hypothesis' overrides: what the agent changed in it is lost"
-        return replace(edit, flags=(*edit.flags, lost))
-    return edit
+    return _turn(bench, base, ask, Turn(Role.EDIT, edit_prompt(bench, hypothesis), *_nowhere()))
 
 
 def make_fix(bench: Bench, hypothesis: Hypothesis, tip: str, failure: Explanation, ask: Ask, session: str = "") -> Edit:
@@ -118,7 +114,8 @@ def _judged(bench: Bench, found: Gathered, edit: Edit, directory: Path, answer: 
         return replace(edit, unmade=Unmade.PATCH, why="its patch, applied, is not what the agent made")
     if refused := _recipe(bench, found.base, tree):
         return replace(edit, unmade=refused[0], why=refused[1])
-    flags = suspicion.flags(edit.patch, metrics=bench.objective.keys)
+    held_out = bench.protection.validation_data(bench.settings(found.base))
+    flags = suspicion.flags(edit.patch, metrics=bench.objective.keys, validation=held_out)
     edit = replace(edit, flags=flags)
     failed = guard(bench, directory)
     failpoint("research.guarded")

@@ -65,10 +65,17 @@ def _idea(bench: Bench, hypothesis: Hypothesis) -> str:
         f"- risk: {_line(hypothesis.risk)}" if hypothesis.risk else "",
         f"- files that it means to change: {', '.join(hypothesis.paths)}" if hypothesis.paths else "",
         f"- the objective of the campaign: {objective.direction} {objective.metric}",
-        f"- the recipe of the run: {bench.recipe}" if bench.recipe else "",
+        _recipe(bench),
         _overrides(hypothesis),
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _recipe(bench: Bench) -> str:
+    if not bench.recipe:
+        return ""
+    fixed = " (not yours to change)" if bench.protection.why(bench.recipe) else ""
+    return f"- the recipe of the run: {bench.recipe}{fixed}"
 
 
 def _overrides(hypothesis: Hypothesis) -> str:

@@ -32,16 +32,12 @@ class Axis:
 
 def landscape(view: CampaignView, baseline: Mapping[str, object]) -> list[Axis]:
     """Every key that some measured idea set, the most tried first; other keys differ too, so it is marginal."""
-    ideas = [(idea, effective(view, idea)) for idea in view.ideas if idea.value is not None]
-    keys = dict.fromkeys(key for _, settings in ideas for key in settings)
+    measured = [(effective(view, idea), value) for idea in view.ideas if (value := idea.value) is not None]
     axes = []
-    for key in keys:
-        points = [
-            (settings.get(key, baseline.get(key)), idea.value)
-            for idea, settings in ideas
-            if idea.value is not None and (key in settings or key in baseline)
-        ]
-        if axis := _axis(view, key, points):
+    for key in dict.fromkeys(key for settings, _ in measured for key in settings):
+        points: list[tuple[object, float]] = [(s[key], value) for s, value in measured if key in s]
+        as_before = [(baseline[key], value) for s, value in measured if key not in s] if key in baseline else []
+        if axis := _axis(view, key, points, as_before):
             axes.append(axis)
     return sorted(axes, key=lambda axis: (-sum(spot.ideas for spot in axis.spots), axis.key))
 
@@ -68,14 +64,17 @@ def _own(idea: Idea) -> dict[str, object]:
     return {key.removeprefix("+"): value for key, value in flatten(idea.hypothesis.overrides).items()}
 
 
-def _axis(view: CampaignView, key: str, points: Sequence[tuple[object, float]]) -> Axis | None:
-    by_value: dict[str, list[tuple[object, float]]] = {}
+def _axis(
+    view: CampaignView, key: str, points: Sequence[tuple[object, float]], as_before: list[tuple[object, float]]
+) -> Axis | None:
+    """The points of the ideas that set a key, and of those that left it as the baseline has it."""
+    by_value = {canonical(as_before[0][0]): as_before} if as_before else {}
     for value, mean in points:
         by_value.setdefault(canonical(value), []).append((value, mean))
     if len(by_value) < 2:
         return None
     groups = list(by_value.values())
-    numbers = all(_is_number(value) for value, _ in points)
+    numbers = all(_is_number(value) for value, _ in (*points, *as_before[:1]))
     groups.sort(key=(lambda g: float(str(g[0][0]))) if numbers else (lambda g: canonical(g[0][0])))
     if numbers and len(groups) > MOST_VALUES:
         groups = _ranges(groups)

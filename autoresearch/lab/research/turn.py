@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autoresearch.core.durations import spoken
 from autoresearch.core.researcher import Answer, Fault, Researcher, Spoken, Turn
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.plan import new_token
@@ -45,6 +46,8 @@ from autoresearch.repository.wiping import wipe
 
 LOOK_S = 0.1  # between two looks at its processes, its clock and the disk
 _NO_PROGRAM = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR})
+_Early = tuple[Fault, str]
+_End = tuple[int | None, Fault | None, str]
 _ITS_OWN = f"{PROGRAM}: "  # begins what bubblewrap itself says, before it exits with 1
 _NOT_RUN = (126, 127)  # what a shell, and `env`, answer for a program that cannot be run
 _INSTALL = {
@@ -94,7 +97,8 @@ def lost_turns(turns: Path, researcher: Researcher) -> list[tuple[Path, Answer]]
             continue
         turn, record = started
         sweep(str(record["id"]), grace_s=1.0)
-        answer = _understood(researcher, turn, _spoken(place, turn, None, Fault.LOST, 0.0))
+        lost = _spoken(place, turn, None, Fault.LOST, 0.0)
+        answer = _understood(researcher, turn, lost, "its controller was killed")
         _discard(Path(str(record["scratch"])))
         write_result(place, answer, **{key: record[key] for key in ("role", "id", "level", "command", "scratch")})
         found.append((path, answer))
@@ -140,20 +144,20 @@ class _Call:
         failpoint("turn.begun")
         began = time.monotonic()
         try:
-            returncode, fault = self._run(self._boxed(program), place, stop)
+            returncode, fault, why = self._run(self._boxed(program), place, stop)
         except OSError as error:
             if error.errno in _NO_PROGRAM and error.filename in (program, self.argv[0]):
                 return Answer(fault=Fault.NOT_INSTALLED, said=f"{error.filename}: {error.strerror}"), None
             if error.errno == errno.E2BIG:
                 return Answer(fault=Fault.ENDED, said="its command line is longer than the kernel takes"), None
             raise
-        spoken = _spoken(place, self.turn, returncode, fault, time.monotonic() - began)
-        if self.premises.level is Level.BUBBLEWRAP and returncode == 1 and not spoken.out:
-            said = _last_line(spoken.err)
+        heard = _spoken(place, self.turn, returncode, fault, time.monotonic() - began)
+        if self.premises.level is Level.BUBBLEWRAP and returncode == 1 and not heard.out:
+            said = _last_line(heard.err)
             if said.startswith(_ITS_OWN):
                 missing = said.startswith(f"{_ITS_OWN}execvp")
                 return Answer(fault=Fault.NOT_INSTALLED if missing else Fault.ENDED, said=said), returncode
-        return _understood(self.researcher, self.turn, spoken), returncode
+        return _understood(self.researcher, self.turn, heard, why), returncode
 
     def _missing(self) -> str:
         words = f"{self.argv[0]} is not installed, not executable, or not on PATH"
@@ -167,16 +171,19 @@ class _Call:
         own = replace(cell, writes=self.turn.role.writes, turn=Path(self.turn.directory), homes=self.homes)
         return confined(self.argv, own)
 
-    def _run(self, argv: tuple[str, ...], place: TurnDir, stop: threading.Event) -> tuple[int | None, Fault | None]:
+    def _run(self, argv: tuple[str, ...], place: TurnDir, stop: threading.Event) -> _End:
+        """Exit code, what ended it early, and why in words."""
         growth = Growth((Path(self.turn.cwd), self.scratch, place.answer, *self.homes), self.premises.written_bytes)
         with Pump((place.out, place.err), self.premises.printed_bytes) as pump, self._started(argv, pump) as line:
             heard = self._attend(line, pump, growth, stop)
-        if isinstance(heard, Fault):
-            return None, heard
+        if isinstance(heard, tuple):
+            return None, *heard
         word, _, number = heard.decode().partition(" ")
         if word == "errno":
             raise OSError(int(number), os.strerror(int(number)), argv[0])
-        return (int(number) if word == "exit" else None), None if word == "exit" else Fault.ENDED
+        if word != "exit":
+            return None, Fault.ENDED, "its warden was killed"
+        return int(number), None, ""
 
     @contextlib.contextmanager
     def _started(self, argv: tuple[str, ...], pump: Pump) -> Iterator[socket.socket]:
@@ -216,7 +223,7 @@ class _Call:
         if process.returncode != 0:
             sweep(self.token, grace_s=0.0)
 
-    def _attend(self, line: socket.socket, pump: Pump, growth: Growth, stop: threading.Event) -> Fault | bytes:
+    def _attend(self, line: socket.socket, pump: Pump, growth: Growth, stop: threading.Event) -> bytes | _Early:
         """Until it exits by itself (what the warden says of it, b"" if that died), or must be ended."""
         until = time.monotonic() + self.turn.bounds.seconds
         pump.wake(line)
@@ -227,11 +234,13 @@ class _Call:
             except BlockingIOError:
                 pass
             if stop.is_set():
-                return Fault.STOPPED
+                return Fault.STOPPED, ""
             if time.monotonic() > until:
-                return Fault.TIMEOUT
-            if pump.flooded or growth.exceeded():
-                return Fault.FLOOD
+                return Fault.TIMEOUT, f"it took longer than {spoken(self.turn.bounds.seconds)}"
+            if pump.flooded:
+                return Fault.FLOOD, f"it printed more than {self.premises.printed_bytes >> 20} MiB"
+            if growth.exceeded():
+                return Fault.FLOOD, f"it wrote more than it may ({growth.most >> 20} MiB) to the disk"
 
 
 @contextlib.contextmanager
@@ -258,19 +267,19 @@ def _spoken(place: TurnDir, turn: Turn, returncode: int | None, fault: Fault | N
     return Spoken(out, err, returncode, read_last(turn), fault, seconds)
 
 
-def _understood(researcher: Researcher, turn: Turn, spoken: Spoken) -> Answer:
-    """What the agent's own file makes of it, with what we know better."""
-    answer = researcher.read(turn, spoken)
-    fault = spoken.fault or answer.fault
-    said = answer.said
-    if fault is None or fault in (Fault.ENDED, Fault.SILENT):
-        if spoken.returncode in _NOT_RUN:
-            fault, said = Fault.NOT_INSTALLED, said or _last_line(spoken.err)
-        elif spoken.returncode is not None and spoken.returncode < 0:
-            fault, said = Fault.ENDED, said or f"it was killed by signal {-spoken.returncode}"
-        elif not fault and spoken.returncode == 0 and not answer.text and answer.data is None:
-            fault = Fault.SILENT
-    return replace(answer, fault=fault, said=said, usage=replace(answer.usage, seconds=spoken.seconds))
+def _understood(researcher: Researcher, turn: Turn, heard: Spoken, why: str = "") -> Answer:
+    """What the agent's own file makes of it, with what we know better: how its process ended, and `why` by us."""
+    answer = researcher.read(turn, heard)
+    fault, said = answer.fault or heard.fault, answer.said
+    if why:
+        said = f"{why}; its last words: {said}" if said else why
+    elif fault in (None, Fault.ENDED, Fault.SILENT) and heard.returncode in _NOT_RUN:
+        fault, said = Fault.NOT_INSTALLED, said or _last_line(heard.err)
+    elif fault is None and heard.returncode is not None and heard.returncode < 0:
+        fault = Fault.ENDED
+    if fault is Fault.ENDED and not said and heard.returncode is not None:
+        said = f"it was killed by signal {-heard.returncode}" if heard.returncode < 0 else "it failed without a word"
+    return replace(answer, fault=fault, said=said, usage=replace(answer.usage, seconds=heard.seconds))
 
 
 def _last_line(text: bytes) -> str:

@@ -90,7 +90,8 @@ def write_question(turn: Turn) -> TurnDir:
     for path in (place.path, place.answer):
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o700)
-    write_atomically(Path(turn.prompt_file), turn.prompt.encode("utf-8", "surrogateescape"), mode=0o600)
+    prompt = turn.prompt.encode("utf-8", "surrogateescape")
+    write_atomically(Path(turn.prompt_file), prompt, mode=0o600, durable=False)
     if turn.schema is not None:
         write_json(Path(turn.schema_file), turn.schema, durable=False)
     return place
@@ -100,25 +101,21 @@ def write_start(place: TurnDir, turn: Turn, **more: object) -> None:
     """Say what is about to be started; `more`: the id of its processes, its scratch directory, its command."""
     bounds = {"seconds": turn.bounds.seconds, "turns": turn.bounds.turns, "usd": turn.bounds.usd}
     asked = {"role": turn.role, "cwd": str(turn.cwd), "session": turn.session, "bounds": bounds}
-    write_json(place.start, {**asked, "began": round(time.time(), 3), **more})
+    write_json(place.start, {**asked, "began": round(time.time(), 3), **more}, durable=False)
 
 
 def read_start(place: TurnDir) -> tuple[Turn, dict[str, Any]] | None:
-    """The turn that was asked here, and all of turn.json; None where nothing was started."""
+    """The turn that was asked here, and all of turn.json; None where nothing was started, or it is damaged."""
     record = read_json(place.start)
-    if record is None:
+    if record is None or not {"id", "scratch"} <= record.keys():
         return None
     prompt = read_plain(place.path / "prompt.md", MOST_LAST).decode("utf-8", "surrogateescape")
-    bounds = Bounds(**record.get("bounds", {}))
-    turn = Turn(
-        Role(record["role"]),
-        prompt,
-        Path(record["cwd"]),
-        place.path,
-        read_json(place.path / "schema.json"),
-        record.get("session", ""),
-        bounds,
-    )
+    schema = read_json(place.path / "schema.json")
+    try:
+        role, bounds = Role(record["role"]), Bounds(**record["bounds"])
+        turn = Turn(role, prompt, Path(record["cwd"]), place.path, schema, str(record["session"]), bounds)
+    except (KeyError, TypeError, ValueError):
+        return None
     return turn, record
 
 

@@ -12,7 +12,7 @@ import pytest
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.planning import register, stages
 from autoresearch.lab.planning.place import add_record, find, read_view, tree_of
-from autoresearch.lab.planning.pursue import Stopped, in_pursuit, pursue
+from autoresearch.lab.planning.pursue import Stopped, in_pursuit, pursue, pursue_alone
 from autoresearch.records.rundir import locked
 
 GOOD = {"lr-high": ("confirmed", 0.6), "lr-low": ("discard", 0.49)}
@@ -186,7 +186,7 @@ def test_nothing_is_revised_while_a_stage_runs(yard: Any, monkeypatch: pytest.Mo
 
     place = yard.approved()
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "follow", lambda *_: CampaignState.PAUSED)
+        patch.setattr(stages, "follow", lambda *_, **__: CampaignState.PAUSED)
         stopped = run(yard, place)
     assert stopped.state == "paused"
     assert stopped.next == ("autoresearch campaign resume lr-screen", "autoresearch plan run lr")
@@ -215,6 +215,27 @@ def test_a_stage_that_could_not_be_started_is_taken_back_by_a_revision(
     yard.write(lambda p: p.update(title="Another title"))
     view = register.revise(place, yard.draft(), yard.parts, reason="another try")
     assert yard.records(place)[-2:] == ["withdrawn", "registered"] and (view.next, view.runs) == ("screen", [])
+
+
+def test_alone_it_is_revised_by_whoever_is_asked_and_goes_on(yard: Any) -> None:
+    yard.results = {"screen": {"lr-high": ("crash", None), "lr-low": ("crash", None)}}
+    place, asked = yard.approved(), list[str]()
+
+    def rewrite(view: Any, reason: str) -> Any:
+        asked.append(reason)
+        yard.write(lambda p: p["stages"][0].update(name=f"again-{len(asked)}"))
+        return yard.draft()
+
+    with in_pursuit(place):
+        stopped = pursue_alone(place, yard.parts, yard.said.append, rewrite, 2)
+    assert stopped.state == "revise"  # twice is enough; the rest is a person's
+    assert asked == [
+        "asked for by the outcome of stage screen: It does not run.",
+        "asked for by the outcome of stage again-1: Nothing is proved.",
+    ]
+    assert yard.begun == ["lr-screen", "lr-again-1", "lr-again-2"]
+    view = read_view(place)
+    assert [view.approvals[n]["do"] for n in (1, 2, 3)] == ["approved", "waived", "waived"]
 
 
 def test_a_circle_ends(yard: Any) -> None:

@@ -121,8 +121,8 @@ def _settings(bench_root: Path) -> Callable[[str], Mapping[str, object]]:
     return read
 
 
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def plain_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No configuration and no home of the person who tests."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
@@ -131,9 +131,6 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "T")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "t@example.invalid")
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
 
 
 @pytest.fixture(scope="session")
@@ -151,7 +148,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def make_yard(tmp_path: Path, template: Path) -> Callable[..., Yard]:
+def make_yard(tmp_path: Path, template: Path, plain_git: None) -> Callable[..., Yard]:
     """A repository of FILES and these (and a dirty checkout), and its bench."""
 
     def make(files: Mapping[str, str | bytes] | None = None, **spec: Any) -> Yard:

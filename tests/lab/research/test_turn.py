@@ -26,11 +26,14 @@ from autoresearch.core.researcher import Answer, Bounds, Fault, Role, Spoken, Tr
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.research import confine
 from autoresearch.lab.research.confine import Level, why_not
-from autoresearch.lab.research.premises import Premises
+from autoresearch.lab.research.premises import Premises, guard_in
 from autoresearch.lab.research.turn import lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, anew, next_directory, read_result, spent
 from autoresearch.lab.sweep import VARIABLE
 from autoresearch.records.rundir import locked, read_json
+from autoresearch.repository.checkout import find
+from autoresearch.repository.enclosure import Enclosure
+from autoresearch.repository.worktrees import slot
 
 Eventually = Callable[[Callable[[], object]], None]
 SLEEP = "import time; time.sleep(1000)"
@@ -82,7 +85,8 @@ class Scripted:
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         text = spoken.out.decode(errors="replace").strip()
-        fault = Fault.ENDED if spoken.returncode else None
+        silent = Fault.SILENT if not text and spoken.returncode == 0 else None
+        fault = spoken.fault or (Fault.ENDED if spoken.returncode else silent)
         return Answer(text, usage=Usage(tokens_out=len(text)), fault=fault, said=spoken.err.decode().strip()[-200:])
 
 
@@ -258,6 +262,7 @@ def test_one_that_hangs_is_ended(desk: Desk) -> None:
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", desk.turn(seconds=0.5)
     )
     assert answer.fault is Fault.TIMEOUT and answer.usage.seconds >= 0.5
+    assert "it took longer than" in answer.said
 
 
 def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) -> None:
@@ -286,6 +291,7 @@ def test_what_it_leaves_in_the_background_ends_with_the_turn(desk: Desk) -> None
 def test_a_flood_of_words_costs_neither_memory_nor_disk(desk: Desk) -> None:
     answer = desk.ask("import os\nwhile True: os.write(1, b'x' * 65536)", printed_bytes=1 << 20)
     assert answer.fault is Fault.FLOOD and len(answer.text) == 1 << 20
+    assert answer.said == "it printed more than 1 MiB"
     (out,) = desk.turns.glob("*/out")
     assert out.stat().st_size == 1 << 20
     assert len(str(desk.result()["text"])) <= 64 << 10
@@ -298,13 +304,34 @@ def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
     code = f"import os, itertools, time\nos.chdir({where})\nfor n in itertools.count():\n"
     code += f"    {what}\n    time.sleep(0.001)"
     answer = desk.ask(code, written_bytes=1 << 20)
-    assert answer.fault is Fault.FLOOD
+    assert answer.fault is Fault.FLOOD and "it wrote more than it may (1 MiB)" in answer.said
 
 
 def test_a_large_worktree_is_no_growth(desk: Desk) -> None:
     for n in range(50):
         (desk.cwd / f"{n}.bin").write_bytes(b"x" * (1 << 16))
     assert desk.ask("import time; time.sleep(0.5); print('ok')", written_bytes=1 << 20).fault is None
+
+
+def test_its_own_file_may_know_better(desk: Desk) -> None:
+    """An agent that waits for its network for ever has met an outage, which passes; one that edits may say nothing."""
+
+    class Knowing(Scripted):
+        def read(self, turn: Turn, spoken: Spoken) -> Answer:
+            return Answer(fault=Fault.OUTAGE if spoken.fault is Fault.TIMEOUT else None, said="no network")
+
+    answer = desk.ask(Knowing("import time; time.sleep(1000)"), desk.turn(seconds=0.3))
+    assert answer.fault is Fault.OUTAGE and answer.said.endswith("its last words: no network")
+    assert desk.ask(Knowing("pass")).fault is None
+
+
+def test_damaged_records_of_a_turn_are_passed_over(desk: Desk) -> None:
+    for text in ("", "{}", '{"id": "turn-x", "scratch": "/x", "role": "sing", "bounds": {}}'):
+        (desk.turns / "0001-edit").mkdir(parents=True, exist_ok=True)
+        (desk.turns / "0001-edit/turn.json").write_text(text)
+        assert lost_turns(desk.turns, Scripted()) == []
+    (desk.turns / "0001-edit/result.json").write_text('{"fault": "never heard of"}')
+    assert spent(desk.turns) == Usage()
 
 
 def test_stopped_by_somebody(desk: Desk, eventually: Eventually) -> None:
@@ -450,7 +477,13 @@ class Town:
 
     def state(self) -> dict[str, str]:
         """Every file of the machine outside of the worktree, the turns and the agent's own home; all refs."""
-        own = (self.desk.cwd, self.desk.turns, self.home / ".claude", self.home / ".new")
+        own = (
+            self.desk.cwd,
+            self.desk.cwd.with_name("tree.tmp"),
+            self.desk.turns,
+            self.home / ".claude",
+            self.home / ".new",
+        )
         found = {}
         for path in sorted(self.root.rglob("*")):
             if not any(path.is_relative_to(place) for place in own) and path.is_file():
@@ -497,6 +530,7 @@ def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town) 
         "dev": Path("/dev/robbed"),
         "run": Path("/run/robbed"),
         "etc": Path("/etc/robbed"),
+        "settings": town.home / ".claude/settings.json",
     }
     before = town.state()
     paths = {name: str(path) for name, path in places.items()}
@@ -554,6 +588,38 @@ def test_a_confined_agent_s_commits_land_nowhere(town: Town) -> None:
 
 
 @pytest.mark.real
+def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touched(town: Town) -> None:
+    """git's directory lies beside the worktree then, and borrows the user's objects."""
+    checkout = find(town.repo)
+    assert checkout is not None
+    with Enclosure(slot(checkout, town.root / "trees/agent-a")).opened("HEAD") as opened:
+        town.desk.cwd = opened.path
+        own = (f"{opened.path}/", f"{opened.enclosure.repository}/")
+        before = {path: content for path, content in town.state().items() if not path.startswith(own)}
+        code = "write('train.py'); lines = ('add -A', 'commit -qm mine', 'log');"
+        added, committed, log = json.loads(
+            town.ask(f"{code} print(json.dumps([ran('git', *line.split()) for line in lines]))").text
+        )
+        assert added[0] == committed[0] == 0 and "mine" in log[1] and "start" in log[1]
+        assert {path: content for path, content in town.state().items() if not path.startswith(own)} == before
+
+
+@pytest.mark.real
+def test_a_guard_is_confined_as_a_turn_is(town: Town) -> None:
+    guarded = guard_in(town.desk.premises)
+    before = town.state()
+    words = f"echo robbed >> {town.home}/notes.txt; cat {town.home}/.ssh/id_rsa; echo ok > made; echo $PWD > /tmp/x"
+    for _ in range(2):
+        done = subprocess.run(
+            ["bash", "-c", guarded(words, town.desk.cwd)], cwd=town.desk.cwd, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "private" not in done.stdout, done
+    assert town.state() == before
+    assert (town.desk.cwd / "made").read_text() == "ok\n"
+    assert guard_in(replace(town.desk.premises, level=Level.NONE))("make test", town.desk.cwd) == "make test"
+
+
+@pytest.mark.real
 def test_a_confined_agent_reaches_no_tmux_server(town: Town, tmux_socket: str) -> None:
     """By none of the sockets that it could know of, read-only mounts or not."""
     elsewhere = str(town.root / "tmux.sock")
@@ -603,9 +669,31 @@ def test_a_sandbox_that_cannot_be_made_is_no_fault_of_the_agent(town: Town, monk
 
 
 @pytest.mark.real
+def test_a_confined_program_is_found_through_links(town: Town, tmp_path: Path) -> None:
+    """A prefix below /tmp that is a link to elsewhere, with a program that is a link, too."""
+    real = town.home / "opt"
+    (real / "bin").mkdir(parents=True)
+    (real / "lib").mkdir()
+    (real / "lib/agent.py").write_text(f"#!{sys.executable}\nprint('here')\n")
+    (real / "lib/agent.py").chmod(0o755)
+    (real / "bin/agent").symlink_to("../lib/agent.py")
+    (tmp_path / "prefix").symlink_to(real)
+    assert town.desk.ask(Scripted(command=(str(tmp_path / "prefix/bin/agent"),))).text == "here"
+
+
+@pytest.mark.real
 def test_a_confined_program_that_is_missing_inside(town: Town) -> None:
     """It is there, but its interpreter is not."""
     program = town.desk.cwd / "agent"
     program.write_text("#!/no/such/python\n")
     program.chmod(0o755)
     assert town.desk.ask(Scripted(command=(str(program),))).fault is Fault.NOT_INSTALLED
+
+
+@pytest.mark.real
+def test_a_disk_that_is_full_under_our_records_ends_the_turn(desk: Desk, disk: Callable[..., Path]) -> None:
+    desk.turns = disk(desk.cwd.parent / "small")
+    code = DAEMON + "daemon()\nwhile True: os.write(1, b'x' * 65536)"
+    with pytest.raises(OSError, match="No space left"):
+        desk.ask(code)
+    assert carriers("") == []

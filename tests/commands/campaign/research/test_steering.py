@@ -1,0 +1,59 @@
+"""Words to the researcher while it works: tell, veto, hold and approve; they change neither objective nor rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
+
+
+def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
+    ask = lab.camp.bench.ask
+    lab.propose(lab.idea("first"), lab.idea("unwanted"))
+    lab.act("edit", replace=BETTER)
+    lab.propose(lab.idea("freeze", title="Freeze the tokenizer"), lab.idea("last", title="Think longer"))
+    lab.act("edit", replace={"knobs.py": ("0.3", "0.31")})
+    lab.start(count=3, hold=True, tell=["mind the reward"])
+    view = lab.camp.state("waiting")
+    assert "first, unwanted wait for a person" in view.reason and "approve first" in view.reason
+    assert "mind the reward" in lab.asked(0)
+    before = view.spec
+
+    code, _, err = lab.camp.bench.here("campaign", "approve", "nobody")
+    assert code == 4 and "waiting: first, unwanted" in err
+    assert ask("campaign", "approve", "first")["held"] == ["unwanted"]
+    lab.camp.until(lambda: lab.camp.view().attempted == 2 and lab.camp.view().state == "waiting")
+    assert ask("tell", "look at the format term")["ok"]
+    assert ask("veto", "one", "unwanted", "--reason", "had it in May")["held"] == []
+    assert ask("veto", "no change of the tokenizer")["ok"]
+    lab.camp.until(lambda: lab.asked(2))
+    lab.camp.until(lambda: "last" in [one["slug"] for one in ask("campaign", "proposals")["proposals"]])
+    found = ask("campaign", "proposals")
+    assert found["told"] == ["look at the format term"] and "no change of the tokenizer" in found["vetoes"]
+    assert [one["slug"] for one in found["refused"]] == ["freeze"] and found["agent_tokens"] == 3 * 120
+    assert "look at the format term" in lab.asked(2) and "no change of the tokenizer" in lab.asked(2)
+    assert ask("campaign", "approve", "--all")["ok"]
+    view = lab.camp.over()
+    assert [idea.slug for idea in view.ideas] == ["baseline", "first", "last"]
+    assert (view.spec.objective, view.spec.rules) == (before.objective, before.rules)
+
+
+def test_code_ideas_are_held_back_from_now_on(lab: Any) -> None:
+    lab.propose(lab.idea("first"))
+    lab.act("edit", replace=BETTER, always=True)
+    lab.propose(lab.idea("second"), always=True)
+    lab.camp.recipe(mode="ok")
+    lab.start(count=3, parallel=1)
+    lab.camp.until(lambda: lab.camp.view().research.proposed or lab.camp.view().attempted > 1)
+    lab.camp.bench.ask("campaign", "pause", "--before-edits", "--reason", "I want to see them")
+    view = lab.camp.state("waiting")
+    assert view.research.hold and view.attempted < 3 and "wait" in view.reason
+    assert lab.camp.bench.ask("campaign", "stop")["ok"]
+    lab.camp.over()
+
+
+def test_bad_words(lab: Any) -> None:
+    here = lab.camp.bench.here
+    for words in (["tell"], ["tell", "  "], ["tell", "a", "b", "c"], ["veto", "x" * 5000]):
+        assert here(*words)[0] == 2, words
+    assert here("tell", "nobody", "hello")[0] == 4

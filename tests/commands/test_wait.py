@@ -1,0 +1,58 @@
+"""`autoresearch wait`: what it tells on a tick, on news, and while a run is ending."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from autoresearch.commands import wait
+from autoresearch.core.run import RunState
+from autoresearch.records.events import append
+
+if TYPE_CHECKING:
+    from autoresearch.lab.outcome import Outcome
+    from autoresearch.lab.parts import Parts
+    from autoresearch.records.rundir import RunDir
+    from tests.commands.conftest import Bench
+
+
+def test_a_tick_is_brief_and_news_are_not(bench: Bench) -> None:
+    run = bench.ask("run", bench.blueprint("long"), "--detach")["run"]
+    first = bench.ask("wait", run, "--for", "240s", "--since", 0)
+    assert first["event"] == "first_step" and first["metrics"] and first["tail"] and first["log_path"]
+    tick = bench.ask("wait", run, "--for", "0s", "--since", 1000)
+    assert (tick["event"], tick["state"], tick["metric_name"]) == ("tick", "running", "task_pass_rate@1")
+    assert tick["step"] >= 1 and not {"metrics", "tail", "log_path"} & set(tick)
+    assert len(json.dumps(tick)) < 600
+    assert len(bench.ask("wait", run, "--for", "0s", "--since", 1000, "--tail", 2)["tail"]) == 2
+    assert bench.ask("wait", run, "--for", "240s", "--since", 0, "--tail", 0)["tail"] == []
+    assert "  | " in bench.here("wait", run, "--for", "0s", "--since", 1000)[1]  # a person is shown the log
+    bench.ask("stop", run, "--reason", "seen enough")
+
+
+def test_the_next_line_keeps_the_patience_that_was_asked_for(bench: Bench) -> None:
+    run = bench.ask("run", bench.blueprint("long"), "--detach")["run"]
+    tick = bench.ask("wait", run, "--for", "1s", "--since", 1000)
+    assert tick["next"] == [f"autoresearch wait {run} --for 1s --since {tick['seq']}"]
+    bench.ask("stop", run, "--reason", "seen enough")
+
+
+def test_an_end_that_is_not_yet_recorded_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = bench.ask("run", bench.blueprint("long"), "--detach")
+    bench.ask("wait", begun["run"], "--for", "240s", "--since", 0)
+    append(Path(begun["run_dir"]) / "events.jsonl", "ended")  # as the Runner does before it writes the record
+    looks = []
+
+    def settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
+        if not looks:  # the record comes after the first look
+            looks.append(bench.ask("stop", begun["run"], "--reason", "enough")["state"])
+            return RunState.RUNNING, None
+        return real(rundir, parts)
+
+    real = wait.settled
+    monkeypatch.setattr(wait, "settled", settled)
+    said = bench.ask("wait", begun["run"], "--for", "200s", "--since", 2)
+    assert looks and (said["state"], said["ending"]) == ("ended", "stopped")
