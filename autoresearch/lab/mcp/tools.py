@@ -221,7 +221,7 @@ WAIT = Tool(
 STATUS = Tool(
     "status",
     "Look",
-    "run: one, or all that live. campaign, brief, proposals: where one stands. ledger: rows. compare: name against other."
+    "run: one, or all that live. campaign, brief, proposals: where one stands. ledger: rows. compare: name with other."
     " doctor: is this machine fit. schema: what a blueprint holds. guide: how to work, by topic.",
     {
         "run": Line(("status",), ("name",)),
