@@ -10,6 +10,7 @@ want() { # PROGRAM PACKAGE...
 PATH="$PATH:/usr/sbin:/sbin"
 want strace strace
 want bwrap bubblewrap
+want socat socat
 want cc gcc libc6-dev
 want mkfs.ext4 e2fsprogs
 want chromium chromium

@@ -135,17 +135,30 @@ class Protection:
         return tuple(dict.fromkeys(value for value in found if isinstance(value, str) and _A_PLACE.search(value)))
 
 
-def named_in(text: str, tracked: Collection[str], *, measures: bool = True) -> tuple[str, ...]:
-    """Paths of the repository that a text names; of its lines only those about evaluation, unless not `measures`.
+def named_by(notes: str, guard: Iterable[str], command: str, tracked: Collection[str]) -> tuple[str, ...]:
+    """Paths that a blueprint's notes say to measure with, and files that the guard commands run.
 
-    `text`: the blueprint's notes, or a guard command (then all of it counts). `tracked`: every path of the commit.
+    Not those that the launch command names: what is trained with must be open to change, also where a guard tries it.
+    `tracked`: every path of the commit.
+    """
+    measured = {*named_in(notes, tracked)}
+    tried = {path for one in guard for path in named_in(one, tracked, measures=False)}
+    return tuple(sorted((measured | tried) - {*named_in(command, tracked, measures=False)}))
+
+
+def named_in(text: str, tracked: Collection[str], *, measures: bool = True) -> tuple[str, ...]:
+    """Files and directories of the repository that the lines of a text about evaluation name.
+
+    Not `measures`: files that a command names, as paths or as Python modules.
     """
     lines = [line for line in text.splitlines() if not measures or _MEASURES.search(line)]
-    words = {word.removeprefix("./").rstrip("/").rstrip(".") for line in lines for word in _WORD.findall(line)}
-    above = {"/".join(parts[:n]) for parts in (path.split("/") for path in tracked) for n in range(1, len(parts))}
-    plain = {word for word in words if word in tracked or ("/" in word and word in above)}
-    modules = {word.replace(".", "/") + ".py" for word in words if "." in word} & set(tracked)
-    return tuple(sorted(plain | modules))
+    words = {word.removeprefix("./") for line in lines for word in _WORD.findall(line)}
+    found = {word for word in {word.rstrip(".") for word in words} if word in tracked}
+    found |= {word.replace(".", "/") + ".py" for word in words if "." in word} & set(tracked)
+    if measures:
+        above = {"/".join(parts[:n]) for parts in (path.split("/") for path in tracked) for n in range(1, len(parts))}
+        found |= {word.rstrip("/.") for word in words if "/" in word} & above
+    return tuple(sorted(found))
 
 
 def shown(path: str) -> str:

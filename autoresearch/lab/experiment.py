@@ -9,6 +9,7 @@ from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import ConflictError
 from autoresearch.lab import sessions
 from autoresearch.lab.adopt import adopt
+from autoresearch.lab.fit import check_sandbox
 from autoresearch.lab.launch import Launched, launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, Wishes, key_of, make_plan
@@ -67,6 +68,7 @@ def begin(experiment: Experiment) -> Begun:
     """Launch the run, or return the one that this very blueprint is running already."""
     parts = experiment.parts
     read_blueprint(experiment.path.absolute())  # before the lock: what is no blueprint leaves no trace
+    check_sandbox(parts)  # before the index: its directory may be one that the sandbox forbids
     with parts.index.launch_lock(key_of(experiment.path)):
         plan = experiment.plan()
         running = _running(plan, parts)

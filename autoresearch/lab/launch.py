@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import time
@@ -12,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.finding import Severity
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.lab.fit import check_place
 from autoresearch.lab.keep_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, free_name
@@ -22,7 +21,6 @@ from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import there
 from autoresearch.lab.withdraw import erase
 from autoresearch.launchers import gpus
-from autoresearch.launchers.tmux import install_line
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import finish_flag, journal, ledger, spec_file
 from autoresearch.records.failpoint import failpoint
@@ -55,7 +53,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
     `ahead`: it is prepared while another run still trains, and leaves no record if nobody says that word.
     """
     plan.refuse()
-    check_place(plan.settings.text("tmux_socket"), parts)
+    check_place(plan.settings.text("tmux_socket"), parts, plan.checkout)
     if not ahead:  # then the run before still has it
         arrange.refuse_taken_port(plan.spec)
     spec = arrange.located(_claim(plan, parts, ahead=ahead))
@@ -147,21 +145,6 @@ def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
 
     bury(rundir, reason=f"the launch stopped: {reason}")
     adopt(rundir, parts)
-
-
-def check_place(tmux_socket: str, parts: Parts) -> None:
-    """Refuse before anything is written, where nothing could be started."""
-    launcher = parts.launcher(tmux_socket)
-    for finding in launcher.preflight():
-        if finding.severity is Severity.ERROR:
-            raise EnvironmentUnusable(
-                finding.message,
-                code=finding.code,
-                hint=finding.hint,
-                fix=install_line() if finding.code == "no_tmux" else "",
-            )
-    if shutil.which("bash") is None:
-        raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
 
 
 def _claim(plan: Plan, parts: Parts, *, ahead: bool) -> RunSpec:

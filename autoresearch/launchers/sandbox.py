@@ -6,6 +6,7 @@ command that holds the sandbox open. So it is looked for before anything is star
 
 from __future__ import annotations
 
+import errno
 import re
 import socket
 import tempfile
@@ -17,7 +18,8 @@ from autoresearch.core.finding import Finding, Severity
 
 REMEDY = (
     "run autoresearch outside the sandbox. Codex: `codex mcp add autoresearch -- autoresearch mcp`, or"
-    ' -s danger-full-access; Claude Code: "sandbox": {"excludedCommands": ["autoresearch *"]} in its settings'
+    ' -s danger-full-access; Claude Code, in its settings: "sandbox": {"excludedCommands": ["autoresearch *"]},'
+    ' "permissions": {"allow": ["Bash(autoresearch *)"]}'
 )
 
 # Variables that an agent sets for the commands it runs; a person's own settings (CODEX_HOME,
@@ -42,6 +44,8 @@ _AGENTS: tuple[tuple[str, str], ...] = (
 _ANY_AGENT = ("AI_AGENT", "AGENT")  # their value is the name: claude-code_2.1_agent, goose, amp
 AGENT_MARKERS = (*(name for name, _ in _AGENTS), *_ANY_AGENT)
 
+CLAUDES = "SANDBOX_RUNTIME"  # anthropic's sandbox-runtime sets it, on Linux with bubblewrap
+_MARKERS = ("CODEX_SANDBOX", CLAUDES)
 _SANDBOXES = ("bwrap", "codex-linux-sandbox")
 _CONTAINERS = ("docker", "containerd", "kubepods", "libpod", "lxc")
 _HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
@@ -70,14 +74,15 @@ class Sandbox:
     seccomp: bool
     private_pids: bool  # not the machine's own PID namespace; a container has one too
     container: bool
-    unix_sockets: bool  # can be made; tmux needs one
-    markers: tuple[str, ...]  # CODEX_SANDBOX... variables that are set
+    unix_sockets: bool  # can be bound and connected; tmux needs them
+    markers: tuple[str, ...]  # variables of _MARKERS that are set
 
     @property
     def doomed(self) -> bool:
         """Whether what is started here dies with the command that the sandbox was made for."""
         program = Path(self.first_process.split(" ", 1)[0]).name
-        return program in _SANDBOXES or "codex-linux-sandbox" in self.first_process
+        named = program in _SANDBOXES or "codex-linux-sandbox" in self.first_process
+        return named or (self.private_pids and CLAUDES in self.markers)  # there PID 1 may be a nameless program
 
 
 def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> Sandbox:
@@ -89,8 +94,8 @@ def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> Sandbox:
         seccomp=re.search(r"^Seccomp:\s*[12]", status, re.MULTILINE) is not None,
         private_pids=_link(proc / "self" / "ns" / "pid") not in ("", _HOST_PIDS),
         container=_contained(environ, proc),
-        unix_sockets=_can_make_sockets(),
-        markers=tuple(sorted(name for name in environ if name.startswith("CODEX_SANDBOX"))),
+        unix_sockets=_can_use_sockets(proc),
+        markers=tuple(sorted(name for name in environ if name.startswith(_MARKERS))),
     )
 
 
@@ -110,6 +115,28 @@ def findings(found: Sandbox) -> list[Finding]:
         message = "this is a private PID namespace: what is started here ends with its first process"
         said.append(Finding(Severity.WARNING, "private_pids", message, f"PID 1 is: {found.first_process}"))
     return said
+
+
+def way_out(found: Sandbox, environ: Mapping[str, str]) -> str:
+    """The line that gives this agent the tools that work: its MCP servers run outside of its sandbox. "" for others."""
+    agent = "codex" if "codex-linux-sandbox" in found.first_process else driven_by(environ)
+    client = {"codex": "codex", "claude-code": "claude"}.get(agent)
+    return f"{client} mcp add autoresearch -- autoresearch mcp" if client else ""
+
+
+def git_is_read_only(directory: Path | None = None) -> Finding:
+    """What to say of a git directory in which nothing can be written: the code of a run could not be kept."""
+    which = f" {directory}" if directory else ""
+    return Finding(Severity.ERROR, "git_read_only", f"the repository's git directory{which} cannot be written", REMEDY)
+
+
+def forbids_writing(directory: Path) -> bool:
+    """Whether a file may not be made there: read-only, or not permitted. A full disk is another matter."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return False
+    except OSError as error:
+        return error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def can_write(directory: Path) -> bool:
@@ -133,9 +160,15 @@ def _contained(environ: Mapping[str, str], proc: Path) -> bool:
     )
 
 
-def _can_make_sockets() -> bool:
+def _can_use_sockets(proc: Path) -> bool:
+    """Codex lets a socket be made and forbids to bind or connect it; neither of these two reaches anybody."""
     try:
-        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).close()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
+            one.bind("")  # a name that the kernel chooses, in no directory
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+            other.connect(str(proc / "no-such-socket"))
+    except (FileNotFoundError, ConnectionRefusedError):
+        return True
     except OSError:
         return False
     return True

@@ -81,8 +81,7 @@ def findings(around: Surroundings, launcher: TmuxLauncher | None = None) -> list
         hint = "runs go on without branches; install git to have them"
         found.append(Finding(Severity.WARNING, "no_git", "git is not installed, or does not run", hint))
     if around.git_directory_writable is False:
-        message = "the repository's git directory cannot be written"
-        found.append(Finding(Severity.ERROR, "git_read_only", message, sandbox.REMEDY))
+        found.append(sandbox.git_is_read_only())
     return found + [finding for place in around.disks for finding in disk_findings(place)]
 
 

@@ -36,7 +36,8 @@ class Claude:
         return self.chosen.program or "claude"
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
-        mode, tools = ("acceptEdits", _WORKING) if turn.role.writes else ("plan", _LOOKING)
+        # not its plan mode: that bids the model to write a plan into a file, above all that it was told
+        mode, tools = ("acceptEdits", _WORKING) if turn.role.writes else ("dontAsk", _LOOKING)
         argv = [self.program(), "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
         argv += ["--permission-mode", mode, "--tools", tools]
         argv += ["--model", self.chosen.model] if self.chosen.model else []

@@ -3,8 +3,7 @@
 Flags and events were seen with 0.169.0. An `error` event, or an item of the type error, is a warning or a retry;
 the turn has failed when `turn.failed` says so. With a dead endpoint it reconnects for ever.
 
-`turn.completed` counts the tokens of the whole thread, earlier turns included, so a session is kept here as
-`THREAD:IN:OUT` with the counts so far, and a resumed turn is charged with the difference.
+`turn.completed` counts the tokens of the whole thread, earlier turns included (see `cumulative`).
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pathlib import PurePath
 from typing import Any
 
 from autoresearch.core.researcher import Answer, Chosen, Spoken, Traits, Turn
+from autoresearch.researchers.cumulative import charge, own_name
 from autoresearch.researchers.events import count, events, inside, listed, words
 from autoresearch.researchers.heard import Heard
 
@@ -35,7 +35,7 @@ class Codex:
         return self.chosen.program or "codex"
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
-        thread, _, _ = _counted(turn.session)
+        thread = own_name(turn.session)
         argv = [self.program(), "exec", *(["resume", thread] if thread else []), "-", "--json", "--skip-git-repo-check"]
         for setting in (f'sandbox_mode="{self._sandbox(turn)}"', 'approval_policy="never"', "analytics.enabled=false"):
             argv += ["-c", setting]
@@ -59,7 +59,6 @@ class Codex:
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard = Heard()
-        read = written = None
         for event in events(spoken.out):
             match event.get("type"):
                 case "thread.started":
@@ -73,9 +72,10 @@ class Codex:
                 case "turn.completed":
                     heard.trouble, usage = "", inside(event, "usage")
                     heard.steps = heard.acts + 1
-                    read, written = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
+                    heard.tokens_in = count(usage.get("input_tokens"))
+                    heard.tokens_out = count(usage.get("output_tokens"))
         heard.denied += _refusals(spoken.err)
-        _charge(turn, heard, read, written)
+        charge(turn, heard)
         return heard.answer(turn, spoken)
 
 
@@ -94,24 +94,3 @@ def _item(item: Mapping[str, Any], heard: Heard) -> None:
 def _refusals(err: bytes) -> list[str]:
     """What the sandbox refused; it is told on standard error alone, and no item is made of it."""
     return [line[1].decode("utf-8", "replace") for line in _REFUSED.finditer(err[-(1 << 20) :])]
-
-
-def _charge(turn: Turn, heard: Heard, read: int | None, written: int | None) -> None:
-    """The tokens of this turn alone; the session is told with the sums, for the next turn."""
-    thread, before_in, before_out = _counted(turn.session)
-    if heard.session != thread or min(read or 0, written or 0) < 0:
-        before_in = before_out = 0
-    if read is not None and read >= before_in:
-        heard.tokens_in = read - before_in
-    if written is not None and written >= before_out:
-        heard.tokens_out = written - before_out
-    if heard.session:
-        heard.session += f":{max(before_in, read or 0)}:{max(before_out, written or 0)}"
-
-
-def _counted(session: str) -> tuple[str, int, int]:
-    """The thread, and the tokens in and out that earlier turns of it used up."""
-    thread, _, counts = session.partition(":")
-    read, _, written = counts.partition(":")
-    known = read.isdecimal() and written.isdecimal() and len(counts) < 40
-    return thread, int(read) if known else 0, int(written) if known else 0

@@ -35,7 +35,8 @@ class Gemini:
         return self.chosen.program or "gemini"
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
-        mode = "auto_edit" if turn.role.writes else "plan"
+        # without a person, the default mode offers no tool that edits; its plan mode bids it to go on in phases
+        mode = "auto_edit" if turn.role.writes else "default"
         argv = [self.program(), "--output-format", "stream-json", "--skip-trust", "--approval-mode", mode]
         argv += ["--model", self.chosen.model] if self.chosen.model else []
         argv += ["--resume", turn.session] if turn.session else []

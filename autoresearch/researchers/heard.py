@@ -19,8 +19,8 @@ _MOST_TEXT = 1 << 20  # characters of last words
 _MOST_DENIED = 20
 _MOST_ERR = 16 << 10  # bytes of standard error that are looked at
 _GONE = later(
-    r"\b(?:no|cannot find|can't find|unknown|invalid|bad)\b[^\n]{0,20} (?:conversation|rollout|session|thread)\b"
-    r"|\b(?:conversation|rollout|session|thread)\b[^\n]{0,80} (?:not found|does not exist|found with|no rollout)",
+    r"\b(?:no|cannot find|can't find|unknown|invalid|bad)\b[^\n]{0,20} (?:conversation|rollout|session|thread)s?\b"
+    r"|\b(?:conversation|rollout|session|thread)s?\b[^\n]{0,80} (?:not found|does not exist|found with|no rollout)",
     re.IGNORECASE,
 )
 _COMPLAINT = later(r"error|fail|denied|refused|invalid|missing|unable|cannot|not found|exceeded|limit", re.IGNORECASE)

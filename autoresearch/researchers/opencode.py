@@ -18,7 +18,12 @@ from autoresearch.researchers.events import added, count, events, inside, money,
 from autoresearch.researchers.heard import Heard, complaints
 
 _WORKING = {"edit": "allow", "external_directory": "deny"}  # what it would have to ask for ends the whole turn
-_LOOKING = {**_WORKING, "edit": "deny", "bash": "deny", "task": "deny"}  # its plan agent alone keeps the shell
+_LOOKING = {
+    **_WORKING,
+    "edit": "deny",
+    "bash": "deny",
+    "task": "deny",
+}  # better than its plan agent, which keeps the shell
 _LOGGED = re.compile(
     r'timestamp=(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z) level=ERROR [^\n]{0,400}?message="stream error"'
     r'[^\n]{0,400}? small=(?P<small>\w+) [^\n]{0,400}?error\.error="(?P<error>[^"\n]{0,2000})'
@@ -45,7 +50,6 @@ class OpenCode:
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         argv = [self.program(), "run", "--format", "json", "--print-logs", "--log-level", "WARN"]
-        argv += [] if turn.role.writes else ["--agent", "plan"]
         argv += ["--model", self.chosen.model] if self.chosen.model else []
         argv += ["--session", turn.session] if turn.session else []
         return (*argv, *self.chosen.extra)

@@ -1,7 +1,8 @@
 """Qwen Code, headless: `qwen -o stream-json`, the prompt on standard input.
 
 Flags and events were seen with 0.15.10: the events are shaped like those of Claude Code, the exit codes like those of
-Gemini CLI. An API that is down is a success with the text `[API Error: ...]`.
+Gemini CLI. An API that is down is a success with the text `[API Error: ...]`. The tokens of a
+resumed session are counted from its beginning (see `cumulative`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from autoresearch.core.researcher import Answer, Chosen, Fault, Spoken, Traits, Turn
 from autoresearch.researchers.claude import denial
+from autoresearch.researchers.cumulative import charge, own_name
 from autoresearch.researchers.events import count, events, inside, listed, words
 from autoresearch.researchers.heard import Heard
 
@@ -34,12 +36,13 @@ class Qwen:
         return self.chosen.program or "qwen"
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
-        mode = "auto-edit" if turn.role.writes else "plan"
+        # without a person, the default mode offers no tool that edits; its plan mode bids it to present a plan
+        mode = "auto-edit" if turn.role.writes else "default"
         argv = [self.program(), "--output-format", "stream-json", "--approval-mode", mode]
         argv += ["--model", self.chosen.model] if self.chosen.model else []
         argv += ["--max-session-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []
         argv += ["--json-schema", f"@{turn.schema_file}"] if turn.schema is not None else []
-        argv += ["--resume", turn.session] if turn.session else []
+        argv += ["--resume", own_name(turn.session)] if turn.session else []
         return (*argv, *self.chosen.extra)
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
@@ -66,6 +69,7 @@ class Qwen:
             heard.trouble, heard.status = "its model did not answer, or only with errors", _NO_ANSWER
         if spoken.returncode:
             heard.fault = _EXITS.get(spoken.returncode, heard.fault)
+        charge(turn, heard)
         return heard.answer(turn, spoken)
 
 

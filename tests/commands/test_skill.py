@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -86,7 +87,7 @@ def test_every_command_that_a_user_needs_is_taught() -> None:
     from autoresearch import cli
 
     taught = " ".join(line for text in TEXTS.values() for line in command_lines(text))
-    left_out = {"collect", "init", "tell", "veto"} | set(cli._CALLED_BY_US)
+    left_out = {"collect", "init"} | set(cli._CALLED_BY_US)
     for name in set(cli.COMMANDS) - left_out:
         assert f"autoresearch {name}" in taught, name
     not_for_agents = {("config", "show"), ("skill", "install"), ("skill", "eval"), ("campaign", "start")}
@@ -232,3 +233,29 @@ def test_it_is_valid_by_the_official_validator(tmp_path: Path) -> None:
     assert code(SKILL) == code(installed) == 0
     (installed / "SKILL.md").write_text(ROUTER.replace("license:", "when_to_use:"))
     assert code(installed) != 0
+
+
+def test_what_the_skill_says_of_the_answers_is_so(bench: Any) -> None:
+    """The loop of SKILL.md, step by step, and the keys that it and its pages name."""
+    assert bench.ask("doctor")["fit"] in (True, False)
+    (bench.repo / "recipe.yaml").write_text("lr: 1.0e-5\n")
+    words = ("--purpose", "why, and what differs", "--command", "python trainer.py", "--recipe", "recipe.yaml")
+    words = (*words, "--trainer", "verl")
+    bench.ask("blueprint", "new", "FILE.md", *words, "--metric", "task_pass_rate@1", "--direction", "maximize")
+    assert bench.ask("blueprint", "check", "FILE.md")["valid"]
+    started = bench.ask("run", "FILE.md", "--detach")
+    assert {"run", "session", "attach", "log_path", "result_dir", "branch", "next"} <= started.keys()
+    found = bench.ask("wait", started["run"], "--for", "100s")
+    while found["state"] != "ended":
+        assert {"event", "tail", "first_step_left_s"} <= found.keys() and "--since" in found["next"][0]
+        found = bench.ask(*shlex.split(found["next"][0])[1:])
+    assert (found["ending"], found["returncode"], found["verdict"]) == ("finished", 0, "keep")
+    assert found["metrics"]["task_pass_rate@1"] == 0.5 and Path(found["results"]).is_file()
+    assert {"run_urls", "warnings"} <= bench.ask("status", started["run"]).keys()
+    told = bench.ask("explain", started["run"])
+    assert {"failure", "failure_line", "hung", "try"} <= told.keys()
+    rules = ("--count", "24", "--deadline", "10h")
+    assert bench.ask("campaign", "FILE.md", *rules, check=2)["error"]["code"] == "no_space"
+    (bench.repo / "space.yaml").write_text("lr: {low: 1.0e-6, high: 1.0e-4}\n")
+    plan = bench.ask("campaign", "FILE.md", *rules, "--space", "space.yaml")
+    assert plan["state"] == "planned" and plan["next"][0].endswith("--yes")

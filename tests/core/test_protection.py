@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.protection import BUILT_IN, Protection, named_in
+from autoresearch.core.protection import BUILT_IN, Protection, named_by, named_in
 
 PROTECTED = {
     "a test": [
@@ -128,7 +128,8 @@ TRACKED = {"src/reward.py", "src/train.py", "judge/a.py", "judge/b.py", "check.s
     ("text", "found"),
     [
         ("The reward is computed by `src/reward.py`.", ("src/reward.py",)),
-        ("Evaluation: see judge/ and ./lib/score.py", ("lib/score.py",)),
+        ("Evaluation: see judge/ and ./lib/score.py", ("judge", "lib/score.py")),
+        ("The judge is a model; lib is free", ()),
         ("Evaluation: see judge/a.py, (src/reward.py)", ("judge/a.py", "src/reward.py")),
         ("We train with src/train.py", ()),
         ("metric: lib.score", ("lib/score.py",)),
@@ -142,7 +143,14 @@ def test_what_the_notes_name(text: str, found: tuple[str, ...]) -> None:
 def test_what_a_guard_names() -> None:
     assert named_in("bash check.sh --all src/train.py", TRACKED, measures=False) == ("check.sh", "src/train.py")
     assert named_in("python -m lib.score x", TRACKED, measures=False) == ("lib/score.py",)
-    assert named_in("ls judge/deep", {"judge/deep/a.py"}, measures=False) == ("judge/deep",)
+    assert named_in("mypy judge/deep judge/", {"judge/deep/a.py"}, measures=False) == (), "it is what is looked at"
+
+
+def test_what_is_trained_with_is_open_to_change() -> None:
+    notes = "The reward is in src/train.py, the judge in judge/a.py"
+    guard = ("python src/train.py --steps 1", "bash check.sh")
+    assert named_by(notes, guard, "python src/train.py recipe.yaml", TRACKED) == ("check.sh", "judge/a.py")
+    assert named_by(notes, guard, "python -m src.train", TRACKED) == ("check.sh", "judge/a.py")
 
 
 KEYS = {

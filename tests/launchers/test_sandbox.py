@@ -66,6 +66,8 @@ def proc(place: Path, *, status: str, first: str, pids: str, cgroup: str = "0::/
         (HEMMED, "/sbin/init\0", HOST_PIDS, {}, []),  # a systemd unit may be hemmed in so
         (HEMMED, "bwrap\0--new-session\0--unshare-pid\0--\0bash\0", OTHER_PIDS, {}, ["sandbox"]),
         (HEMMED, "/usr/bin/bwrap\0--ro-bind\0/\0/\0", OTHER_PIDS, {"CODEX_SANDBOX": "x"}, ["sandbox"]),
+        (HEMMED, "/proc/self/fd/3\0/bin/bash\0-c\0x\0", OTHER_PIDS, {"SANDBOX_RUNTIME": "1"}, ["sandbox"]),
+        (HEMMED, "/sbin/init\0", HOST_PIDS, {"SANDBOX_RUNTIME": "1"}, ["sandbox"]),  # a marker alone: a warning
         (HEMMED, "/opt/codex/codex-linux-sandbox\0--\0bash\0", OTHER_PIDS, {}, ["sandbox"]),
         (HEMMED, "/sbin/init\0", HOST_PIDS, {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}, ["sandbox"]),
         (FREE, "bash\0-c\0autoresearch run x\0", OTHER_PIDS, {}, ["private_pids"]),
@@ -189,3 +191,46 @@ def test_a_read_only_directory_is_seen_by_root_too(tmp_path: Path) -> None:
     )
     assert inside(*BWRAP, "--ro-bind", str(tmp_path), str(tmp_path), code=code) == "False"
     assert inside(*BWRAP, code=code) == "True"
+
+
+@pytest.mark.parametrize(
+    ("environ", "first", "line"),
+    [
+        ({}, "bwrap --unshare-pid", ""),
+        ({"CLAUDECODE": "1"}, "bwrap --unshare-pid", "claude mcp add autoresearch -- autoresearch mcp"),
+        ({"CODEX_THREAD_ID": "x"}, "/sbin/init", "codex mcp add autoresearch -- autoresearch mcp"),
+        ({}, "/x/codex-linux-sandbox --sandbox-policy-cwd /r", "codex mcp add autoresearch -- autoresearch mcp"),
+        ({"GEMINI_CLI": "1"}, "sleep infinity", ""),
+    ],
+)
+def test_the_way_out_is_the_agent_s_own(environ: dict[str, str], first: str, line: str, tmp_path: Path) -> None:
+    seen = sandbox.look(environ, proc=proc(tmp_path, status=HEMMED, first=first.replace(" ", "\0"), pids=OTHER_PIDS))
+    assert sandbox.way_out(seen, environ) == line
+
+
+@pytest.mark.parametrize("forbidden", ["bind", "connect"])
+def test_a_socket_that_may_be_made_and_not_used(forbidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Codex has it since 0.169: socket() works, and connect() does not."""
+
+    class Useless(socket.socket):
+        def _refuse(self, *_: object) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+    assert sandbox.look({}).unix_sockets
+    monkeypatch.setattr(Useless, forbidden, Useless._refuse)
+    monkeypatch.setattr(socket, "socket", Useless)
+    assert not sandbox.look({}).unix_sockets
+
+
+def test_a_full_disk_forbids_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def read_only(**_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    assert not sandbox.forbids_writing(tmp_path) and not sandbox.forbids_writing(tmp_path / "gone")
+    monkeypatch.setattr(sandbox.tempfile, "TemporaryFile", full)
+    assert not sandbox.forbids_writing(tmp_path)
+    monkeypatch.setattr(sandbox.tempfile, "TemporaryFile", read_only)
+    assert sandbox.forbids_writing(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autoresearch.core.researcher import Answer, Bounds, Chosen, Fault, Researcher, Role, Spoken, Turn
+from autoresearch.lab.research.confine import Level, why_not
+from autoresearch.lab.research.turn import Premises, run_turn
 from autoresearch.researchers.registry import researcher
 
 if TYPE_CHECKING:
@@ -71,7 +74,7 @@ def real(agent_home: Callable[[str], AgentHome], agent_repo: Path, tmp_path: Pat
 def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     """A long prompt, an edit, and a question about it in the same session, answered as JSON."""
     model_server.on("Set lr to 2", *EDIT)
-    model_server.on("What is lr?", {"json": {"answer": "two"}})
+    model_server.on("What is lr?", {"json": {"answer": "two"}}, bare=True)
     agent = real(name)
     edited = agent.ask(Role.EDIT, LONG)
     assert (agent.repo / "train.py").read_text() == "lr = 2\nsteps = 10\n"
@@ -81,6 +84,22 @@ def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server
     assert told.fault is None and told.data == {"answer": "two"}
     assert told.session.partition(":")[0] == edited.session.partition(":")[0]
     assert (told.usage.tokens or 0) < (edited.usage.tokens or 0), "a turn is charged with its own tokens"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_homes_are_all_that_it_needs_when_it_is_confined(
+    name: str, real: Callable[..., Real], model_server: ModelServer
+) -> None:
+    """Within bubblewrap it edits, and nothing else of its home can be written."""
+    if why := why_not():
+        pytest.skip(f"bubblewrap does not work here: {why}")
+    model_server.on("Set lr to 2", *EDIT)
+    agent = real(name)
+    premises = Premises(environ=dict(os.environ), level=Level.BUBBLEWRAP, keep=("STUB_API_KEY",))
+    turn = Turn(Role.EDIT, LONG, PurePath(agent.repo), PurePath(agent.place), bounds=Bounds(SLOW_S))
+    answer = run_turn(agent.researcher, turn, premises, threading.Event())
+    assert answer.fault is None and "It is 2." in answer.text, answer
+    assert (agent.repo / "train.py").read_text() == "lr = 2\nsteps = 10\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

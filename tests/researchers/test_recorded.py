@@ -81,7 +81,7 @@ CASES = [
     Case("gemini", "edit", text=DONE, tokens=(30, 15)),
     Case("gemini", "propose", text='{"answer"', tokens=(10, 5), role=ASKED),
     Case("gemini", "denied", text="I changed it.", denied="replace /var/outside/outside.txt: Path not in workspace"),
-    Case("gemini", "denied_ro", text=DONE, denied="Access denied", role=ASKED),
+    Case("gemini", "denied_plan", text=DONE, denied="Access denied", role=ASKED),
     Case("gemini", "e401", 145, Fault.LOGIN, said="API key not valid", role=ASKED),
     Case("gemini", "nologin", 41, Fault.LOGIN, said="GEMINI_API_KEY", role=ASKED, session=""),
     Case("gemini", "e429", None, Fault.QUOTA, said="retry in 23.5s", role=ASKED, ended=Fault.TIMEOUT),

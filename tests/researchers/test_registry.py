@@ -45,7 +45,8 @@ def test_asking_and_editing_are_told_apart(name: str, make, ask) -> None:
     if name != "command":
         assert argv[Role.EDIT] == argv[Role.FIX]
         assert argv[Role.PROPOSE] == argv[Role.REVIEW] == argv[Role.SUMMARISE] == argv[Role.PLAN]
-    assert argv[Role.EDIT] != argv[Role.PROPOSE]
+    environment = {role: make(name).environment(ask(role)) for role in (Role.EDIT, Role.PROPOSE)}
+    assert (argv[Role.EDIT], environment[Role.EDIT]) != (argv[Role.PROPOSE], environment[Role.PROPOSE])
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -80,10 +81,9 @@ def test_each_is_told_apart_by_its_traits(make) -> None:
 @pytest.mark.parametrize(
     ("name", "asks", "works"),
     [
-        ("claude", ("--permission-mode", "plan"), ("--permission-mode", "acceptEdits")),
-        ("opencode", ("--agent", "plan"), ()),
-        ("gemini", ("--approval-mode", "plan"), ("--approval-mode", "auto_edit")),
-        ("qwen", ("--approval-mode", "plan"), ("--approval-mode", "auto-edit")),
+        ("claude", ("--permission-mode", "dontAsk", "--tools", "Read,Glob,Grep"), ("--permission-mode", "acceptEdits")),
+        ("gemini", ("--approval-mode", "default"), ("--approval-mode", "auto_edit")),
+        ("qwen", ("--approval-mode", "default"), ("--approval-mode", "auto-edit")),
         ("aider", ("--chat-mode", "ask"), ()),
     ],
 )

@@ -18,7 +18,7 @@ from autoresearch.lab import detached
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.charter import Charter, named_base, with_base
 from autoresearch.lab.campaign.refuse import refuse
-from autoresearch.lab.launch import check_place
+from autoresearch.lab.fit import check_place
 from autoresearch.lab.overrides import Launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import key_of, new_token
@@ -80,7 +80,7 @@ def _same_again(plan: Charter, place: CampaignDir) -> None:
 
 def begin(plan: Charter, parts: Parts) -> CampaignDir:
     """Write the campaign down; from here on `campaign resume` can take it from anywhere."""
-    check_place(plan.spec.tmux_socket, parts)
+    check_place(plan.spec.tmux_socket, parts, plan.checkout)
     place = CampaignDir(Path(plan.spec.directory))
     place.path.mkdir(parents=True, exist_ok=True)
     folder = _known(parts)
@@ -182,6 +182,7 @@ def start_controller(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> st
 
     Of several commands that want to, one does; the others get a ConflictError.
     """
+    check_place(spec.tmux_socket, parts)
     with locked(place.path / "start.lock"):
         if place.controlled:
             raise ConflictError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from autoresearch.errors import UsageError
 
-WAIT_S = 100  # fits the shortest tool timeout of the clients that we know (Codex: 120 s and more)
+WAIT_S = 100  # fits the tool timeout of the clients that we know: Codex has 120 s, once 60, lately 300
 MOST_WAIT_S = 540
 MOST_TEXT = 4000  # characters of one argument
 
@@ -143,7 +143,7 @@ class Tool:
         if line is None:
             raise UsageError(f"{self.name}: {self.choose} must be one of {', '.join(self.lines)}")
         which = f"{self.name} {picked}".rstrip()
-        allowed = [*line.places, *line.takes, *(["cwd"] if "cwd" in self.arguments else [])]
+        allowed = [*line.places, *line.takes, "cwd"]
         for name, value in rest.items():
             if name not in allowed:
                 raise UsageError(f"{which} takes no {name[:60]!r}", hint=f"it takes {', '.join(allowed) or 'nothing'}")
@@ -210,6 +210,7 @@ WAIT = Tool(
         "name": Argument(about="run or campaign; default the last"),
         "seconds": Argument("integer", "540 from the first step on", MOST_WAIT_S, WAIT_S),
         "since": _SINCE,
+        "cwd": _CWD,
     },
     choose="what",
     first="run",
@@ -221,7 +222,7 @@ STATUS = Tool(
     "status",
     "Look",
     "run: one, or all that live. campaign, brief: where one stands. ledger: rows. compare: name against other."
-    " doctor: is this machine fit. schema: what a blueprint holds.",
+    " doctor: is this machine fit. schema: what a blueprint holds. guide: how to work, by topic.",
     {
         "run": Line(("status",), ("name",)),
         "campaign": Line(("campaign", "status"), ("name",)),
@@ -230,8 +231,9 @@ STATUS = Tool(
         "compare": Line(("compare",), ("name", "other"), needs=("name", "other")),
         "doctor": Line(("doctor",)),
         "schema": Line(("blueprint", "schema")),
+        "guide": Line(("skill", "show"), ("name",)),
     },
-    {"name": Argument(about="run or campaign"), "other": Argument(about="run"), "last": _LAST, "cwd": _CWD},
+    {"name": Argument(about="run, campaign or topic"), "other": Argument(about="run"), "last": _LAST, "cwd": _CWD},
     choose="what",
     first="run",
     reads=True,
@@ -254,6 +256,7 @@ LOGS = Tool(
         "grep": Argument(about="regex"),
         "key": Argument("array", "globs of metric names"),
         "since": _SINCE,
+        "cwd": _CWD,
     },
     choose="what",
     first="tail",
@@ -321,7 +324,7 @@ STOP = Tool(
         "run": Line(("stop",), ("name",), ("reason", "drain"), ("name", "reason")),
         "campaign": Line(("campaign", "stop"), ("name",), ("reason",), ("name", "reason")),
     },
-    {"name": Argument(), "reason": Argument(), "drain": Argument("boolean")},
+    {"name": Argument(), "reason": Argument(), "drain": Argument("boolean"), "cwd": _CWD},
     choose="what",
     first="run",
     ends=True,

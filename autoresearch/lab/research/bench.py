@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.objective import Objective
-from autoresearch.core.protection import Protection, named_in
+from autoresearch.core.protection import Protection, named_by
 from autoresearch.core.researcher import ResearchSpec, Role
 from autoresearch.lab.campaign.workshop import OURS, Workshop
 from autoresearch.repository.checkout import Checkout
@@ -79,8 +79,8 @@ def protection_of(shop: Workshop, spec: ResearchSpec) -> Protection:
     base = shop.spec.base_commit
     listed = shop.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", base)
     tracked = frozenset(os.fsdecode(path) for path in listed.split(b"\0") if path)
-    named = {*named_in(shop.blueprint.notes.text, tracked)}
-    named |= {path for command in spec.guard for path in named_in(command, tracked, measures=False)}
+    own = shop.blueprint
+    named = named_by(own.notes.text, spec.guard, own.launch_command, tracked - {shop.recipe_path})
     blueprint = os.path.relpath(shop.spec.blueprint, shop.spec.repository)
     whole = shop.whole(base)
     seed, outputs = ask.seed_key(shop.trainer, whole), shop.trainer.outputs(whole)
@@ -88,6 +88,6 @@ def protection_of(shop: Workshop, spec: ResearchSpec) -> Protection:
         protect=spec.protect,
         allow=spec.allow,
         blueprint=(OURS, *([] if blueprint.startswith("..") else [blueprint])),
-        named=tuple(sorted(named - {shop.recipe_path})),
+        named=named,
         keys=tuple(key for key in (seed, *(output.key for output in outputs)) if key),
     )

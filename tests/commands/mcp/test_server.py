@@ -46,6 +46,7 @@ def test_the_whole_loop(bench: Any, client: Any) -> None:
     assert "never sleep" in hello["instructions"] and str(bench.repo) in hello["instructions"]
     assert client.tool("status", what="doctor")["fit"] is True
     assert "sections" in client.tool("status", what="schema")
+    assert "campaign" in [topic["topic"] for topic in client.tool("status", what="guide")["topics"]]
     bench.blueprint("ok")
     planned = client.tool("run", blueprint="exp.md", dry_run=True)
     assert planned["state"] == "planned" and not bench.git("branch", "--list", "autoresearch/*")
@@ -156,3 +157,22 @@ def test_a_client_that_hears_nothing_more(bench: Any) -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_campaign(bench: Any, crashes: Any, connect: Any) -> None:
+    """Planned, begun, added to, waited for, told about and reported; its controller is no child of the server."""
+    client = connect()
+    file = str(crashes.file(count=2, parallel=1))
+    assert client.tool("campaign", verb="plan", file=file)["state"] == "planned"
+    assert not crashes.place.spec.exists()
+    begun = client.tool("campaign", verb="start", file=file)
+    added = client.tool("campaign", verb="add", set=["lr=0.25"], sentence="a quarter", idea="quarter")
+    assert added["added"] == 1
+    rows = 0
+    while (now := client.tool("wait", what="campaign", seconds=120, since=rows))["state"] != "ended":
+        rows = now["rows"]
+    assert now["campaign"] == begun["campaign"] and now["attempted"] == 2
+    assert "quarter" in " ".join(client.tool("status", what="brief")["brief"])
+    assert client.tool("campaign", failed=True, verb="pause")["exit_code"] == 5  # it has ended
+    assert client.leave() == 0
+    crashes.ended(2)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.researcher import Fault, Role, Unmade
+from autoresearch.lab.research.edit import GRADED
 
 
 def raise_lr(tree: Path) -> None:
@@ -50,7 +51,11 @@ def test_the_agent_sees_the_commit_and_not_the_dirty_checkout(yard: Any) -> None
     assert seen == {"train": "import evaluate\n\nlr = 0.1\nprint('step 1')\n", "status": "", "log": "start\n"}
 
 
-@pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in (Fault.SILENT, Fault.ANSWER)])
+def test_which_faults_break_a_turn_off() -> None:
+    assert set(GRADED) == {None, Fault.SILENT, Fault.ANSWER}
+
+
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT, Fault.ENDED, Fault.TURNS])
 def test_after_a_turn_that_broke_off_the_files_are_not_taken(yard: Any, fault: Fault) -> None:
     edit = yard.edit(raise_lr, fault=fault, said="token=hunter2secret is wrong")
     assert (edit.unmade, edit.fault, edit.patch) == (Unmade.RESEARCHER, fault, "")

@@ -510,8 +510,9 @@ def town(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Town]:
 
 
 @pytest.mark.real
-def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town) -> None:
-    outside = Path(tempfile.mkdtemp(prefix="ar-host-"))
+def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town, tmp_path: Path) -> None:
+    outside = tmp_path / "host"
+    outside.mkdir()
     places = {
         "worktree": town.desk.cwd / "train.py",
         "own": town.home / ".claude/session",
@@ -542,7 +543,6 @@ def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town) 
     assert (town.home / ".new/state").read_text() == "robbed"
     assert list(outside.iterdir()) == [] and not Path("/tmp/mine").exists() and not Path("/dev/shm/mine").exists()
     assert not (town.desk.turns / "0001-edit/tmp").exists()
-    outside.rmdir()
 
 
 @pytest.mark.real
@@ -596,7 +596,7 @@ def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touc
         town.desk.cwd = opened.path
         own = (f"{opened.path}/", f"{opened.enclosure.repository}/")
         before = {path: content for path, content in town.state().items() if not path.startswith(own)}
-        code = "write('train.py'); lines = ('add -A', 'commit -qm mine', 'log');"
+        code = "write('train.py'); lines = ('add -A', '-c user.name=A -c user.email=a@b.c commit -qm mine', 'log');"
         added, committed, log = json.loads(
             town.ask(f"{code} print(json.dumps([ran('git', *line.split()) for line in lines]))").text
         )

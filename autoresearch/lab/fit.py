@@ -1,0 +1,41 @@
+"""Whether what is started here outlives the command that starts it; asked before anything is written.
+
+In a coding agent's sandbox a run is lost silently: tmux answers 0 and its session dies with the command, or git's
+directory cannot be written. So such a command is refused, with the line to type instead.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.parts import Parts
+from autoresearch.launchers import sandbox
+from autoresearch.launchers.tmux import install_line
+from autoresearch.repository.checkout import Checkout
+
+
+def check_sandbox(parts: Parts) -> None:
+    """Refuse in a sandbox, before its other limits (a home that cannot be written ...) are taken for the fault."""
+    _refuse(sandbox.findings(sandbox.look(parts.environ)), parts)
+
+
+def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None) -> None:
+    """Refuse where nothing could be started, or its code not be kept. `checkout`: the repository, if it is written."""
+    _refuse(parts.launcher(tmux_socket).preflight(), parts)
+    for place in {checkout.git_dir, checkout.common_dir} if checkout else ():
+        if sandbox.forbids_writing(place):
+            _refuse([sandbox.git_is_read_only(place)], parts)
+    if shutil.which("bash") is None:
+        raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
+
+
+def _refuse(findings: list[Finding], parts: Parts) -> None:
+    bad = next((finding for finding in findings if finding.severity is Severity.ERROR), None)
+    if bad is None:
+        return
+    fix = install_line() if bad.code == "no_tmux" else ""
+    if bad.hint == sandbox.REMEDY:
+        fix = sandbox.way_out(sandbox.look(parts.environ), parts.environ)
+    raise EnvironmentUnusable(bad.message, code=bad.code, hint=bad.hint, fix=fix)
