@@ -1,0 +1,249 @@
+"""What the harness adds to each idea of a coding agent: all time of a search but the agent's and the trainers' own.
+
+A whole campaign of code ideas by its own controller: propose, edit, guard, commit, run, judge, as shipped. The agent
+is a shell script that needs some milliseconds for a turn and says itself when it began and ended, and so does the
+trainer, so that everything else is ours: also the start of the agent's process, its sandbox, the guard's Runner, and
+the git and the documents of the run. Nothing can hide behind a turn that takes no time; where turns take minutes a
+good part of this is done meanwhile. Counted from the end of the baseline's trainer to the last idea's row.
+
+`python -m tests.bench.bench_overhead` prints where the time goes, for all four campaigns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.campaign_view import CampaignView
+from autoresearch.lab.campaign import begin
+from autoresearch.lab.campaign.book import Book
+from autoresearch.lab.campaign.charter import charter
+from autoresearch.lab.campaign.declare import declare
+from autoresearch.lab.research.confine import why_not
+from autoresearch.records.campaign_dir import CampaignDir
+from tests.bench.bench_snapshot import FILES, fill
+from tests.bench.idea_split import OPENED, PARTS
+from tests.bench.result import Result
+from tests.bench.yard import ROOT, World, isolated
+
+TITLES = (  # no two alike: else they are refused
+    *("Normalise advantages by group", "Mask truncated answers", "Warm up the learning rate", "Cap the ratio higher"),
+    *("Drop zero-variance prompts", "Average tokens over the batch", "Shuffle between epochs", "Decay the KL penalty"),
+)
+IDEAS = len(TITLES)
+GOAL_S = 1.0  # of issue and README, set before anything was measured
+MOST_S = 300.0
+CAMPAIGNS = 1  # of each kind
+AGENT = """began=$EPOCHREALTIME
+prompt=$(cat)
+if [ "$1" = propose ]; then
+  case $prompt in *knob-[0-9]*) n=$(grep -oE 'knob-[0-9]+' <<<"$prompt" | sort -t- -k2n | tail -1);; *) n=knob-0;; esac
+  n=${n#knob-}
+  cat "${0%/*}/answer-$n.json"
+else
+  echo "GAIN = 1.0" >>"$(grep -oE 'part[0-9]+[.]py' <<<"$prompt" | head -1)"
+  echo done
+fi
+echo "own $began $EPOCHREALTIME" >&2
+"""
+TRAINER = """echo "first $EPOCHREALTIME" >>"$1/stamps"
+echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
+echo "step:1 - task_pass_rate@1:0.45 - pass_n:2"
+echo "last $EPOCHREALTIME" >>"$1/stamps"
+"""
+
+Span = tuple[str, float, float]
+
+
+def run(repeats: int = 5) -> list[Result]:
+    """Seconds per idea, for a small and a large repository, with and without bubblewrap."""
+    times = min(repeats, CAMPAIGNS)
+    return [
+        Result(
+            f"what the harness adds to an idea of a coding agent ({name}; {_confined(boxed)}; {IDEAS} ideas)",
+            "",
+            [one.added_s / IDEAS for one in found],
+            [],
+            GOAL_S,
+            "s",
+            note="; ".join(f"{part} {seconds:.2f}" for part, seconds in list(_split(found).items())[:4]),
+        )
+        for name, boxed, found in _campaigns(times)
+    ]
+
+
+def _campaigns(times: int) -> Iterable[tuple[str, bool, list[Campaign]]]:
+    boxes = (False, True) if not why_not() else (False,)
+    if len(boxes) == 1:
+        print(f"   without bubblewrap only: {why_not()}", flush=True)
+    for name, files in (("a small repository", _few), (f"{FILES} files", fill)):
+        for boxed in boxes:
+            yield name, boxed, [_campaign(files, boxed) for _ in range(times)]
+
+
+def _confined(boxed: bool) -> str:
+    return "bubblewrap" if boxed else "no sandbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """When whose time it was, on the wall clock."""
+
+    began: float
+    ended: float
+    agent: Sequence[Span]
+    trainer: Sequence[Span]
+    ours: Sequence[Span]
+
+    @property
+    def own_s(self) -> float:
+        """The agent's and the trainers' own time."""
+        return sum(end - start for _, start, end in (*self.agent, *self.trainer))
+
+    @property
+    def added_s(self) -> float:
+        """All the rest."""
+        return self.ended - self.began - self.own_s
+
+    def parts(self) -> dict[str, float]:
+        """The rest by what was done in it: a moment belongs to what began last; what nobody did is `waiting`."""
+        own = [(start, end) for _, start, end in (*self.agent, *self.trainer)]
+        every = (*self.ours, *self.agent, *self.trainer)
+        edges = sorted({self.began, self.ended, *(at for _, *both in every for at in both)})
+        found: dict[str, float] = {}
+        for start, end in zip(edges, edges[1:], strict=False):
+            if start < self.began or end > self.ended or any(a <= start < b for a, b in own):
+                continue
+            active = [(a, name) for name, a, b in self.ours if a <= start < b]
+            name = max(active)[1] if active else "waiting"
+            found[name] = found.get(name, 0.0) + end - start
+        return found
+
+
+def _split(found: Sequence[Campaign]) -> dict[str, float]:
+    """Seconds per idea of each part, the longest first."""
+    names = {name for one in found for name in one.parts()}
+    mean = {name: statistics.mean(one.parts().get(name, 0.0) for one in found) / IDEAS for name in names}
+    return dict(sorted(mean.items(), key=lambda pair: -pair[1]))
+
+
+def _few(repo: Path) -> None:
+    """Nothing more than the parts that are edited."""
+
+
+def _campaign(files: Callable[[Path], None], boxed: bool) -> Campaign:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        place = Path(scratch)
+        directory = _declared(place, files, boxed)
+        spans = place / "spans.json"
+        argv = [sys.executable, "-m", "tests.bench.idea_split", str(directory.path), str(spans)]
+        try:
+            subprocess.run(argv, check=True, timeout=MOST_S, stdin=subprocess.DEVNULL, cwd=ROOT)
+        except subprocess.SubprocessError as error:
+            raise RuntimeError(f"no end of the campaign:\n{directory.log.read_text()[-3000:]}") from error
+        view = Book(directory).view()
+        _check(view, directory)
+        return _read(directory, place, json.loads(spans.read_text()))
+
+
+def _declared(place: Path, files: Callable[[Path], None], boxed: bool) -> CampaignDir:
+    def fill_it(repo: Path) -> None:
+        files(repo)
+        (repo / "recipe.yaml").write_text("level: 0\n")
+        for number in range(1, IDEAS + 1):
+            (repo / f"part{number}.py").write_text("GAIN = 0.0\n")
+
+    world = World.make(place, fill_it)
+    agent = Path(os.environ["HOME"]) / "agent"  # a sandbox shows it
+    agent.mkdir(exist_ok=True)
+    (agent / "agent.sh").write_text(AGENT)
+    for had in range(IDEAS):
+        answer = {"hypotheses": [_idea(number) for number in range(had + 1, IDEAS + 1)][:3]}
+        (agent / f"answer-{had}.json").write_text(json.dumps(answer) + "\n")
+    (place / "train.sh").write_text(TRAINER)
+    blueprint = world.blueprint("night", f"bash {place}/train.sh {place}")
+    blueprint.write_text(blueprint.read_text().replace("- path: NA", f"- path: {world.repo}/recipe.yaml"))
+    flags: dict[str, object] = {
+        "proposer": "agent",
+        "agent": "command",
+        "agent_command": [shutil.which("bash"), str(agent / "agent.sh"), "{role}"],
+        "guard": ["true"],
+        "sandbox": "need" if boxed else "off",
+        "summarise": False,
+        "prefix": "try/overhead",
+        "count": IDEAS + 1,
+        "baseline": 1,
+        "retests": 0,
+        "confirm": False,
+    }
+    parts = real_parts()
+    declared = declare(str(blueprint), flags, start=place, now=parts.clock())
+    return begin.begin(charter(declared, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"]), parts)
+
+
+def _idea(number: int) -> Mapping[str, object]:
+    return {
+        "slug": f"knob-{number}",
+        "title": TITLES[number - 1],
+        "rationale": f"The line in part{number}.py bears on the score: {TITLES[number - 1].lower()} and it rises.",
+        "expected_effect": {"metric": "task_pass_rate@1", "direction": "up", "size": "0.05"},
+        "kind": "code",
+        "overrides": [],
+        "files": [f"part{number}.py"],
+        "risk": "none",
+        "parent": "baseline",
+        "simpler": False,
+    }
+
+
+def _check(view: CampaignView, directory: CampaignDir) -> None:
+    ran = [idea for idea in view.ideas if idea.index > 1 and any(row.returncode == 0 for row in idea.rows)]
+    if len(ran) != IDEAS:
+        raise RuntimeError(f"{len(ran)} of {IDEAS} ideas ran:\n{directory.log.read_text()[-3000:]}")
+
+
+def _read(directory: CampaignDir, place: Path, spans: list[Span]) -> Campaign:
+    agent = []
+    for path in sorted(directory.turns.glob("*/err")):
+        _, start, end = path.read_text().split()
+        agent.append(("agent", float(start), float(end)))
+    stamps = [float(line.split()[1]) for line in (place / "stamps").read_text().splitlines()]
+    trainer = [("trainer", a, b) for a, b in zip(stamps[::2], stamps[1::2], strict=True)]
+    ours = [(name, start, end) for name, start, end in spans]
+    ours += _until_first(ours, trainer)
+    ended = max(end for name, _, end in ours if name == "collect")
+    return Campaign(trainer[0][2], ended, agent, trainer[1:], ours)
+
+
+def _until_first(ours: Sequence[Span], trainer: Sequence[Span]) -> list[Span]:
+    """The Runner's part: from the word to the trainer's first instruction, and from its last one to the collecting."""
+    gone = [end for name, _, end in ours if name == "launch"]
+    taken = [start for name, start, _ in ours if name == "collect"]
+    found = [("launch", a, start) for a, (_, start, _) in zip(gone, trainer, strict=True) if a < start]
+    return found + [("collect", end, b) for b, (_, _, end) in zip(taken, trainer, strict=True)]
+
+
+def main() -> None:
+    """The table of all parts."""
+    kinds = {f"{name}, {_confined(boxed)}": found for name, boxed, found in _campaigns(CAMPAIGNS)}
+    splits = [_split(found) for found in kinds.values()]
+    print(f"| seconds per idea | {' | '.join(kinds)} |\n|---|{'---:|' * len(kinds)}")
+    for part in [*dict.fromkeys(part for _, _, part in PARTS), *OPENED, "waiting"]:
+        if any(split.get(part, 0.0) >= 0.0005 for split in splits):
+            print(f"| {part} | {' | '.join(f'{split.get(part, 0.0):.3f}' for split in splits)} |")
+    added = [[one.added_s / IDEAS for one in found] for found in kinds.values()]
+    print(f"| **in all** | {' | '.join(f'{statistics.mean(one):.3f}' for one in added)} |")
+
+
+if __name__ == "__main__":
+    with isolated():
+        main()

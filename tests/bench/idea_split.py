@@ -1,0 +1,108 @@
+"""A campaign's controller with a stopwatch at each of its parts, for `bench_overhead`.
+
+    python -m tests.bench.idea_split DIRECTORY SPANS
+
+It is the controller as it is shipped, in a process of its own; each part is timed where it is called (some µs each).
+SPANS gets a JSON list of `[name, begin, end]`, seconds of the wall clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+# where it is looked up when it is called: module (and class), attribute, part
+PARTS = (
+    ("autoresearch.lab.campaign.study:Study", "propose", "propose: the rest"),
+    ("autoresearch.lab.campaign.study", "gather", "propose: gather"),
+    ("autoresearch.lab.research.propose", "brief", "propose: brief"),
+    ("autoresearch.lab.campaign.study:Study", "edit", "edit: the rest"),
+    ("autoresearch.lab.campaign.study", "run_turn", "turn: start and end"),
+    ("autoresearch.lab.research.edit", "gathered", "edit: diff"),
+    ("autoresearch.lab.research.edit", "patched", "edit: patch tried"),
+    ("autoresearch.lab.research.edit", "_recipe", "edit: recipe compared"),
+    ("autoresearch.lab.research.edit", "guard", "edit: guard"),
+    ("autoresearch.lab.campaign.researching:Researching", "_take_in", "taken in"),
+    ("autoresearch.lab.campaign.beginning", "_conceived", "conceive and commit"),
+    ("autoresearch.lab.campaign.beginning", "get_ready", "prepare"),
+    ("autoresearch.lab.launch:Prepared", "go", "launch"),
+    ("autoresearch.lab.campaign.recovery", "record", "collect"),
+    ("autoresearch.lab.campaign.controller:Controller", "_after", "documents"),
+    ("autoresearch.lab.campaign.controller:Controller", "finish", "end of the campaign"),
+)
+OPENED = ("worktree: opened", "worktree: closed")
+
+_spans: list[tuple[str, float, float]] = []
+
+
+def main() -> None:
+    """Be the controller."""
+    from autoresearch.commands.wiring import parts
+    from autoresearch.lab.campaign import begin
+    from autoresearch.lab.campaign.controller import Controller
+    from autoresearch.records.campaign_dir import CampaignDir
+
+    place = CampaignDir(Path(sys.argv[1]))
+    for where, attribute, part in PARTS:
+        module, _, name = where.partition(":")
+        owner = importlib.import_module(module)
+        _time(getattr(owner, name) if name else owner, attribute, part)
+    _time_opening()
+
+    def say(text: str) -> None:
+        with place.log.open("a") as file:
+            file.write(f"{time.time():.3f} {text}\n")
+
+    try:
+        with begin.in_control(place):
+            Controller(place, parts(), say).run()
+    finally:
+        Path(sys.argv[2]).write_text(json.dumps(_spans))
+
+
+def _time(owner: Any, attribute: str, part: str) -> None:
+    timed: Callable[..., Any] = getattr(owner, attribute)
+
+    @functools.wraps(timed)
+    def call(*words: Any, **keys: Any) -> Any:
+        with _watch(part):
+            return timed(*words, **keys)
+
+    setattr(owner, attribute, call)
+
+
+def _time_opening() -> None:
+    from autoresearch.repository.enclosure import Enclosure
+
+    opened = Enclosure.opened
+
+    @contextlib.contextmanager
+    def call(self: Enclosure, commit: str) -> Iterator[Any]:
+        with contextlib.ExitStack() as stack:
+            with _watch(OPENED[0]):
+                inside = stack.enter_context(opened(self, commit))
+            yield inside
+            with _watch(OPENED[1]):
+                stack.close()
+
+    setattr(Enclosure, "opened", call)  # noqa: B010 - mypy lets nobody assign to a method
+
+
+@contextlib.contextmanager
+def _watch(part: str) -> Iterator[None]:
+    began = time.time()
+    try:
+        yield
+    finally:
+        _spans.append((part, began, time.time()))
+
+
+if __name__ == "__main__":
+    main()
