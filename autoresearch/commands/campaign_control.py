@@ -343,7 +343,8 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: A
     _settled(place)
     view = _view(place)
     words = f"{do} is recorded" if place.controlled else f"{do} is recorded; no controller lives: campaign resume"
-    output.emit(command or f"campaign {do}", _payload(place, view), as_json=as_json, lines=[f"{view.spec.name}: {words}"])
+    lines = [f"{view.spec.name}: {words}"]
+    output.emit(command or f"campaign {do}", _payload(place, view), as_json=as_json, lines=lines)
     return 0
 
 

@@ -650,7 +650,8 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("campaign", "proposals"): (),
         ("plan", "write"): ("topic.md",),
         ("plan", "new"): ("other.md",),
-        **{("plan", name): ("topic.plan.yaml",) for name in ("check", "approve", "revise")},
+        **{("plan", name): ("topic.plan.yaml",) for name in ("check", "approve")},
+        ("plan", "revise"): ("topic.plan.yaml", "--reason", "r"),
         **{("plan", name): () for name in ("show", "run", "status", "wait", "report")},
     }
     for name in ("topic.md", "other.md"):
