@@ -324,6 +324,7 @@ class Controller:
         failpoint("campaign.reported")
         self.sources.close()
         self.research.close()
+        self.research.remove()
         self.pool.remove()
         failpoint("campaign.removed")
         self.set_state(self.book.view(), CampaignState.ENDED, why)  # last: until then a crash does all of it again

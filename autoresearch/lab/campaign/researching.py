@@ -23,8 +23,11 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.shelf import HYBRID, held, waiting
 from autoresearch.lab.campaign.workshop import Refused
+from autoresearch.lab.research.bench import CLEAN, EDITED
 from autoresearch.records import campaign_dir, journal
 from autoresearch.records.failpoint import failpoint
+from autoresearch.repository.wiping import wipe
+from autoresearch.repository.worktrees import slot
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign.controller import Controller
@@ -89,7 +92,8 @@ class Researching:
 
     def mending(self, view: CampaignView) -> bool:
         """Whether an idea still waits to be fixed, and may be."""
-        return self._next_fix(view) is not None or (self.busy and bool(view.research.fixing))
+        under_way = self.busy and bool(view.research.fixing) and not self._too_late(view)
+        return under_way or self._next_fix(view) is not None
 
     def hopeful(self, view: CampaignView) -> bool:
         """Whether an idea may still come of it without anybody's help."""
@@ -126,9 +130,15 @@ class Researching:
     def close(self) -> None:
         """End what is under way; what it cost is written down."""
         self._halt()
-        if self._study is not None:
-            self._study.close()
-            self._study = None
+        self._study = None
+
+    def remove(self) -> None:
+        """The campaign is over: its worktrees go."""
+        trees = Path(self.controller.spec.trees)
+        for name in (EDITED, CLEAN):
+            with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
+                slot(self.controller.shop.checkout, trees / name).remove()
+                wipe(trees / f"{name}.tmp")  # of the last guard
 
     def _halt(self) -> None:
         self._stop.set()
@@ -223,14 +233,15 @@ class Researching:
         baseline = view.baseline
         if baseline is None or not baseline.values or self.controller.stand(view, conceived=True).met:
             return False
+        return not self._too_late(view)
+
+    def _too_late(self, view: CampaignView) -> bool:
+        """Whether no run that comes of it would fit before the deadline."""
         deadline = view.spec.rules.deadline
-        return deadline is None or deadline - self.controller.parts.clock() > agenda.expected_run_s(view)
+        return deadline is not None and deadline - self.controller.parts.clock() < agenda.expected_run_s(view)
 
     def _next_fix(self, view: CampaignView) -> Idea | None:
-        if not self.spec.agent or self.barred or view.told_stop or self._spent(view):
-            return None
-        deadline = view.spec.rules.deadline
-        if deadline is not None and deadline - self.controller.parts.clock() < agenda.expected_run_s(view):
+        if not self.spec.agent or self.barred or view.told_stop or self._spent(view) or self._too_late(view):
             return None
         return next((idea for idea in view.ideas if agenda.fixable(view, idea)), None)
 
