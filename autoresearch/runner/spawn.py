@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from .basics import RUN_ID, read_file
 from .spec import Spec
 
-
 FOR_EVALUATION = "AUTORESEARCH_EVALUATION:"  # before the name of a variable in `environment`
 
 

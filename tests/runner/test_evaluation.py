@@ -123,7 +123,10 @@ def test_a_flood_is_a_flood_in_a_file(yard: Any) -> None:
 def test_our_own_command_comes_first_in_our_own_environment(yard: Any, tmp_path: Path) -> None:
     place = tmp_path / "made"
     live = yard.make(
-        "true", evaluate_place=f"mkdir {place}; echo own=$MINE", evaluate=["pwd; echo its=$MINE"], evaluate_in=str(place)
+        "true",
+        evaluate_place=f"mkdir {place}; echo own=$MINE",
+        evaluate=["pwd; echo its=$MINE"],
+        evaluate_in=str(place),
     )
     (live.dir / "environment").write_text(f"PATH={os.environ['PATH']}\0MINE=the trainer's")
     yard.launch(live, env={"MINE": "ours"})
