@@ -68,7 +68,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     hung = open_stall(events.read(rundir.events)[0]) is not None
     failure = diagnose(spec, end, rundir.log, trainer, hung=hung).cause
     trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
-    if failure and failure.kind is FailureKind.EVALUATION_FAILED:  # what it printed before that is no metric
+    if spec.evaluate and (not end.evaluation or end.evaluation["reason"]):  # what it printed before that is no metric
         measurement = replace(measurement, series=(), last=None, best=None)
     crashed = end.ending is Ending.FINISHED and failure is not None  # it exited with 0, and says so itself
     value = measurement.last[1] if measurement.last and not crashed else None
