@@ -54,7 +54,7 @@ class Research:
     vetoes: list[str] = field(default_factory=list)  # slugs, or words about what is not to be tried
     approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person let through
     hold: bool | None = None  # None: as the spec has it
-    failed: int = 0  # turns for proposals that came to nothing, since the last that did not
+    failed: int = 0  # times that it was asked for ideas and had none, since the last that it had one
 
     @property
     def usage(self) -> Usage:
@@ -71,6 +71,8 @@ class Research:
         match line.get("do"):
             case "turn":
                 self._turn(line)
+            case "asked":  # for ideas, with all its re-prompts
+                self.failed = 0 if line.get("ideas") else self.failed + 1
             case "proposed":
                 found = Hypothesis.from_json(line["hypothesis"])
                 self.proposed[found.token] = Proposed(found, made=bool(line.get("made")))
@@ -100,8 +102,6 @@ class Research:
         fault = Fault(line["fault"]) if line.get("fault") else None
         note = TurnNote(line["name"], line["role"], usage, fault, str(line.get("said", "")), int(line.get("ideas", 1)))
         self.turns[note.name] = note
-        if note.role == "propose":
-            self.failed = self.failed + 1 if fault or not note.ideas else 0
 
     def _steer(self, line: Mapping[str, Any]) -> None:
         match line.get("do"):

@@ -318,6 +318,7 @@ class Controller:
         found = self.stand(view)
         why = {"stop": "stopped on request", "drain": "drained on request"}.get(view.told_stop, found.sentence)
         end = {"t": self.parts.clock(), "do": "state", "state": CampaignState.ENDED.value, "reason": why}
+        self.research.summarise(view)
         last = replace(view, state=CampaignState.ENDED, reason=why, timeline=[*view.timeline, end])
         progress.write_end(self.place, last, found, why, self.say)
         failpoint("campaign.reported")

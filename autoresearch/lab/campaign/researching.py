@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.shelf import HYBRID, held, waiting
 from autoresearch.lab.campaign.workshop import Refused
-from autoresearch.records import journal
+from autoresearch.records import campaign_dir, journal
 from autoresearch.records.failpoint import failpoint
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 MOST_FAILED = 3  # turns for new ideas in a row that came to nothing
 ENDS_IN_S = 30.0  # a turn that was told to stop
+WAIT_S = 0.1
 
 
 class Researching:
@@ -91,7 +93,9 @@ class Researching:
 
     def hopeful(self, view: CampaignView) -> bool:
         """Whether an idea may still come of it without anybody's help."""
-        return self.busy or (bool(self.spec.agent) and self._due(view) is not None)
+        if not self.spec.agent:
+            return False
+        return self.busy or any(one.made for one in waiting(view)) or self._due(view) is not None
 
     def why_dry(self, view: CampaignView) -> str:
         """Why no idea comes, in words."""
@@ -100,8 +104,33 @@ class Researching:
             return f"{', '.join(names)} wait{'s' if len(names) == 1 else ''} for a person: {line}"
         return self.barred or "proposer exhausted"
 
+    def summarise(self, view: CampaignView) -> None:
+        """At the end: let it say what was found; a request to stop ends that, and a deadline is a deadline."""
+        deadline = view.spec.rules.deadline
+        late = deadline is not None and self.controller.parts.clock() >= deadline
+        if not (self.spec.agent and self.spec.summarise) or self.barred or self._spent(view) or late:
+            return
+        if view.told_stop == "stop" or not view.research.turns:
+            return
+        self._halt()  # a rule was met in the middle of another job
+        self._start(self.study.summarise)
+        while self._done is None:
+            time.sleep(WAIT_S)
+            if any(one["do"] == "stop" for one in campaign_dir.entries(self.controller.place.requests, view.requests)):
+                self._stop.set()
+        done, self._done, self._thread = self._done, None, None
+        self._write(done)
+        if done.error is not None:
+            self.controller.say(f"no summary: {done.error}")
+
     def close(self) -> None:
         """End what is under way; what it cost is written down."""
+        self._halt()
+        if self._study is not None:
+            self._study.close()
+            self._study = None
+
+    def _halt(self) -> None:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(ENDS_IN_S)
@@ -110,9 +139,6 @@ class Researching:
                     self._write(self._done)
         self._thread, self._done = None, None
         self._stop.clear()
-        if self._study is not None:
-            self._study.close()
-            self._study = None
 
     def _take_in(self, view: CampaignView) -> None:
         done, self._done, self._thread = self._done, None, None
@@ -140,7 +166,7 @@ class Researching:
             return
         self.barred = f"the researcher {self.spec.agent} cannot be asked: {why or fault}"
         if view.research.failed >= MOST_FAILED:
-            self.barred = f"{view.research.failed} turns in a row came to nothing: {why or fault}"
+            self.barred = f"{self.spec.agent} had no idea {view.research.failed} times in a row: {why or fault}"
         if view.spec.proposer.name == AGENT:
             self.controller.pause(view, self.barred)
         else:
@@ -223,6 +249,9 @@ class Researching:
             run = idea.rows[-1].run_id if idea.rows else ""
             self.controller.note("fixing", index=idea.index, run=run)
             self.controller.say(f"{idea.slug}: {self.spec.agent} is asked to mend it")
+        self._start(job)
+
+    def _start(self, job: Callable[[], Done]) -> None:
         self.study  # noqa: B018 - made by this thread
         failpoint("research.begins")
         self._thread = threading.Thread(target=self._work, args=(job,), name="researcher", daemon=True)

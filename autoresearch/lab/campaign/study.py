@@ -28,12 +28,15 @@ from autoresearch.lab.research.bench import Bench, bench_for
 from autoresearch.lab.research.edit import make_edit, make_fix
 from autoresearch.lab.research.gather import Matter, gather
 from autoresearch.lab.research.patience import patiently, posted
+from autoresearch.lab.research.premises import Premises, guard_in
 from autoresearch.lab.research.propose import Desk, Proposed, propose
 from autoresearch.lab.research.review import reviewed
-from autoresearch.lab.research.turn import Premises, lost_turns, run_turn
+from autoresearch.lab.research.summarise import summarise, write
+from autoresearch.lab.research.turn import lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, next_directory, read_result
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
+from autoresearch.repository.wiping import wipe
 
 Line = tuple[str, dict[str, Any]]
 
@@ -78,7 +81,8 @@ class Study:
             return next_directory(place.turns, role)
 
         bench = bench_for(shop, shop.spec.research, next_turn, who.traits.leavings)
-        bench = replace(bench, environment=dict(parts.environ), stopped=stop.is_set)
+        confined = guard_in(premises)
+        bench = replace(bench, environment=dict(parts.environ), stopped=stop.is_set, confined=confined)
         return cls(place, shop, parts, say, stop, who, premises, bench)
 
     def taken(self) -> list[Line]:
@@ -90,6 +94,7 @@ class Study:
         """Take the worktrees away."""
         for one in (self.bench.enclosure.slot, self.bench.clean):
             one.remove()
+            wipe(one.path.with_name(f"{one.path.name}.tmp"))  # of the last guard
 
     def ask(self, turn: Turn) -> Answer:
         """Ask the agent, wait out what passes, and remember what it cost."""
@@ -133,7 +138,9 @@ class Study:
         lines = self.taken()
         names = _names(lines)
         for _, fields in lines:
-            fields["ideas"] = len(found.hypotheses)
+            fields["ideas"] = len(found.hypotheses)  # among which the cost is shared out
+        told = {"fault": found.fault.value, "said": found.said} if found.fault else {}
+        lines.append(("asked", {"ideas": len(found.hypotheses), "turns": list(names), **told}))
         for one in found.hypotheses:
             made = {"hypothesis": replace(one, turns=names).to_json(), "made": one.kind == "config"}
             lines.append(("proposed", made))
@@ -204,6 +211,24 @@ class Study:
         lines = self.taken()
         fault = edit.fault if edit.fault in (None, Fault.STOPPED) or edit.fault.needs_person else None
         return Done(lines, fix=edit, of=idea, turns=_names(lines), fault=fault, why=edit.why)
+
+
+    def summarise(self) -> Done:
+        """What the researcher thinks of the campaign, as a document beside the report."""
+        view = Book(self.place).view()
+        matter = self._matter(view)
+        best = view.best or view.baseline
+        bounds = self._bounds(view)
+        deadline = view.spec.rules.deadline
+        if deadline is not None:
+            bounds = replace(bounds, seconds=max(1.0, min(bounds.seconds, deadline - self.parts.clock())))
+        with self.bench.enclosure.opened(best.commit if best else view.spec.base_commit) as opened:
+            desk = Desk(self.ask, opened.path, self.bench.next_turn, bounds, resumes=self.researcher.traits.resumes)
+            found = summarise(matter, desk)
+        lines = self.taken()
+        if found.fault is not None:
+            return Done(lines, [f"no summary by {self.researcher.name} ({found.fault}): {found.why}"], found.fault)
+        return Done(lines, [f"wrote {write(matter, found, self.place.path)}"])
 
 
 def told(role: Role, who: Researcher, answer: Answer) -> dict[str, Any]:

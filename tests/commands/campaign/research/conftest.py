@@ -73,7 +73,7 @@ def idea(slug: str, kind: str = "code", **more: Any) -> dict[str, Any]:
     """A hypothesis as an agent answers it."""
     given: dict[str, Any] = {
         "slug": slug,
-        "title": f"{slug} will help",
+        "title": f"Try {slug.replace('-', ' ')}",
         "rationale": f"The score grows with what {slug} changes in knobs.py, as the last runs show.",
         "expected_effect": {"metric": "task_pass_rate@1", "direction": "up", "size": "0.05"},
         "kind": kind,

@@ -11,7 +11,7 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     ask = lab.camp.bench.ask
     lab.propose(lab.idea("first"), lab.idea("unwanted"))
     lab.act("edit", replace=BETTER)
-    lab.propose(lab.idea("freeze", title="Freeze the tokenizer"), lab.idea("last", title="Think longer"))
+    lab.propose(lab.idea("freeze", title="Change the tokenizer"), lab.idea("last", title="Think longer"))
     lab.act("edit", replace={"knobs.py": ("0.3", "0.31")})
     lab.start(count=3, hold=True, tell=["mind the reward"])
     view = lab.camp.state("waiting")
@@ -24,8 +24,8 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     assert ask("campaign", "approve", "first")["held"] == ["unwanted"]
     lab.camp.until(lambda: lab.camp.view().attempted == 2 and lab.camp.view().state == "waiting")
     assert ask("tell", "look at the format term")["ok"]
-    assert ask("veto", "one", "unwanted", "--reason", "had it in May")["held"] == []
     assert ask("veto", "no change of the tokenizer")["ok"]
+    assert ask("veto", "one", "unwanted", "--reason", "had it in May")["held"] == []
     lab.camp.until(lambda: lab.asked(2))
     lab.camp.until(lambda: "last" in [one["slug"] for one in ask("campaign", "proposals")["proposals"]])
     found = ask("campaign", "proposals")
@@ -39,15 +39,13 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
 
 
 def test_code_ideas_are_held_back_from_now_on(lab: Any) -> None:
-    lab.propose(lab.idea("first"))
-    lab.act("edit", replace=BETTER, always=True)
-    lab.propose(lab.idea("second"), always=True)
-    lab.camp.recipe(mode="ok")
-    lab.start(count=3, parallel=1)
-    lab.camp.until(lambda: lab.camp.view().research.proposed or lab.camp.view().attempted > 1)
+    lab.propose(lab.idea("first"), python="while not os.path.exists(os.environ['GO']): time.sleep(0.02)")
+    lab.start(count=3)
+    lab.camp.until(lambda: lab.place.joinpath("used", "0").exists())
     lab.camp.bench.ask("campaign", "pause", "--before-edits", "--reason", "I want to see them")
+    lab.camp.go.touch()
     view = lab.camp.state("waiting")
-    assert view.research.hold and view.attempted < 3 and "wait" in view.reason
+    assert view.research.hold and view.attempted == 1 and "first waits for a person" in view.reason
     assert lab.camp.bench.ask("campaign", "stop")["ok"]
     lab.camp.over()
 

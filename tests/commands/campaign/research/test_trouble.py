@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+WORDS = ["Clip the gain", "Learn a bias", "Square its input", "Cut long tails", "Anneal warmth", "Mix tasks evenly"]
 BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
 
 
@@ -52,7 +53,7 @@ def test_a_usage_limit_is_waited_out(lab: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_who_is_not_logged_in_pauses_the_campaign(lab: Any) -> None:
-    lab.propose(lab.idea("first"), exit=77)
+    lab.act("propose", text="please log in", exit=77)
     lab.propose(lab.idea("first"))
     lab.act("edit", replace=BETTER)
     lab.start(count=2)
@@ -66,30 +67,29 @@ def test_prose_is_asked_again_twice_and_then_a_failed_turn(lab: Any) -> None:
     lab.act("propose", text="I think the learning rate is too high, you should lower it.", always=True)
     lab.start(count=2)
     view = lab.camp.state("paused")
-    assert "3 turns in a row came to nothing" in view.reason
+    assert "had no idea 3 times in a row" in view.reason
     assert len(lab.journal("turn")) == 9, "each was asked again twice"
     assert view.attempted == 1
 
 
 def test_budgets_end_it(lab: Any) -> None:
     for number in range(6):
-        lab.propose(lab.idea(f"idea-{number}", title=f"Idea number {number} {'abcdef'[number]}"))
+        lab.propose(lab.idea(f"idea-{number}", title=WORDS[number]))
         lab.act("edit", replace={"knobs.py": ("0.3", f"0.3{number}1")})
     view = lab.run(count=6, budget_tokens=400)
-    assert view.research.usage.tokens == 480 and view.attempted == 3
+    assert view.research.usage.tokens == 480 and view.attempted == 2
     assert "480 of 400 tokens are spent" in view.reason
 
 
 def test_numbers_from_the_optimiser_and_ideas_from_the_agent(lab: Any) -> None:
-    for number in range(4):
-        text = ["clip the gain", "another baseline", "square the input", "cut the tail"][number]
-        lab.propose(lab.idea(f"code-{number}", title=text, rationale=f"{text}, in knobs.py, because of {number}"))
+    for number in range(5):
+        lab.propose(lab.idea(f"code-{number}", title=WORDS[number]))
         lab.act("edit", replace={"knobs.py": ("0.3", f"0.3{number}2")})
     space = {"lr": {"low": 0.01, "high": 0.2, "log": True}}
     view = lab.run(count=7, proposer="hybrid", agent_share=0.5, space=space)
     by = [idea.hypothesis.proposer for idea in view.ideas[1:]]
-    assert sorted(by) == ["agent"] * 3 + ["tpe"] * 3 and view.attempted == 7
-    assert "of the kinds" in lab.asked(0) or "config" not in lab.asked(0).split("# Now")[-1]
+    assert len(by) == 6 and {"agent", "tpe"} == set(by), "whoever has an idea ready gives it: no GPU waits for a turn"
+    assert "config" not in lab.asked(0).split("# Now")[-1], "numbers are the optimiser's"
 
 
 def test_a_controller_that_is_killed_in_a_turn_leaves_nothing_and_goes_on(lab: Any) -> None:
