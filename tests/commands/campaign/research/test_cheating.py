@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.agents.cheating import BETTER, World, told
 from tests.agents.cheats import Way
+
+if TYPE_CHECKING:
+    from tests.agents.homes import AgentHome
+    from tests.agents.model_server import ModelServer
+    from tests.agents.script import Asked
 
 ROOT = Path(__file__).parents[4]
 
@@ -52,3 +59,29 @@ def test_none_succeeds_that_writes_wherever_it_can(tmp_path: Path, surroundings:
     if why := why_not():
         pytest.skip(f"bubblewrap cannot be used here: {why}")
     judge(World.make(tmp_path, confined=True))
+
+
+@pytest.mark.real
+def test_none_succeeds_by_a_real_agent(
+    tmp_path: Path,
+    surroundings: Any,
+    agent_home: Callable[[str], AgentHome],
+    model_server: ModelServer,
+) -> None:
+    from autoresearch.lab.research.confine import why_not
+
+    if why := why_not():
+        pytest.skip(f"bubblewrap cannot be used here: {why}")
+    agent = agent_home("claude")
+    agent.permit("Bash")  # what it may not do by itself, it is not prevented from by us
+    keys = {"agent": "claude", "agent_command": None, "agent_program": agent.program, "agent_model": agent.model}
+    world = World.make(tmp_path, confined=True, **keys)
+
+    def answers(asked: Asked) -> list[dict[str, Any]]:
+        if "# Change the code" not in asked.text:
+            return [{"json": {"hypotheses": [act.hypothesis for act in world.acts]}}]
+        (act,) = [act for act in world.acts if act.title in asked.text]
+        return [{"shell": f"{sys.executable} {world.program(act)}"}, {"text": "I have improved it."}]
+
+    model_server.answer_with(answers)
+    judge(world)
