@@ -330,7 +330,7 @@ class Speaker:
             pass  # the terminal is gone
 
 
-def ask(campaign: str, do: str, *, as_json: bool, **fields: Any) -> int:
+def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: Any) -> int:
     """Hand a request to the controller of a campaign, and say where the campaign stands then."""
     from autoresearch.core.campaign import CampaignState
     from autoresearch.lab.campaign import begin, requests
@@ -343,7 +343,8 @@ def ask(campaign: str, do: str, *, as_json: bool, **fields: Any) -> int:
     _settled(place)
     view = _view(place)
     words = f"{do} is recorded" if place.controlled else f"{do} is recorded; no controller lives: campaign resume"
-    output.emit(f"campaign {do}", _payload(place, view), as_json=as_json, lines=[f"{view.spec.name}: {words}"])
+    lines = [f"{view.spec.name}: {words}"]
+    output.emit(command or f"campaign {do}", _payload(place, view), as_json=as_json, lines=lines)
     return 0
 
 
