@@ -61,6 +61,11 @@ class Researching:
         return self._done is not None
 
     @property
+    def _broke_off(self) -> bool:
+        """Whether the thread died without a word: nobody would wait for it in vain."""
+        return self._thread is not None and not self._thread.is_alive() and self._done is None
+
+    @property
     def study(self) -> Study:
         """Where the jobs are done."""
         if self._study is None:
@@ -76,8 +81,14 @@ class Researching:
         """Take in what is done, and begin what is due."""
         if not self.spec.agent:
             return view
+        if self._broke_off:
+            self._thread = None
+            self._bar(view, "a fault of ours ended the researcher's job; the controller's pane shows where")
+            view = self.controller.book.view()
         if self._done is not None:
             self._take_in(view)
+            view = self.controller.book.view()
+        if not self.busy and self._fruitless(view):
             view = self.controller.book.view()
         if not self.busy and (job := self._due(view)):
             self._begin(job)
@@ -86,14 +97,16 @@ class Researching:
     def recover(self) -> None:
         """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
         if self.spec.agent:
+            self.study.end_leftover()
             known = self.controller.book.view().research.turns
             for name, fields in self.study.unwritten(known):
                 self.controller.note("turn", name=name, **fields)
 
     def mending(self, view: CampaignView) -> bool:
         """Whether an idea still waits to be fixed, and may be."""
-        under_way = self.busy and bool(view.research.fixing) and not self._too_late(view)
-        return under_way or self._next_fix(view) is not None
+        if self._too_late(view):  # what is being mended now could not run any more
+            return False
+        return self._next_fix(view) is not None or (self.busy and bool(view.research.fixing))
 
     def hopeful(self, view: CampaignView) -> bool:
         """Whether an idea may still come of it without anybody's help."""
@@ -114,18 +127,19 @@ class Researching:
         late = deadline is not None and self.controller.parts.clock() >= deadline
         if not (self.spec.agent and self.spec.summarise) or self.barred or self._spent(view) or late:
             return
-        if view.told_stop == "stop" or not view.research.turns:
+        if view.told_stop == "stop" or not view.research.turns or view.research.summarised:
             return
         self._halt()  # a rule was met in the middle of another job
         self._start(self.study.summarise)
-        while self._done is None:
+        while self._done is None and not self._broke_off:
             time.sleep(WAIT_S)
             if any(one["do"] == "stop" for one in campaign_dir.entries(self.controller.place.requests, view.requests)):
                 self._stop.set()
         done, self._done, self._thread = self._done, None, None
-        self._write(done)
-        if done.error is not None:
-            self.controller.say(f"no summary: {done.error}")
+        if done is not None:
+            self._write(done)
+        if done is None or done.error is not None:
+            self.controller.say(f"no summary: {done.error if done else 'a fault of ours; the pane shows where'}")
 
     def close(self) -> None:
         """End what is under way; what it cost is written down."""
@@ -172,11 +186,22 @@ class Researching:
         """Pause where nobody else has ideas; else go on without it."""
         if fault is Fault.STOPPED:
             return
-        if not (fault.needs_person or view.research.failed >= MOST_FAILED):
-            return
-        self.barred = f"the researcher {self.spec.agent} cannot be asked: {why or fault}"
         if view.research.failed >= MOST_FAILED:
-            self.barred = f"{self.spec.agent} had no idea {view.research.failed} times in a row: {why or fault}"
+            self._bar(view, f"{self.spec.agent} had no idea {view.research.failed} times in a row: {why or fault}")
+        elif fault.needs_person:
+            self._bar(view, f"the researcher {self.spec.agent} cannot be asked: {why or fault}")
+
+    def _fruitless(self, view: CampaignView) -> bool:
+        """Whether its ideas come to nothing new again and again: what is skipped counts against no rule, and costs."""
+        times = view.research.asked
+        if self.barred or times < MOST_FAILED or waiting(view):
+            return False
+        why = next((reason for one, reason in reversed(view.skipped) if one.proposer == AGENT), "none was tried")
+        self._bar(view, f"{self.spec.agent} had no idea that could be tried {times} times in a row: {why}")
+        return True
+
+    def _bar(self, view: CampaignView, why: str) -> None:
+        self.barred = why
         if view.spec.proposer.name == AGENT:
             self.controller.pause(view, self.barred)
         else:
@@ -193,6 +218,7 @@ class Researching:
             change = Hypothesis(idea.slug, edit.said, patches=(edit.patch,), proposer=AGENT)
             try:
                 commit = repair(self.controller.shop, idea, change, edit.said or "mended by the researcher")
+                failpoint("research.mended")
             except Refused as refused:
                 why = refused.message
         told = f"fix {number} of {most} by {self.spec.agent}"
@@ -236,7 +262,7 @@ class Researching:
         return not self._too_late(view)
 
     def _too_late(self, view: CampaignView) -> bool:
-        """Whether no run that comes of it would fit before the deadline."""
+        """Whether what is made now could not be run before the deadline."""
         deadline = view.spec.rules.deadline
         return deadline is not None and deadline - self.controller.parts.clock() < agenda.expected_run_s(view)
 

@@ -18,6 +18,7 @@ from autoresearch.core.proposal_schema import KINDS
 from autoresearch.core.researcher import Answer, Bounds, Edit, Fault, Researcher, Role, Turn, Unmade
 from autoresearch.core.stop_rules import stand
 from autoresearch.core.turns import TurnNote
+from autoresearch.errors import ConflictError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.shelf import HYBRID
@@ -27,6 +28,7 @@ from autoresearch.lab.research import crew
 from autoresearch.lab.research.bench import Bench, bench_for
 from autoresearch.lab.research.edit import make_edit, make_fix
 from autoresearch.lab.research.gather import Matter, gather
+from autoresearch.lab.research.guard import end_leftover
 from autoresearch.lab.research.patience import patiently, posted
 from autoresearch.lab.research.premises import Premises, guard_in
 from autoresearch.lab.research.propose import Desk, Proposed, propose
@@ -102,6 +104,10 @@ class Study:
         failpoint("research.asked")
         return answer
 
+    def end_leftover(self) -> None:
+        """End the guard that a killed controller left running."""
+        end_leftover(self.bench)
+
     def unwritten(self, known: Mapping[str, TurnNote]) -> Iterator[tuple[str, dict[str, Any]]]:
         """The turns that the journal does not know: their controller was killed. Ends what lives of them."""
         lost_turns(self.place.turns, self.researcher)
@@ -164,6 +170,10 @@ class Study:
         left = max(0.01, budget - (view.research.usage.usd or 0.0))
         return replace(bounds, usd=min(left, bounds.usd or left))
 
+    def _affordable(self, view: CampaignView) -> Bench:
+        """The bench, whose turns cost no more than is left."""
+        return replace(self.bench, spec=replace(self.bench.spec, turn_usd=self._bounds(view).usd))
+
     def edit(self, hypothesis: Hypothesis) -> Done:
         """Put a code idea into code; the outcome is an idea that can be run, or one that cannot, with the reason."""
         view = self.book.view()
@@ -172,9 +182,10 @@ class Study:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
             return Done(lines=[("refused", line)], told=[f"{hypothesis.slug}: refused: its parent is gone"])
         self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.slug}")
-        edit = make_edit(self.bench, hypothesis, parent.commit, self.ask)
-        if self.bench.spec.review:
-            edit = reviewed(self.bench, hypothesis, parent.commit, edit, self.ask)
+        bench = self._affordable(view)
+        edit = make_edit(bench, hypothesis, parent.commit, self.ask)
+        if bench.spec.review:
+            edit = reviewed(bench, hypothesis, parent.commit, edit, self.ask)
         lines = self.taken()
         done = Done(lines, fault=edit.fault, why=edit.why, turns=_names(lines))
         if edit.fault is Fault.STOPPED or (edit.fault is not None and edit.fault.needs_person):
@@ -199,13 +210,16 @@ class Study:
     def fix(self, idea: Idea) -> Done:
         """Let the agent mend what made the last run of an idea fail."""
         shop = self.shop.for_idea(idea.hypothesis)
-        failure = crew.explained(idea, shop)
+        try:
+            failure = crew.explained(idea, shop)
+        except ConflictError as gone:
+            return Done(fix=Edit(unmade=Unmade.RESEARCHER, why=gone.message), of=idea)
         session = self._sessions.get(idea.slug, "") if self.researcher.traits.resumes else ""
-        edit = make_fix(self.bench, idea.hypothesis, idea.commit, failure, self.ask, session)
+        bench = self._affordable(Book(self.place).view())
+        edit = make_fix(bench, idea.hypothesis, idea.commit, failure, self.ask, session)
         lines = self.taken()
         fault = edit.fault if edit.fault in (None, Fault.STOPPED) or edit.fault.needs_person else None
         return Done(lines, fix=edit, of=idea, turns=_names(lines), fault=fault, why=edit.why)
-
 
     def summarise(self) -> Done:
         """What the researcher thinks of the campaign, as a document beside the report."""
