@@ -5,19 +5,20 @@ is a shell script that needs some milliseconds for a turn and says itself when i
 trainer, so that everything else is ours: also the start of the agent's process, its sandbox, the guard's Runner, and
 the git and the documents of the run. Nothing can hide behind a turn that takes no time; where turns take minutes a
 good part of this is done meanwhile. Counted from the end of the baseline's trainer to the last idea's row.
-
-`python -m tests.bench.bench_overhead` prints where the time goes, for all four campaigns.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ from autoresearch.records.campaign_dir import CampaignDir
 from tests.bench.bench_snapshot import FILES, fill
 from tests.bench.idea_split import OPENED, PARTS
 from tests.bench.result import Result
-from tests.bench.yard import ROOT, World, isolated
+from tests.bench.yard import ROOT, World
 
 TITLES = (  # no two alike: else they are refused
     *("Normalise advantages by group", "Mask truncated answers", "Warm up the learning rate", "Cap the ratio higher"),
@@ -65,20 +66,27 @@ Span = tuple[str, float, float]
 
 
 def run(repeats: int = 5) -> list[Result]:
-    """Seconds per idea, for a small and a large repository, with and without bubblewrap."""
-    times = min(repeats, CAMPAIGNS)
+    """Seconds per idea, for a small and a large repository, with and without bubblewrap; prints where they go."""
+    kinds = {f"{name}, {_confined(boxed)}": found for name, boxed, found in _campaigns(min(repeats, CAMPAIGNS))}
+    print(_table(kinds), flush=True)
     return [
         Result(
-            f"what the harness adds to an idea of a coding agent ({name}; {_confined(boxed)}; {IDEAS} ideas)",
+            f"what the harness adds to an idea of a coding agent ({name}; {IDEAS} ideas)",
             "",
             [one.added_s / IDEAS for one in found],
             [],
             GOAL_S,
             "s",
-            note="; ".join(f"{part} {seconds:.2f}" for part, seconds in list(_split(found).items())[:4]),
+            note=f"worktrees made once: {_mean(one.once_s for one in found):.1f} s in all; controller's and git's "
+            f"CPU {_mean(one.cpu_s for one in found) / IDEAS:.2f} s; meanwhile a bare git process took "
+            f"{1000 * _mean(one.git_s for one in found):.0f} ms",
         )
-        for name, boxed, found in _campaigns(times)
+        for name, found in kinds.items()
     ]
+
+
+def _mean(values: Iterable[float]) -> float:
+    return statistics.mean(values)
 
 
 def _campaigns(times: int) -> Iterable[tuple[str, bool, list[Campaign]]]:
@@ -103,6 +111,17 @@ class Campaign:
     agent: Sequence[Span]
     trainer: Sequence[Span]
     ours: Sequence[Span]
+    cpu_s: float  # of the controller, and of what it started and waited for: the whole campaign, without Runners
+    git_s: float  # that a bare git process took just before and after
+
+    @property
+    def once_s(self) -> float:
+        """What the first use of each worktree took longer than those after it: that is when it is made."""
+        total = 0.0
+        for name in ("worktree: opened", "edit: patch tried", "prepare"):
+            first, *later = (end - start for part, start, end in self.ours if part == name and end > self.began)
+            total += max(0.0, first - statistics.median(later))
+        return total
 
     @property
     def own_s(self) -> float:
@@ -120,7 +139,7 @@ class Campaign:
         every = (*self.ours, *self.agent, *self.trainer)
         edges = sorted({self.began, self.ended, *(at for _, *both in every for at in both)})
         found: dict[str, float] = {}
-        for start, end in zip(edges, edges[1:], strict=False):
+        for start, end in itertools.pairwise(edges):
             if start < self.began or end > self.ended or any(a <= start < b for a, b in own):
                 continue
             active = [(a, name) for name, a, b in self.ours if a <= start < b]
@@ -144,7 +163,7 @@ def _campaign(files: Callable[[Path], None], boxed: bool) -> Campaign:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         place = Path(scratch)
         directory = _declared(place, files, boxed)
-        spans = place / "spans.json"
+        spans, before, git = place / "spans.json", _cpu_s(), [_git_s()]
         argv = [sys.executable, "-m", "tests.bench.idea_split", str(directory.path), str(spans)]
         try:
             subprocess.run(argv, check=True, timeout=MOST_S, stdin=subprocess.DEVNULL, cwd=ROOT)
@@ -152,7 +171,21 @@ def _campaign(files: Callable[[Path], None], boxed: bool) -> Campaign:
             raise RuntimeError(f"no end of the campaign:\n{directory.log.read_text()[-3000:]}") from error
         view = Book(directory).view()
         _check(view, directory)
-        return _read(directory, place, json.loads(spans.read_text()))
+        return _read(directory, place, json.loads(spans.read_text()), _cpu_s() - before, _mean([*git, _git_s()]))
+
+
+def _git_s() -> float:
+    took = []
+    for _ in range(15):
+        began = time.perf_counter()
+        subprocess.run(["git", "--version"], check=True, capture_output=True)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _declared(place: Path, files: Callable[[Path], None], boxed: bool) -> CampaignDir:
@@ -211,7 +244,7 @@ def _check(view: CampaignView, directory: CampaignDir) -> None:
         raise RuntimeError(f"{len(ran)} of {IDEAS} ideas ran:\n{directory.log.read_text()[-3000:]}")
 
 
-def _read(directory: CampaignDir, place: Path, spans: list[Span]) -> Campaign:
+def _read(directory: CampaignDir, place: Path, spans: list[Span], cpu_s: float, git_s: float) -> Campaign:
     agent = []
     for path in sorted(directory.turns.glob("*/err")):
         _, start, end = path.read_text().split()
@@ -221,7 +254,7 @@ def _read(directory: CampaignDir, place: Path, spans: list[Span]) -> Campaign:
     ours = [(name, start, end) for name, start, end in spans]
     ours += _until_first(ours, trainer)
     ended = max(end for name, _, end in ours if name == "collect")
-    return Campaign(trainer[0][2], ended, agent, trainer[1:], ours)
+    return Campaign(trainer[0][2], ended, agent, trainer[1:], ours, cpu_s, git_s)
 
 
 def _until_first(ours: Sequence[Span], trainer: Sequence[Span]) -> list[Span]:
@@ -232,18 +265,15 @@ def _until_first(ours: Sequence[Span], trainer: Sequence[Span]) -> list[Span]:
     return found + [("collect", end, b) for b, (_, _, end) in zip(taken, trainer, strict=True)]
 
 
-def main() -> None:
-    """The table of all parts."""
-    kinds = {f"{name}, {_confined(boxed)}": found for name, boxed, found in _campaigns(CAMPAIGNS)}
+def _table(kinds: Mapping[str, Sequence[Campaign]]) -> str:
+    """Every part, in seconds per idea."""
     splits = [_split(found) for found in kinds.values()]
-    print(f"| seconds per idea | {' | '.join(kinds)} |\n|---|{'---:|' * len(kinds)}")
+    lines = [f"| seconds per idea | {' | '.join(kinds)} |", f"|---|{'---:|' * len(kinds)}"]
     for part in [*dict.fromkeys(part for _, _, part in PARTS), *OPENED, "waiting"]:
         if any(split.get(part, 0.0) >= 0.0005 for split in splits):
-            print(f"| {part} | {' | '.join(f'{split.get(part, 0.0):.3f}' for split in splits)} |")
-    added = [[one.added_s / IDEAS for one in found] for found in kinds.values()]
-    print(f"| **in all** | {' | '.join(f'{statistics.mean(one):.3f}' for one in added)} |")
-
-
-if __name__ == "__main__":
-    with isolated():
-        main()
+            lines.append(f"| {part} | {' | '.join(f'{split.get(part, 0.0):.3f}' for split in splits)} |")
+    added = [_mean(one.added_s for one in found) / IDEAS for found in kinds.values()]
+    later = [_mean(one.added_s - one.once_s for one in found) / IDEAS for found in kinds.values()]
+    lines.append(f"| **in all** | {' | '.join(f'{one:.3f}' for one in added)} |")
+    lines.append(f"| in all, less what is done once | {' | '.join(f'{one:.3f}' for one in later)} |")
+    return "\n".join(lines)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from autoresearch.core.blueprint import Blueprint, parse_blueprint
@@ -19,6 +21,7 @@ from autoresearch.lab.swarm.arrange import trainer_of
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.comparison import read_file
+from autoresearch.repository.git import GitFailed
 from autoresearch.trainers import ask
 
 OURS = ".autoresearch"
@@ -62,7 +65,7 @@ class Workshop:
 
     def recipe_text(self, commit: str) -> str:
         """The recipe as a commit holds it."""
-        data = read_file(self.checkout, commit, self.recipe_path) if self.recipe_path else b""
+        data = _file(self.checkout, commit, self.recipe_path) if self.recipe_path else b""
         return (data or b"").decode("utf-8", "replace")
 
     def recipe(self, commit: str) -> Mapping[str, object]:
@@ -80,16 +83,22 @@ class Workshop:
         def read(path: str) -> Mapping[str, object]:
             if path.startswith(("/", "../")):
                 return load_mapping(Path(self.spec.repository) / path)
-            return parse_mapping(read_file(self.checkout, commit, path), path)
+            return parse_mapping(_file(self.checkout, commit, path), path)
 
         return read
 
     def arguments(self, commit: str) -> Mapping[str, object]:
         """The settings that stand on the command of the idea that a commit holds."""
         try:
-            return parse_mapping(read_file(self.checkout, commit, ARGUMENTS), ARGUMENTS)
+            return parse_mapping(_file(self.checkout, commit, ARGUMENTS), ARGUMENTS) if self._has_any(commit) else {}
         except NotFoundError:
             return {}
+
+    def _has_any(self, commit: str) -> bool:
+        """Whether to look for settings; where that cannot be told, who looks says why."""
+        with contextlib.suppress(GitFailed):
+            return _holds(self.checkout, commit, ARGUMENTS)
+        return True
 
     def command(self, arguments: Mapping[str, object]) -> str:
         """The launch command with these settings on it."""
@@ -145,3 +154,14 @@ class Workshop:
         if not hypothesis.blueprint:
             return self.blueprint
         return parse_blueprint(hypothesis.blueprint.encode(), f"{hypothesis.slug}.md")
+
+
+# What a commit holds never changes, and an idea is asked for its recipe some twenty times: each would be a git process.
+@lru_cache(maxsize=256)
+def _file(checkout: Checkout, commit: str, path: str) -> bytes:
+    return read_file(checkout, commit, path)
+
+
+@lru_cache(maxsize=256)
+def _holds(checkout: Checkout, commit: str, path: str) -> bool:
+    return bool(checkout.git.run("ls-tree", "-z", "--name-only", "--full-tree", commit, "--", path))
