@@ -106,13 +106,18 @@ Way = Callable[[Told, ModelServer], Callable[[Asked], Flow]]
 
 
 def by_skill(told: Told, server: ModelServer) -> Callable[[Asked], Flow]:
-    """Our skill, as its SKILL.md says: doctor, check, run, the line in `next` until the run has ended."""
+    """Our skill, as its SKILL.md says: doctor, check, run, the line in `next` until the run has ended.
+
+    Both pages that its table names for this are loaded, although most of what is needed stands in SKILL.md.
+    """
 
     def flow(asked: Asked) -> Flow:
         yield _skill("autoresearch")
+        yield {"shell": "autoresearch skill show run"}
         yield {"shell": "autoresearch doctor --json"}
         yield {"shell": "autoresearch blueprint check exp.md --json"}
         asked = yield {"shell": "autoresearch run exp.md --detach --json"}
+        yield {"shell": "autoresearch skill show monitor"}
         answer = _answer(asked)
         for _ in range(MOST_LOOKS):
             asked = yield {"shell": f"{_lapsed(answer['next'][0], first='event' not in answer)} --json"}
