@@ -22,7 +22,7 @@ PAIRS = 2  # each is three experiments; bytes hardly vary
 def run(repeats: int = 5) -> list[Result]:
     """Megabytes; empty where Claude Code is not installed."""
     if why := missing("claude"):
-        print(f"   left out: {why}", flush=True)
+        print(f"   Claude Code is missing, so that nothing of this is measured: {why}", flush=True)
         return []
     told: dict[Way, list[Told]] = {way: [] for way in (by_skill, by_mcp, by_prose)}
     for _ in range(min(repeats, PAIRS)):
