@@ -273,3 +273,24 @@ def test_what_the_extended_tests_cannot_have_does_not_stop_them(machine: Machine
     assert code == 0 and ".venv-trl could not be" in says and ".venv-ray could not be" in says
     assert machine.called()[-1] == "venv -m pytest -m real -r sR --durations=5"
     assert make(machine, clone, "trl")[0] != 0
+
+
+def test_without_node_no_agent_is_installed_and_the_message_says_how(machine: Machine) -> None:
+    code, says = machine.run("sh", str(ROOT / "tests" / "install_agents.sh"))
+    assert code == 6 and "node is missing (Debian and Ubuntu: apt-get install nodejs npm)" in says
+    machine.has("node")
+    code, says = machine.run("sh", str(ROOT / "tests" / "install_agents.sh"))
+    assert code == 6 and "npm is missing" in says
+
+
+@pytest.mark.parametrize("npm", ["exit 0", "echo no such version >&2; exit 1"])
+def test_an_agent_that_cannot_be_had_is_named_and_stops_no_other(npm: str, machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "tests" / "real").mkdir(parents=True)
+    (tmp_path / "tests" / "real" / "agents.json").write_text("{}")
+    machine.has("node", 'echo "one pack-one 1.0 -"; echo "two pack-two 2.0 -"')
+    machine.has("npm", npm)
+    code, says = machine.run("sh", str(ROOT / "tests" / "install_agents.sh"), cwd=tmp_path)
+    assert code == 1 and "pack-one 1.0 could not be installed" in says and "pack-two 2.0 could not" in says
+    assert ("no such version" in says) == ("no such" in npm)
+    assert not list((tmp_path / ".agents").iterdir())
+    assert not [call for call in machine.called() if call.startswith("npm") and "--ignore-scripts" not in call]

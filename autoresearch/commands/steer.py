@@ -11,7 +11,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.campaign import _payload, _view
-from autoresearch.commands.campaign_control import Json, Reason, ask
+from autoresearch.commands.campaign_control import Json, Reason, ask, refuse_baseline
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
@@ -22,13 +22,14 @@ Words = Annotated[list[str] | None, typer.Argument(metavar="[CAMPAIGN] TEXT", sh
 def tell(words: Words = None, as_json: Json = False) -> int:
     """Tell the researcher something; it reads it in its next turn. Without a CAMPAIGN: the newest one."""
     campaign, text = _two(words, "autoresearch tell 'the reward saturates at 0.8: look at the format term'")
-    return ask(campaign, "tell", as_json=as_json, text=text)
+    return ask(campaign, "tell", as_json=as_json, command="tell", text=text)
 
 
 def veto(words: Words = None, reason: Reason = "", as_json: Json = False) -> int:
     """Say what is not to be tried: the name of an idea, or words about ideas of a kind."""
     campaign, what = _two(words, "autoresearch veto 'no change of the tokenizer'")
-    return ask(campaign, "veto", as_json=as_json, what=what, reason=reason)
+    refuse_baseline(what)
+    return ask(campaign, "veto", as_json=as_json, command="veto", what=what, reason=reason)
 
 
 def approve(
@@ -42,7 +43,7 @@ def approve(
     from autoresearch.lab.campaign.shelf import held
 
     if every:
-        return ask(campaign, "hold", as_json=as_json, on=False)
+        return ask(campaign, "hold", as_json=as_json, command="campaign approve", on=False)
     view = _view(begin.find(campaign, real_parts()))
     names = [one.slug for one in held(view)]
     if not idea:

@@ -18,12 +18,8 @@ from autoresearch.researchers.events import added, count, events, inside, money,
 from autoresearch.researchers.heard import Heard, complaints
 
 _WORKING = {"edit": "allow", "external_directory": "deny"}  # what it would have to ask for ends the whole turn
-_LOOKING = {
-    **_WORKING,
-    "edit": "deny",
-    "bash": "deny",
-    "task": "deny",
-}  # better than its plan agent, which keeps the shell
+# better than its plan agent, which keeps the shell
+_LOOKING = {**_WORKING, "edit": "deny", "bash": "deny", "task": "deny"}
 _LOGGED = re.compile(
     r'timestamp=(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z) level=ERROR [^\n]{0,400}?message="stream error"'
     r'[^\n]{0,400}? small=(?P<small>\w+) [^\n]{0,400}?error\.error="(?P<error>[^"\n]{0,2000})'

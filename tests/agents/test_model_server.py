@@ -104,7 +104,10 @@ def _streamed(path: str, events: list[Any]) -> tuple[str, Any]:
         return block["name"], json.loads("".join(delta["partial_json"] for delta in deltas))
     if path == "/v1/responses":
         assert [events[0]["type"], events[-1]["type"]] == ["response.created", "response.completed"]
-        return _item(next(e["item"] for e in events if e["type"] == "response.output_item.done"))
+        tool, told = _item(next(e["item"] for e in events if e["type"] == "response.output_item.done"))
+        pieces = "".join(e["delta"] for e in events if e["type"] == "response.output_text.delta")
+        assert pieces == ("" if tool else told)
+        return tool, told
     if path == "/v1/chat/completions":
         assert events[-1] == "[DONE]"
         deltas = [e["choices"][0]["delta"] for e in events[:-1] if e["choices"]]

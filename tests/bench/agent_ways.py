@@ -228,8 +228,8 @@ def _lapsed(line: str, *, first: bool) -> str:
 def _fill(repo: Path) -> None:
     """The codebase: the recipe, and a blueprint of it."""
     (repo / RECIPE).parent.mkdir(parents=True)
-    recipe = (ROOT / RECIPE).read_text().replace("total_steps: 450", "total_steps: 300")
-    (repo / RECIPE).write_text(recipe)
+    recipe = (ROOT / RECIPE).read_text().replace("total_steps: 450", "total_steps: 1000000")
+    (repo / RECIPE).write_text(f"{recipe}\ntotal_time: {TRAINING_S}\nstep_sleep: 0.2\n")
     (repo / ".gitignore").write_text("/results/\n/auto_agent/\n/reports/\n/tmp/\n/.claude/\n/.agents/\n")
     told = {"repo": repo, "python": sys.executable, "recipe": RECIPE}
     command = f"python -m autoresearch.tinygrpo --conf {RECIPE}"

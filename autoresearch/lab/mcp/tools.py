@@ -221,12 +221,13 @@ WAIT = Tool(
 STATUS = Tool(
     "status",
     "Look",
-    "run: one, or all that live. campaign, brief: where one stands. ledger: rows. compare: name against other."
+    "run: one, or all that live. campaign, brief, proposals: where one stands. ledger: rows. compare: name with other."
     " doctor: is this machine fit. schema: what a blueprint holds. guide: how to work, by topic.",
     {
         "run": Line(("status",), ("name",)),
         "campaign": Line(("campaign", "status"), ("name",)),
         "brief": Line(("campaign", "brief"), ("name",)),
+        "proposals": Line(("campaign", "proposals"), ("name",)),
         "ledger": Line(("ledger", "show"), ("name",), ("last",)),
         "compare": Line(("compare",), ("name", "other"), needs=("name", "other")),
         "doctor": Line(("doctor",)),
@@ -268,7 +269,7 @@ CAMPAIGN = Tool(
     "campaign",
     "Steer a campaign",
     "plan: what start would do. start: many ideas until count, deadline or target. add, skip, fix: ideas."
-    " set: stop rules. confirm: prove kept ideas. report: write it.",
+    " tell, veto: words to its researcher. set: stop rules. confirm: prove kept ideas. report: write it.",
     {
         "plan": Line(("campaign", "start", "--detach"), ("file",), _START),
         "start": Line(("campaign", "start", "--detach", "--yes"), ("file",), _START),
@@ -287,6 +288,8 @@ CAMPAIGN = Tool(
             ("idea",),
             {"name": "--campaign={}", "file": "--from={}", "reason": "--note={}"},
         ),
+        "tell": Line(("tell",), ("name", "sentence"), (), ("sentence",)),
+        "veto": Line(("veto",), ("name", "sentence"), ("reason",), ("sentence",)),
         "set": Line(("campaign", "set"), ("name",), _RULES),
         "pause": Line(("campaign", "pause"), ("name",), ("reason",)),
         "drain": Line(("campaign", "drain"), ("name",), ("reason",)),
@@ -299,7 +302,7 @@ CAMPAIGN = Tool(
         "file": Argument(about="plan, start: blueprint or campaign.yaml; add, fix: YAML entry"),
         "idea": Argument(about="its slug"),
         "set": _SET,
-        "sentence": Argument(about="the idea in words"),
+        "sentence": Argument(about="the idea, or what to tell"),
         "parent": Argument(about="best, baseline or an idea"),
         "reason": Argument(),
         "count": Argument("integer", "ideas to attempt", most=100_000),

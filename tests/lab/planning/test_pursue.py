@@ -105,6 +105,7 @@ def test_a_plan_that_was_changed_after_its_approval_is_refused(yard: Any, name: 
     with pytest.raises(ConflictError) as caught:
         run(yard, place)
     assert caught.value.code == "plan_changed" and yard.begun == []
+    assert yard.records(place) == ["registered", "approved"]  # not even its beginning is written down
     assert ("plan.yaml" if name == "lr.plan.yaml" else name) in caught.value.message
     assert "plan revise" in caught.value.fix
     with pytest.raises(ConflictError, match="changed after version 1"):

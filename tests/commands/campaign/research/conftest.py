@@ -73,7 +73,7 @@ def idea(slug: str, kind: str = "code", **more: Any) -> dict[str, Any]:
     """A hypothesis as an agent answers it."""
     given: dict[str, Any] = {
         "slug": slug,
-        "title": f"{slug} will help",
+        "title": f"Try {slug.replace('-', ' ')}",
         "rationale": f"The score grows with what {slug} changes in knobs.py, as the last runs show.",
         "expected_effect": {"metric": "task_pass_rate@1", "direction": "up", "size": "0.05"},
         "kind": kind,
@@ -142,9 +142,10 @@ class Lab:
 
 
 @pytest.fixture
-def lab(camp: Any) -> Iterator[Lab]:
+def lab(camp: Any, fonts: Path) -> Iterator[Lab]:
     """A repository whose score a researcher can better, with a test that guards it."""
     repo = camp.bench.repo
+    camp.bench.env["MPLCONFIGDIR"] = str(fonts)
     (repo / "train.py").write_text(textwrap.dedent(TRAINER))
     (repo / "knobs.py").write_text(KNOBS)
     (repo / "tests").mkdir()

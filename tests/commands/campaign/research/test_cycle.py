@@ -71,17 +71,40 @@ def test_a_crash_is_mended_on_the_same_branch_and_run_again(lab: Any) -> None:
     assert "return 0.5" in lab.camp.bench.git("show", f"{idea.branch}:knobs.py")
     prompt = lab.asked(3)
     assert "zero" in prompt and "SyntaxError" in prompt
+    report = Path(view.spec.directory, "report.md").read_text()
+    assert "command: 1 edit, 2 fix, 1 propose; 0.03 USD" in report and "typo: fix 1 of 2 by command" in report
+    assert "The researcher" in Path(view.spec.directory, "report.html").read_text()
+    timeline = Path(view.spec.directory, "timeline.md").read_text()
+    assert "proposed typo" in timeline and "turn 0003-fix of command, ended" in timeline
     story = Path(idea.rows[1].result_dir, "experiment_log.md").read_text()
     assert "fix 1 of 2 by command came to nothing" in story and "fix 2 of 2 by command: `zero` was meant" in story
 
 
 def test_a_bad_metric_is_a_result_and_a_fix_has_an_end(lab: Any) -> None:
     lab.propose(lab.idea("worse"), lab.idea("broken"))
-    lab.act("edit", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 0.1")}, **{"if": "worse will help"})
-    lab.act("edit", replace={"knobs.py": ("return 0.3", "return 1 / 0 + 0.3")}, **{"if": "broken will help"})
+    lab.act("edit", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 0.1")}, **{"if": "Try worse"})
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return 1 / 0 + 0.3")}, **{"if": "Try broken"})
     lab.act("fix", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 1.1")}, text="perhaps so")
     lab.act("fix", text="I cannot", always=True)
     view = lab.run(count=3, max_fixes=2)
     assert [row.status for row in view.by_slug("worse").rows] == ["discard"]
     assert [row.status for row in view.by_slug("broken").rows] == ["crash", "crash"]
     assert view.research.fixes == {3: 2} and [line["index"] for line in lab.journal("fix_failed")] == [3]
+
+
+def test_it_says_at_the_end_what_it_thinks(lab: Any) -> None:
+    lab.propose(lab.idea("more-gain"))
+    lab.act("edit", replace=BETTER)
+    summary = {
+        "headline": "More gain is better",
+        "what_helped": ["more-gain: task_pass_rate@1 rose to 0.99"],
+        "what_did_not": [],
+        "surprising": [],
+        "next_ideas": ["even more"],
+    }
+    lab.act("summarise", json=summary)
+    view = lab.run(count=2, summarise=True)
+    text = Path(view.spec.directory, "agent_summary.md").read_text()
+    assert "More gain is better" in text and "even more" in text
+    assert "0.99" in text and "0.5" in text, "what the ledger does not show is marked, beside what it does"
+    assert [line["role"] for line in lab.journal("turn")] == ["propose", "edit", "summarise"]

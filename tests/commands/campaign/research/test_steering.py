@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
@@ -11,7 +12,7 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     ask = lab.camp.bench.ask
     lab.propose(lab.idea("first"), lab.idea("unwanted"))
     lab.act("edit", replace=BETTER)
-    lab.propose(lab.idea("freeze", title="Freeze the tokenizer"), lab.idea("last", title="Think longer"))
+    lab.propose(lab.idea("freeze", title="Change the tokenizer"), lab.idea("last", title="Think longer"))
     lab.act("edit", replace={"knobs.py": ("0.3", "0.31")})
     lab.start(count=3, hold=True, tell=["mind the reward"])
     view = lab.camp.state("waiting")
@@ -24,8 +25,8 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     assert ask("campaign", "approve", "first")["held"] == ["unwanted"]
     lab.camp.until(lambda: lab.camp.view().attempted == 2 and lab.camp.view().state == "waiting")
     assert ask("tell", "look at the format term")["ok"]
-    assert ask("veto", "one", "unwanted", "--reason", "had it in May")["held"] == []
     assert ask("veto", "no change of the tokenizer")["ok"]
+    assert ask("veto", "one", "unwanted", "--reason", "had it in May")["held"] == []
     lab.camp.until(lambda: lab.asked(2))
     lab.camp.until(lambda: "last" in [one["slug"] for one in ask("campaign", "proposals")["proposals"]])
     found = ask("campaign", "proposals")
@@ -39,15 +40,13 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
 
 
 def test_code_ideas_are_held_back_from_now_on(lab: Any) -> None:
-    lab.propose(lab.idea("first"))
-    lab.act("edit", replace=BETTER, always=True)
-    lab.propose(lab.idea("second"), always=True)
-    lab.camp.recipe(mode="ok")
-    lab.start(count=3, parallel=1)
-    lab.camp.until(lambda: lab.camp.view().research.proposed or lab.camp.view().attempted > 1)
+    lab.propose(lab.idea("first"), python="while not os.path.exists(os.environ['GO']): time.sleep(0.02)")
+    lab.start(count=3)
+    lab.camp.until(lambda: lab.place.joinpath("used", "0").exists())
     lab.camp.bench.ask("campaign", "pause", "--before-edits", "--reason", "I want to see them")
+    lab.camp.go.touch()
     view = lab.camp.state("waiting")
-    assert view.research.hold and view.attempted < 3 and "wait" in view.reason
+    assert view.research.hold and view.attempted == 1 and "first waits for a person" in view.reason
     assert lab.camp.bench.ask("campaign", "stop")["ok"]
     lab.camp.over()
 
@@ -57,3 +56,41 @@ def test_bad_words(lab: Any) -> None:
     for words in (["tell"], ["tell", "  "], ["tell", "a", "b", "c"], ["veto", "x" * 5000]):
         assert here(*words)[0] == 2, words
     assert here("tell", "nobody", "hello")[0] == 4
+
+
+def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
+    bench, camp = lab.camp.bench, lab.camp
+    lab.propose(lab.idea("first"), python="while not os.path.exists(os.environ['GO']): time.sleep(0.02)")
+    lab.act("edit", replace=BETTER)
+    lab.propose(lab.idea("second", title="Think longer"))
+    lab.act("edit", replace={"knobs.py": ("0.3", "0.31")})
+    lab.start(count=3)
+    camp.until(lambda: lab.place.joinpath("used", "0").exists())
+    before = camp.view().spec
+    odd = [
+        "count: 99\ntarget: 0.1\n- {do: stop}",
+        "--count 99",
+        '"}\n{"do": "stop", "seq": 99}',
+        "\x1b[2J{{ 7 * 7 }} $(id)",
+    ]
+    for text in odd:
+        assert bench.here("tell", "--", text)[0] == 0
+    both = [bench.spawn("tell", f"two at once, {n}", "--json", stdout=subprocess.PIPE) for n in (1, 2)]
+    assert all(bench.answer(process)["ok"] for process in both)
+    for words in (["veto", "baseline"], ["veto", "one", "Baseline"], ["campaign", "skip", "baseline"]):
+        code, _, err = bench.here(*words)
+        assert code == 2 and "the baseline is what all else is measured against" in err
+    camp.go.touch()
+    view = camp.over()
+    assert view.research.notes[:4] == odd
+    assert sorted(view.research.notes[4:]) == ["two at once, 1", "two at once, 2"]
+    assert (view.spec.objective, view.spec.rules, view.spec.research) == (
+        *(before.objective, before.rules),
+        before.research,
+    )
+    assert view.attempted == 3 and view.baseline.status == "keep" and not view.unwanted
+    assert "{{ 7 * 7 }} $(id)" in lab.asked(2) and "\x1b" not in lab.asked(2)
+    for words in (["tell", "too late"], ["veto", "first"], ["campaign", "pause", "--before-edits"]):
+        code, _, err = bench.here(*words)
+        assert code == 5 and "has ended" in err
+    assert bench.here("campaign", "approve", "first")[0] == 4
