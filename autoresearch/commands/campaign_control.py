@@ -55,7 +55,17 @@ def skip(
     as_json: Json = False,
 ) -> int:
     """Do not try an idea; if it runs, stop it."""
+    refuse_baseline(slug)
     return ask(campaign, "skip", as_json=as_json, reason=reason, slug=slug)
+
+
+def refuse_baseline(slug: str) -> None:
+    """UsageError for the one idea that cannot be done without."""
+    if slug.strip().lower() == "baseline":
+        raise UsageError(
+            "the baseline is what all else is measured against: it cannot be skipped or vetoed",
+            hint="`campaign stop` ends a campaign",
+        )
 
 
 def resume(
@@ -183,6 +193,8 @@ def set_rules(
     deadline: Annotated[str, typer.Option(metavar="DURATION|TIME")] = "",
     target: Annotated[str, typer.Option()] = "",
     budget_gpu_hours: Annotated[float, typer.Option()] = 0.0,
+    budget_usd: Annotated[float, typer.Option()] = 0.0,
+    budget_tokens: Annotated[int, typer.Option()] = 0,
     as_json: Json = False,
 ) -> int:
     """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
@@ -199,6 +211,8 @@ def set_rules(
             as_deadline(deadline, parts.clock()) if deadline else None,
             budget_gpu_hours or None,
             parse_target(target, view.spec.objective) if target else None,
+            budget_usd or None,
+            budget_tokens or None,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -215,5 +215,5 @@ def changed_rules(spec: CampaignSpec, rules: Rules) -> dict[str, Any]:
     old, new = asdict(spec.rules), asdict(rules)
     changes = {name: value for name, value in new.items() if value is not None and value != old[name]}
     if not changes:
-        raise UsageError("nothing would change", hint="--count, --deadline, --target or --budget-gpu-hours")
+        raise UsageError("nothing would change", hint="--count, --deadline, --target or a --budget-*")
     return changes
