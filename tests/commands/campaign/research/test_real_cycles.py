@@ -64,7 +64,9 @@ def answers(lab: Any) -> Callable[[Asked], list[Step]]:
     known = {"reward.py": ["reward.py"], "files": []}
     ideas = [
         lab.idea("larger-lr", "config", title="Learn twice as fast", overrides=[{"key": "lr", "value": "0.001"}]),
-        lab.idea("more-updates", title=UPDATES, rationale="The policy moves too little per step.", files=known["reward.py"]),
+        lab.idea(
+            "more-updates", title=UPDATES, rationale="The policy moves too little per step.", files=known["reward.py"]
+        ),
         lab.idea("pay-format", title=FORMAT, rationale="Most answers earn nothing at all.", files=known["reward.py"]),
     ]
 
@@ -99,7 +101,7 @@ def tiny(lab: Any) -> Any:
     return lab
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
+@pytest.mark.parametrize("name", ["claude", "codex"])
 def test_a_whole_campaign(
     name: str, tiny: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
 ) -> None:
@@ -146,13 +148,18 @@ def test_a_whole_campaign(
     roles = [turn["role"] for turn in tiny.journal("turn")]
     assert roles[:1] + sorted(roles[1:-1]) + roles[-1:] == ["propose", "edit", "edit", "fix", "summarise"], seen
     assert not [turn for turn in tiny.journal("turn") if turn.get("fault")], seen
-    assert [(line["slug"], line["told"][:16]) for line in tiny.journal("fixed")] == [("more-updates", "fix 1 of 2 by " + name[:2])]
+    assert [(line["slug"], line["told"][:16]) for line in tiny.journal("fixed")] == [
+        ("more-updates", "fix 1 of 2 by " + name[:2])
+    ]
     story = Path(second.result_dir, "experiment_log.md").read_text()
     assert f"fix 1 of 2 by {name}: The name was wrong" in story, story
     assert SUMMARY["headline"] in (camp.place.path / "agent_summary.md").read_text(), seen
 
     # and nothing is left
-    sessions = camp.bench.tmux("list-sessions", "-F", "#{session_name} #{pane_dead}").stdout.splitlines()
-    assert not [line for line in sessions if not line.endswith("1")], sessions
+    def living() -> list[str]:
+        told = camp.bench.tmux("list-sessions", "-F", "#{session_name} #{pane_dead}").stdout.splitlines()
+        return [line for line in told if not line.endswith(" 1")]
+
+    camp.bench.until(lambda: not living())
     assert not list(Path(view.spec.trees).glob("agent-*")), "its worktrees are gone"
     camp.bench.until(lambda: not camp.bench.carriers())
