@@ -35,7 +35,7 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
         blueprint.launch_command, where=blueprint.name, line=blueprint.lines.get("exp_launch_command", 1)
     )
     notes = blueprint.lines.get("notes", 0)
-    for command in (*blueprint.notes.prepare, *blueprint.notes.cleanup):
+    for command in (*blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup):
         if "\n" not in command and not looks_like_command(command):
             message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
             hint = "write `- note:` in front of what is meant for readers"

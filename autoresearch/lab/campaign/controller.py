@@ -325,6 +325,7 @@ class Controller:
         progress.write_end(self.place, last, found, why, self.say)
         failpoint("campaign.reported")
         self.sources.close()
+        self.research.remove()
         self.pool.remove()
         failpoint("campaign.removed")
         self.set_state(self.book.view(), CampaignState.ENDED, why)  # last: until then a crash does all of it again

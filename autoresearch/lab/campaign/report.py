@@ -16,7 +16,7 @@ from typing import Any
 from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.stop_rules import Stand
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.campaign import evidence, memory, plot_data, plot_svg, summary, texts
+from autoresearch.lab.campaign import evidence, memory, plot_data, plot_svg, researcher_words, summary, texts
 from autoresearch.lab.campaign.standing import next_commands, state_now
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.records.campaign_dir import CampaignDir, entries
@@ -63,6 +63,7 @@ def write_report(
         "best": summary.best_line(view, lines),
         "band": progress.band,
         "honest": summary.honest(lines),
+        "researcher": researcher_words.words(view),
         "tried": memory.tried(lines, len(view.skipped)),
         "claims": summary.claims(view, verdicts),
         "counts": _counts(lines),

@@ -23,8 +23,11 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.shelf import HYBRID, held, waiting
 from autoresearch.lab.campaign.workshop import Refused
+from autoresearch.lab.research.bench import CLEAN, EDITED
 from autoresearch.records import campaign_dir, journal
 from autoresearch.records.failpoint import failpoint
+from autoresearch.repository.wiping import wipe
+from autoresearch.repository.worktrees import slot
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign.controller import Controller
@@ -141,9 +144,15 @@ class Researching:
     def close(self) -> None:
         """End what is under way; what it cost is written down."""
         self._halt()
-        if self._study is not None:
-            self._study.close()
-            self._study = None
+        self._study = None
+
+    def remove(self) -> None:
+        """The campaign is over: its worktrees go."""
+        trees = Path(self.controller.spec.trees)
+        for name in (EDITED, CLEAN):
+            with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
+                slot(self.controller.shop.checkout, trees / name).remove()
+                wipe(trees / f"{name}.tmp")  # of the last guard
 
     def _halt(self) -> None:
         self._stop.set()

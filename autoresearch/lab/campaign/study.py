@@ -38,7 +38,6 @@ from autoresearch.lab.research.turn import lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, next_directory, read_result
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
-from autoresearch.repository.wiping import wipe
 
 Line = tuple[str, dict[str, Any]]
 
@@ -69,6 +68,7 @@ class Study:
     researcher: Researcher
     premises: Premises
     bench: Bench
+    book: Book  # read by this thread only
     _lines: list[Line] = field(default_factory=list)  # of turns that are over, and not handed back yet
     _sessions: dict[str, str] = field(default_factory=dict)  # by slug: of its edit turn
 
@@ -85,22 +85,16 @@ class Study:
         bench = bench_for(shop, shop.spec.research, next_turn, who.traits.leavings)
         confined = guard_in(premises)
         bench = replace(bench, environment=dict(parts.environ), stopped=stop.is_set, confined=confined)
-        return cls(place, shop, parts, say, stop, who, premises, bench)
+        return cls(place, shop, parts, say, stop, who, premises, bench, Book(place))
 
     def taken(self) -> list[Line]:
         """The journal lines of turns that are over, each handed out once."""
         found, self._lines = self._lines, []
         return found
 
-    def close(self) -> None:
-        """Take the worktrees away."""
-        for one in (self.bench.enclosure.slot, self.bench.clean):
-            one.remove()
-            wipe(one.path.with_name(f"{one.path.name}.tmp"))  # of the last guard
-
     def ask(self, turn: Turn) -> Answer:
         """Ask the agent, wait out what passes, and remember what it cost."""
-        deadline = Book(self.place).view().spec.rules.deadline
+        deadline = self.book.view().spec.rules.deadline
         tell = posted(self.place.waiting, self.say)
         return patiently(self._ask_once, self.stop, tell, deadline=deadline, clock=self.parts.clock)(turn)
 
@@ -127,7 +121,7 @@ class Study:
 
     def propose(self) -> Done:
         """Ask for new hypotheses; those that need no edit can be run at once."""
-        view = Book(self.place).view()
+        view = self.book.view()
         best = view.best or view.baseline
         assert best is not None, "the baseline is measured before anybody is asked"
         self.say(f"{self.researcher.name} is asked for ideas")
@@ -182,7 +176,7 @@ class Study:
 
     def edit(self, hypothesis: Hypothesis) -> Done:
         """Put a code idea into code; the outcome is an idea that can be run, or one that cannot, with the reason."""
-        view = Book(self.place).view()
+        view = self.book.view()
         parent = _parent(view, hypothesis)
         if parent is None:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
@@ -229,7 +223,7 @@ class Study:
 
     def summarise(self) -> Done:
         """What the researcher thinks of the campaign, as a document beside the report."""
-        view = Book(self.place).view()
+        view = self.book.view()
         matter = self._matter(view)
         best = view.best or view.baseline
         bounds = self._bounds(view)
