@@ -130,12 +130,12 @@ def carries(process: psutil.Process, root: str) -> bool:
 
 
 def test_no_turn_may_cost_more_than_is_left(lab: Any) -> None:
-    lab.propose(lab.idea("typo"), cost={"usd": 0.25})
-    lab.act("edit", replace={"knobs.py": ("return 0.3", "return nought.3")}, cost={"usd": 0.5})
+    lab.propose(lab.idea("typo"), cost={"usd": 0.5})
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return nought.3")}, cost={"usd": 0.25})
     lab.act("fix", replace={"knobs.py": ("return nought.3", "return 0.5")}, cost={"usd": 0.125})
     view = lab.run(count=2, budget_usd=1.0, turn_usd=0.625)
     turns = sorted(lab.camp.place.turns.glob("*/turn.json"))
-    assert [json.loads(turn.read_bytes())["bounds"]["usd"] for turn in turns] == [0.625, 0.625, 0.25]
+    assert [json.loads(turn.read_bytes())["bounds"]["usd"] for turn in turns] == [0.625, 0.5, 0.25]
     assert [row.agent_usd for row in view.by_slug("typo").rows] == [0.75, 0.125]
 
 
