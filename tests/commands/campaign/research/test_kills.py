@@ -109,6 +109,7 @@ def test_a_guard_that_a_dead_controller_left_is_ended_by_the_next(lab: Any) -> N
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.real
 def test_what_costs_money_is_not_asked_twice_at_the_end(lab: Any) -> None:
     lab.propose(lab.idea("first"))
     lab.act("edit", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")})
