@@ -101,6 +101,7 @@ class Controller:
                 break
             self.fill(view)
             beginning.prepare_ahead(self)
+            self.research.look(self.book.view())  # what was handed out makes room for the next
             self.healthy = True
             self.sleep()
         self.finish()
