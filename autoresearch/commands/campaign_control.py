@@ -183,6 +183,8 @@ def set_rules(
     deadline: Annotated[str, typer.Option(metavar="DURATION|TIME")] = "",
     target: Annotated[str, typer.Option()] = "",
     budget_gpu_hours: Annotated[float, typer.Option()] = 0.0,
+    budget_usd: Annotated[float, typer.Option()] = 0.0,
+    budget_tokens: Annotated[int, typer.Option()] = 0,
     as_json: Json = False,
 ) -> int:
     """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
@@ -199,6 +201,8 @@ def set_rules(
             as_deadline(deadline, parts.clock()) if deadline else None,
             budget_gpu_hours or None,
             parse_target(target, view.spec.objective) if target else None,
+            budget_usd or None,
+            budget_tokens or None,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -338,12 +342,13 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: A
     place = begin.find(campaign, real_parts())
     view = _view(place)
     if view.state is CampaignState.ENDED:
-        raise ConflictError(f"{view.spec.name} has ended: {view.reason}", fix="autoresearch campaign report")
+        fix = f"autoresearch campaign report {view.spec.name}"
+        raise ConflictError(f"{view.spec.name} has ended: {view.reason}", fix=fix)
     requests.ask(place, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(place)
     view = _view(place)
-    words = f"{do} is recorded" if place.controlled else f"{do} is recorded; no controller lives: campaign resume"
-    output.emit(command or f"campaign {do}", _payload(place, view), as_json=as_json, lines=[f"{view.spec.name}: {words}"])
+    words = f"{view.spec.name}: {do} is recorded{'' if place.controlled else '; no controller lives: campaign resume'}"
+    output.emit(command or f"campaign {do}", _payload(place, view), as_json=as_json, lines=[words])
     return 0
 
 

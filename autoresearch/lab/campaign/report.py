@@ -19,6 +19,7 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign import evidence, memory, plot_data, plot_svg, summary, texts
 from autoresearch.lab.campaign.standing import next_commands, state_now
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
+from autoresearch.lab.research import summarise
 from autoresearch.records.campaign_dir import CampaignDir, entries
 from autoresearch.records.rundir import write_atomically
 
@@ -63,7 +64,7 @@ def write_report(
         "best": summary.best_line(view, lines),
         "band": progress.band,
         "honest": summary.honest(lines),
-        "tried": memory.tried(lines, len(view.skipped)),
+        "tried": memory.tried(lines),  # what was skipped has a section of its own
         "claims": summary.claims(view, verdicts),
         "counts": _counts(lines),
         "diffs": evidence.diffs_of(view, lines),
@@ -84,6 +85,13 @@ def write_report(
     return Report(markdown, page, picture, tuple(remarks))
 
 
+def _researcher(view: CampaignView) -> str:
+    """Who proposed, and what that cost; "" where no agent did."""
+    usage = view.research.usage
+    usd = "" if usage.usd is None else f", {usage.usd:.2f} USD"
+    return f"{view.spec.research.agent}{usd}, {usage.tokens or 0:,} tokens" if view.spec.research.agent else ""
+
+
 def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) -> Mapping[str, Any]:
     state = state_now(place, view)
     ends = [row.ended for row in view.rows if row.ended is not None]
@@ -99,6 +107,8 @@ def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) ->
         "rules": memory.rule_words(view.spec),
         "next": next_commands(view, state),
         "skipped": view.skipped[-MOST_SKIPPED:],
+        "researcher": _researcher(view),
+        "opinion": summarise.NAME if (place.path / summarise.NAME).exists() else "",
         "directory": str(place.path),
         "plain": texts.plain,
         "cell": texts.cell,
