@@ -44,6 +44,10 @@ COMMANDS: dict[str, Entry] = {
     ),
     "mcp": ("mcp:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
     "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
+    "evaluation-place": (
+        "evaluation_place:evaluation_place",
+        "Make the worktree in which a run is evaluated afresh (the Runner calls this).",
+    ),
 }
 
 GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
@@ -126,7 +130,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     ),
 }
 
-_CALLED_BY_US = ("control", "up", "serve", "client")
+_CALLED_BY_US = ("collect", "evaluation-place", "control", "up", "serve", "client")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -178,7 +182,7 @@ def _app(argv: Sequence[str]) -> Any:
     wanted = words[0] if argv and words[:1] == list(argv[:1]) else ""
     for name, entry in COMMANDS.items():
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
-            app.command(name, help=entry[1], hidden=name == "collect")(_load(entry, real=name == wanted))
+            app.command(name, help=entry[1], hidden=name in _CALLED_BY_US)(_load(entry, real=name == wanted))
     for name, (text, entries) in GROUPS.items():
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
             group = _typer(text)

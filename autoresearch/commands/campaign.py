@@ -180,6 +180,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
         *([("space", f"{space}{said('space')}")] if space else []),
+        *_evaluation_row(plan),
         *_agent_rows(spec),
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
@@ -198,6 +199,16 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
 
 def _files(number: int) -> str:
     return "1 file differs" if number == 1 else f"{number} files differ"
+
+
+def _evaluation_row(plan: Charter) -> list[tuple[str, str]]:
+    """What measures each run; where an agent edits what trains, also that nothing does."""
+    notes = plan.resolved.blueprint.notes
+    if notes.evaluate:
+        within = output.duration(notes.evaluate_s)
+        return [("measured by", f"{'; '.join(notes.evaluate)} at the base commit, within {within}")]
+    none = "what the training prints: `- evaluate: COMMAND` in the notes would measure it apart"
+    return [("measured by", none)] if plan.spec.research.agent else []
 
 
 def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:

@@ -55,7 +55,17 @@ def skip(
     as_json: Json = False,
 ) -> int:
     """Do not try an idea; if it runs, stop it."""
+    refuse_baseline(slug)
     return ask(campaign, "skip", as_json=as_json, reason=reason, slug=slug)
+
+
+def refuse_baseline(slug: str) -> None:
+    """UsageError for the one idea that cannot be done without."""
+    if slug.strip().lower() == "baseline":
+        raise UsageError(
+            "the baseline is what all else is measured against: it cannot be skipped or vetoed",
+            hint="`campaign stop` ends a campaign",
+        )
 
 
 def resume(
@@ -347,8 +357,9 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: A
     requests.ask(place, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(place)
     view = _view(place)
-    words = f"{view.spec.name}: {do} is recorded{'' if place.controlled else '; no controller lives: campaign resume'}"
-    output.emit(command or f"campaign {do}", _payload(place, view), as_json=as_json, lines=[words])
+    words = f"{do} is recorded" if place.controlled else f"{do} is recorded; no controller lives: campaign resume"
+    lines = [f"{view.spec.name}: {words}"]
+    output.emit(command or f"campaign {do}", _payload(place, view), as_json=as_json, lines=lines)
     return 0
 
 

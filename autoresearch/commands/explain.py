@@ -9,6 +9,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.ending import EVALUATION_FAILED
 from autoresearch.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -111,4 +112,6 @@ def _lines(payload: dict[str, Any], found: Explanation) -> list[str]:
 def _where(record: dict[str, Any]) -> str:
     if record["line_number"]:
         return f"line {record['line_number']}"
+    if record.get("failure") == EVALUATION_FAILED:
+        return "the evaluation"
     return "command" if record["byte_offset"] is None else f"byte {record['byte_offset']}"

@@ -97,7 +97,9 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
         ["ledger", spec.ledger],
     ]
     rows += [["metrics", f"{source.format} {source.path}"] for source in spec.sources]
-    rows += [["prepare", c] for c in spec.prepare] + [["cleanup", c] for c in spec.cleanup]
+    rows += [["prepare", c] for c in spec.prepare]
+    rows += [["evaluate", f"{c} (within {output.duration(spec.evaluate_s)})"] for c in spec.evaluate]
+    rows += [["cleanup", c] for c in spec.cleanup]
     rows += [["env", f"{k}={v}"] for k, v in spec.environment.items()]
     rows += [["note", line] for line in spec.notes.splitlines() if line.strip()]
     rows += [["remark", str(f)] for f in plan.findings]
@@ -120,6 +122,8 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
         "sources": [{"format": source.format.value, "path": source.path} for source in spec.sources],
         "environment": spec.environment,
         "prepare": list(spec.prepare),
+        "evaluate": list(spec.evaluate),
+        "evaluate_s": spec.evaluate_s,
         "cleanup": list(spec.cleanup),
         "seed": spec.seed,
         "result_dir": spec.result_dir,

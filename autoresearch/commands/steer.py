@@ -11,7 +11,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.campaign import _payload, _researcher_words, _view
-from autoresearch.commands.campaign_control import Json, Reason, ask
+from autoresearch.commands.campaign_control import Json, Reason, ask, refuse_baseline
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
@@ -28,6 +28,7 @@ def tell(words: Words = None, as_json: Json = False) -> int:
 def veto(words: Words = None, reason: Reason = "", as_json: Json = False) -> int:
     """Say what is not to be tried: the name of an idea, or words about ideas of a kind."""
     campaign, what = _two(words, "autoresearch veto 'no change of the tokenizer'")
+    refuse_baseline(what)
     return ask(campaign, "veto", as_json=as_json, command="veto", what=what, reason=reason)
 
 

@@ -48,7 +48,7 @@ def down(run: RunArgument, as_json: Annotated[bool, typer.Option("--json")] = Fa
 
     place = _place(run)
     said: list[str] = []
-    if place.rundir.state() is RunState.RUNNING and not _inside(place):
+    if place.rundir.state() in (RunState.RUNNING, RunState.EVALUATING) and not _inside(place):
         raise ConflictError(f"{place.spec.run} still runs", fix=f"autoresearch stop {place.spec.run}")
     free = take_down(place, said.append if as_json else output.say)
     if as_json:

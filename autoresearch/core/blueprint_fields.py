@@ -9,7 +9,7 @@ from typing import Any
 
 from autoresearch.core.blueprint import RESULT_ROOT, Blueprint
 from autoresearch.core.durations import parse_duration, problem
-from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S
+from autoresearch.core.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.naming import slugify
 from autoresearch.core.swarm import Swarm
 from autoresearch.core.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
@@ -17,7 +17,7 @@ from autoresearch.errors import UsageError
 
 _FLAGS = ("keep_children", "resume", "record_metrics")
 _LINES = ("step_line", "validation_line")
-_TUPLES = ("prepare", "cleanup", "requires_env", "include", "source", *_LINES)
+_TUPLES = ("prepare", "evaluate", "cleanup", "requires_env", "include", "source", *_LINES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class BlueprintFields:
     resume: bool = False
     record_metrics: bool = True
     prepare: tuple[str, ...] = ()
+    evaluate: tuple[str, ...] = ()
+    evaluate_s: float = EVALUATE_S
     cleanup: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
@@ -73,7 +75,8 @@ def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
     }
     same |= {name: getattr(own, name) for name in ("max_time_s", "first_step_s", "slug")}
     same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", *_FLAGS)}
-    same |= {name: getattr(notes, name) for name in ("prepare", "cleanup", "env", "requires_env", "include", *_LINES)}
+    same |= {name: getattr(notes, name) for name in ("prepare", "evaluate", "evaluate_s", "cleanup")}
+    same |= {name: getattr(notes, name) for name in ("env", "requires_env", "include", *_LINES)}
     same["swarm"] = notes.swarm
     same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
     new = str(changes.get("result_dir", own.result_dir))
@@ -126,6 +129,7 @@ _NAMES = {
     "exp_yaml_path": "yaml_path", "exp_launch_command": "launch_command", "exp_result_dir": "result_dir",
     "exp_max_time": "max_time_s", "max_time": "max_time_s", "first_step_timeout": "first_step_s",
     "command": "launch_command", "recipe": "yaml_path", "codebase": "codebase_dir", "notes": "remarks",
+    "evaluate_time": "evaluate_s",
 }  # fmt: skip
 
 
@@ -142,7 +146,7 @@ def limit(name: str, text: str) -> float:
 
 def _converted(name: str, value: object) -> object:
     """The value in the type of its field."""
-    if name in ("max_time_s", "first_step_s"):
+    if name in ("max_time_s", "first_step_s", "evaluate_s"):
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             if trouble := problem(float(value)):
                 raise UsageError(f"{name} {value} {trouble}")

@@ -8,10 +8,11 @@ from autoresearch.core import swarm_notes
 
 TEXTS = (
     *("trainer", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics"),
+    "evaluate_time",
     *swarm_notes.TEXTS,
 )
 LISTS = (
-    *("prepare", "cleanup", "env", "requires_env", "include", "source", "step_line", "validation_line"),
+    *("prepare", "evaluate", "cleanup", "env", "requires_env", "include", "source", "step_line", "validation_line"),
     *swarm_notes.COMMANDS,
 )
 _ALIASES = {

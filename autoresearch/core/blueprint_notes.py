@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from autoresearch.core.blueprint_note_entries import note_values, scalar
 from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
 from autoresearch.core.blueprint_text import Section, error, warning
+from autoresearch.core.durations import parse_duration, problem
 from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.finding import Finding
+from autoresearch.core.limits import EVALUATE_S
 from autoresearch.core.swarm import Swarm
 from autoresearch.core.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.trainer import Source, SourceFormat
@@ -33,6 +35,8 @@ class Notes:
     direction: str = ""  # maximize, minimize or ""
     slug: str = ""
     prepare: tuple[str, ...] = ()  # shell commands that run before the trainer
+    evaluate: tuple[str, ...] = ()  # shell commands that measure the run once its trainer is over
+    evaluate_s: float = EVALUATE_S
     cleanup: tuple[str, ...] = ()  # shell commands that run after any ending
     env: Mapping[str, str] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
@@ -65,6 +69,8 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         direction=_direction(texts["direction"], values, name, findings),
         slug=texts["slug"],
         prepare=tuple(text for _, text in lists["prepare"]),
+        evaluate=tuple(text for _, text in lists["evaluate"]),
+        evaluate_s=_evaluate_s(texts["evaluate_time"], values, name, findings),
         cleanup=tuple(text for _, text in lists["cleanup"]),
         env=_env(lists["env"], name, findings),
         requires_env=_names(lists["requires_env"], name, findings),
@@ -173,6 +179,20 @@ def _first_step(text: str, values: Mapping[str, list[tuple[int, str]]], name: st
     message = f"first_step: {text[:60]!r} is neither kl nor any"
     findings.append(error(name, _at("first_step", values), "bad_note", message, "limits go to [exp_max_time]"))
     return ""
+
+
+def _evaluate_s(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> float:
+    if not text:
+        return EVALUATE_S
+    try:
+        seconds = parse_duration(text.strip("`\"'. "))
+        trouble = problem(seconds)
+    except ValueError as wrong:
+        seconds, trouble = EVALUATE_S, f"is no time: {wrong}"
+    if trouble:
+        message, hint = f"evaluate_time: {text[:60]!r} {trouble}", "durations look like 90s, 20m or 1h30m"
+        findings.append(error(name, _at("evaluate_time", values), "bad_note", message, hint))
+    return seconds
 
 
 def _flag(

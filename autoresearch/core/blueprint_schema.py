@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoresearch.core.blueprint import RESULT_ROOT
 from autoresearch.core.blueprint_note_keys import LISTS, TEXTS
 from autoresearch.core.durations import spoken
-from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S
+from autoresearch.core.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.swarm_notes import MEANINGS
 
 EXAMPLE = """\
@@ -71,6 +71,8 @@ _NOTES = {
     "resume": "true: the run may go on from what an earlier one left; otherwise that is refused",
     "record_metrics": "false: switch on no writer of metrics that the recipe leaves off",
     "prepare": "a shell command before the trainer; may stand several times",
+    "evaluate": "a shell command that measures the run once its trainer is over; only its output is judged then",
+    "evaluate_time": f"how long that may take, beside the limits; {spoken(EVALUATE_S)} unless said",
     "cleanup": "a shell command after any ending; may stand several times",
     "env": "NAME=value for the trainer; may stand several times",
     "requires_env": "names that must be set, with commas between them",

@@ -332,9 +332,12 @@ class Fold:
         return self.view
 
     def _attach(self, row: LedgerRow) -> bool:
-        """Give a row to its idea. The journal knows whose a run is; the ledger may have been edited by hand."""
+        """Give a row to its idea. The journal knows whose a run is; a run that it does not know is nobody's.
+
+        The ledger may have been edited by hand, or by a researcher that nothing confined.
+        """
         owner = self._owners.get(row.run_id)
-        idea = owner[0] if owner else self._ideas.get(row.index)
+        idea = owner[0] if owner else None if row.run_id else self._ideas.get(row.index)
         if idea is None:
             return False
         if not (row.run_id and row.run_id in self._taken):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+EVALUATION_FAILED = "evaluation_failed"
+"""The failure of a run that ended well, and that its evaluation did not measure."""
+
 
 class Ending(StrEnum):
     """A fact about a run that is over."""

@@ -54,6 +54,7 @@ class FailureKind(StrEnum):
     RETRY_STORM = "retry_storm"
     KILLED_BY_AUTOKILL = "killed_by_autokill"
     STALL = "stall"
+    EVALUATION_FAILED = "evaluation_failed"
     PYTHON_ERROR = "python_error"
 
     @classmethod

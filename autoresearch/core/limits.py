@@ -8,6 +8,7 @@ FIRST_STEP_S = 20 * 60.0
 MAX_TIME_S = 24 * 3600.0
 GRACE_S = 30.0
 FIRST_STEP_CAP_S = 2 * 3600.0
+EVALUATE_S = 30 * 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,11 +35,13 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
         blueprint.launch_command, where=blueprint.name, line=blueprint.lines.get("exp_launch_command", 1)
     )
     notes = blueprint.lines.get("notes", 0)
-    for command in (*blueprint.notes.prepare, *blueprint.notes.cleanup):
+    for command in (*blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup):
         if "\n" not in command and not looks_like_command(command):
             message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
             hint = "write `- note:` in front of what is meant for readers"
-            findings.append(_finding(Severity.WARNING, "not_a_command", message, hint, blueprint.name, notes))
+            judges = command in blueprint.notes.evaluate  # it would fail after all that training
+            grave = Severity.ERROR if judges else Severity.WARNING
+            findings.append(_finding(grave, "not_a_command", message, hint, blueprint.name, notes))
         findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY]
     findings += _swarm(blueprint, notes)
     return [*findings, *_limits(blueprint), *_relative(blueprint)]

@@ -35,6 +35,7 @@ HINTS = {
     Kind.RETRY_STORM: "mend what the repeated traceback names; retrying will not: turn auto_retry off while you do",
     Kind.KILLED_BY_AUTOKILL: "take --autokill, pkill and killall out of the command and its scripts",
     Kind.STALL: "see what its processes wait for (py-spy dump), and end such runs with --stall-timeout",
+    Kind.EVALUATION_FAILED: "read evaluation.log, and run the `evaluate:` command by hand in its place",
     Kind.PYTHON_ERROR: "read the traceback; its last frame in your own code is the place to look",
 }
 """One sentence for each class."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from autoresearch.core.limits import Limits
+from autoresearch.core.limits import EVALUATE_S, Limits
 from autoresearch.core.objective import Objective
 from autoresearch.core.signal import SignalPattern
 from autoresearch.core.swarm import Swarm
@@ -17,9 +17,15 @@ class RunState(StrEnum):
 
     STARTING = "starting"  # spec written, the Runner has not reported yet
     RUNNING = "running"
+    EVALUATING = "evaluating"  # its trainer is over, the Runner is having it measured
     STOPPING = "stopping"  # a stop request is there, the Runner is still alive
     ENDED = "ended"  # there is an exit record
     DEAD = "dead"  # neither an exit record nor a living Runner: to be recorded as `lost`
+
+    @property
+    def lives(self) -> bool:
+        """Whether it is not over."""
+        return self not in (RunState.ENDED, RunState.DEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,10 @@ class RunSpec:
     signals: tuple[SignalPattern, ...] = ()
     prepare: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
+    evaluate: tuple[str, ...] = ()  # what measures it once its trainer is over; (): what the trainer says counts
+    evaluate_s: float = EVALUATE_S  # for all of them, beside the limits
+    evaluate_in: str = ""  # where they run; "" is `cwd`
+    evaluate_place: str = ""  # our own command, which makes that place afresh
     environment: dict[str, str] = field(default_factory=dict)
     added: tuple[str, ...] = ()  # words of ours in the command, which have metrics written into a file of ours
     gpus: tuple[str, ...] = ()  # UUIDs

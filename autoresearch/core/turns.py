@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.researcher import Fault, Usage
+from autoresearch.core.researcher import Fault, Role, Usage
 
 AGENT = "agent"  # the proposer's name
 
@@ -55,6 +55,8 @@ class Research:
     approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person let through
     hold: bool | None = None  # None: as the spec has it
     failed: int = 0  # times that it was asked for ideas and had none, since the last that it had one
+    asked: int = 0  # times that it was asked for ideas since the last that became an idea of the campaign
+    summarised: bool = False  # nothing was begun since its last word
 
     @property
     def usage(self) -> Usage:
@@ -73,6 +75,7 @@ class Research:
                 self._turn(line)
             case "asked":  # for ideas, with all its re-prompts
                 self.failed = 0 if line.get("ideas") else self.failed + 1
+                self.asked += 1
             case "proposed":
                 found = Hypothesis.from_json(line["hypothesis"])
                 self.proposed[found.token] = Proposed(found, made=bool(line.get("made")))
@@ -83,8 +86,11 @@ class Research:
                 found = Hypothesis.from_json(line["hypothesis"])
                 self.refused.append((found, str(line.get("reason", ""))))
                 self.proposed.pop(found.token, None)
-            case "idea" | "skipped":
+            case "idea" | "skipped" as what:
                 self.proposed.pop(str(line["hypothesis"].get("token", "")), None)
+                self.asked = 0 if what == "idea" and line["hypothesis"].get("proposer") == AGENT else self.asked
+            case "prepared":
+                self.summarised = False
             case "fixing":
                 index = int(line["index"])
                 self.fixes[index] = self.fixes.get(index, 0) + 1
@@ -102,11 +108,14 @@ class Research:
         fault = Fault(line["fault"]) if line.get("fault") else None
         note = TurnNote(line["name"], line["role"], usage, fault, str(line.get("said", "")), int(line.get("ideas", 1)))
         self.turns[note.name] = note
+        self.summarised = note.role == Role.SUMMARISE and fault is None
 
     def _steer(self, line: Mapping[str, Any]) -> None:
         match line.get("do"):
             case "told_agent":
                 self.notes.append(str(line["text"]))
+            case "unwanted":
+                self.asked = 0  # a person has the say
             case "vetoed":
                 self.vetoes.append(str(line["what"]))
             case "approved":
@@ -114,4 +123,5 @@ class Research:
             case "hold":
                 self.hold = bool(line["on"])
             case "state":
-                self.failed = 0 if line.get("state") == "running" else self.failed
+                if line.get("state") == "running":
+                    self.failed = self.asked = 0

@@ -16,6 +16,7 @@ from typing import Any
 from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
+from autoresearch.core.failure_kinds import FailureKind
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.no_signal import NO_SIGNAL, no_signal
 from autoresearch.core.pruning import PRUNED
@@ -38,6 +39,7 @@ from autoresearch.sinks.run_urls import urls_in
 from autoresearch.trainers import registry
 
 VERDICT = "; verdict: "
+APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
 MOST_WARNINGS = 8  # of a measurement, that are kept in the records
 
 
@@ -66,10 +68,15 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     hung = open_stall(events.read(rundir.events)[0]) is not None
     failure = diagnose(spec, end, rundir.log, trainer, hung=hung).cause
     trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
+    if spec.evaluate and (not end.evaluation or end.evaluation["reason"]):  # what it printed before that is no metric
+        measurement = replace(measurement, series=(), last=None, best=None)
     crashed = end.ending is Ending.FINISHED and failure is not None  # it exited with 0, and says so itself
     value = measurement.last[1] if measurement.last and not crashed else None
     idle = no_signal(measurement.steps)
     judgement = judge(spec, end, value, _steps(end), view, idle)
+    doubt = doubt_of(spec, measurement, judgement.noise)
+    if doubt:
+        measurement = replace(measurement, warnings=(doubt, *measurement.warnings))
     outcome = _outcome(spec, end, measurement, failure, judgement, place / "results.md")
     if idle and not outcome.failure:
         outcome = replace(outcome, failure=NO_SIGNAL, failure_line=idle)
@@ -81,7 +88,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
         _tell_events(rundir, outcome)
     if view is not None and not judgement.judged and spec.why != "confirm":  # before its row, which then counts less
         campaign_dir.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
-    row = charged(_row(outcome, judgement, rundir), view)
+    row = charged(replace(_row(outcome, judgement, rundir), flags=doubt), view)
     fresh = Ledger(Path(spec.ledger)).append_once(row)
     failpoint("collect.row_written")
     if fresh or not journal.holds(place, VERDICT):  # a kill may have come between the row and its line
@@ -141,6 +148,16 @@ def _outcome(
     )
 
 
+def doubt_of(spec: RunSpec, measurement: Measurement, noise: float | None) -> str:
+    """Where the training printed another value of the metric than was measured, by more than noise; "" else."""
+    if spec.objective is None or measurement.printed is None or measurement.last is None:
+        return ""
+    printed, measured = measurement.printed[1], measurement.last[1]
+    if abs(printed - measured) <= max(APART_SD * (noise or 0.0), APART * max(abs(printed), abs(measured))):
+        return ""
+    return f"the training printed {spec.objective.metric} = {printed:g}, the evaluation measured {measured:g}"
+
+
 def _cause(spec: RunSpec, end: ExitRecord) -> str:
     """Where no line explains a bad ending, its own word does: the signal, the limit, the launch's cause."""
     if is_pruned(end):
@@ -177,7 +194,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
         metric_name=spec.objective.metric if spec.objective else "",
         metric_value=outcome.metric_value,
         memory_gb=round(memory / 1e9, 3) if memory else None,
-        elapsed_min=round(end.duration_s / 60, 3),
+        elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
         launcher=spec.launcher,
         job_id=spec.session,
         command=mask_text(spec.command),
@@ -215,7 +232,8 @@ def charged(row: LedgerRow, view: CampaignView | None) -> LedgerRow:
     if view is None or idea is None or run is None:
         return row
     cost = view.research.cost(run.turns)
-    return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags="; ".join(idea.hypothesis.flags))
+    flags = "; ".join((*([row.flags] if row.flags else []), *idea.hypothesis.flags))
+    return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags=flags)
 
 
 def describe(outcome: Outcome, reason: str = "") -> str:
@@ -223,6 +241,8 @@ def describe(outcome: Outcome, reason: str = "") -> str:
     purpose = " ".join(outcome.spec.purpose.split())[:200]
     if outcome.exit.ending in BADLY:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
+    if outcome.failure == FailureKind.EVALUATION_FAILED:
+        reason = f"{outcome.failure}: {outcome.failure_line}"
     if outcome.failure == NO_SIGNAL and not reason:
         reason = f"{NO_SIGNAL}: {outcome.failure_line}"
     return f"{purpose} [{reason}]"[:400] if reason else purpose

@@ -163,6 +163,7 @@ def _environment(found: Found) -> dict[str, Any]:
         "host": found.host,
         "gpus": len(spec.gpus),
         "prepare": "; ".join(spec.prepare),
+        "evaluate": "; ".join(spec.evaluate),
         "cleanup": "; ".join(spec.cleanup),
     }
     return known | {f"${name}": value for name, value in spec.environment.items()}

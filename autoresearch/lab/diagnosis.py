@@ -9,13 +9,15 @@ from pathlib import Path
 
 from autoresearch.core.end_cause import killed_from_outside, with_the_end
 from autoresearch.core.ending import Ending
-from autoresearch.core.failure import Failure
+from autoresearch.core.failure import MAX_LINE, Failure
 from autoresearch.core.failure_kinds import FailureKind
 from autoresearch.core.lines import plain
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Trainer
+from autoresearch.lab.measure import evaluation, failure_of
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.sinks.console import tail_lines
 from autoresearch.sinks.last_words import TAIL, LastWords, last_words
 from autoresearch.trainers import ask
 
@@ -42,6 +44,8 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
         words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
         return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureKind.PYTHON_ERROR, said))
+    if failed := failed_evaluation(spec, end, log, trainer):
+        return Diagnosis(failed)
     badly = end.ending in BADLY
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
     kills = killing_command(spec) if killed else ""
@@ -50,6 +54,29 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
     return diagnosis(words, cause)
+
+
+def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Failure | None:
+    """Why a run that ended well has no metric, where an evaluation was to measure it; None where it has one."""
+    cut = end.ending is Ending.MAX_TIME and spec.timed_by != "timeout"
+    if not spec.evaluate or not (cut or end.ending is Ending.FINISHED):
+        return None
+    own = log.with_name("evaluation.log")
+    reason = str((end.evaluation or {}).get("reason", "there was none"))
+    if reason:
+        line = (said.line if (said := failure_of(own, trainer)) else "") or _last_line(own)
+        return Failure(FailureKind.EVALUATION_FAILED, f"{reason}: {line}"[:MAX_LINE] if line else reason)
+    if spec.objective is None or spec.objective.value(evaluation(spec, trainer, log).readings):
+        return None
+    line = _last_line(own)
+    told = f"the evaluation printed no {spec.objective.metric}"
+    return Failure(FailureKind.EVALUATION_FAILED, f"{told}: {line}"[:MAX_LINE] if line else told)
+
+
+def _last_line(log: Path) -> str:
+    """The last line of a log that is not empty, and not the command that we put there."""
+    lines = [plain(line) for line in tail_lines(log, max_bytes=1 << 14)]
+    return next((line for line in reversed(lines) if line and not line.startswith("$ ")), "")
 
 
 def _confession(log: Path, patterns: Sequence[str]) -> str:

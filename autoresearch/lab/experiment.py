@@ -98,7 +98,7 @@ def _running(plan: Plan, parts: Parts) -> Launched | None:
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():
             continue  # its launch ended before it had one, or its directory was removed
-        if adopt(rundir, parts)[0] in (RunState.RUNNING, RunState.STOPPING, RunState.STARTING):
+        if adopt(rundir, parts)[0].lives:
             info = sessions.session_info(rundir)
             return Launched(sessions.spec_of(rundir), info.attach if info else "", already=True)
     return None

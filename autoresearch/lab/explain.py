@@ -11,6 +11,7 @@ from typing import Any
 from autoresearch.core.durations import spoken
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
+from autoresearch.core.failure_kinds import FailureKind
 from autoresearch.core.remedies import suggestions
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import SignalKind, SignalPattern
@@ -82,7 +83,9 @@ def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: 
     else:
         found = diagnose(spec, end, rundir.log, trainer, hung=open_stall(happened) is not None)
         death = _death(end, happened, rundir.log)
-    return Explanation(rundir.log, found, _tries(found.cause, end, trainer), death, _tail(rundir.log, tail))
+    failed = found.cause is not None and found.cause.kind is FailureKind.EVALUATION_FAILED
+    log = rundir.evaluation if failed else rundir.log
+    return Explanation(log, found, _tries(found.cause, end, trainer), death, _tail(log, tail))
 
 
 def explain_log(log: Path, trainer: Trainer | None, tail: int) -> Explanation:

@@ -185,7 +185,7 @@ def _lives(parts: Parts, run: str) -> bool | None:
     """Whether a run lives; None for one that the index does not know, or whose spec is not written (yet)."""
     places = (RunDir(Path(e.run_dir)) for e in parts.index.find(run) if e.run == run)
     known = [place.state() for place in places if place.spec.exists()]
-    return known[0] in (RunState.RUNNING, RunState.STOPPING, RunState.STARTING) if known else None
+    return known[0].lives if known else None
 
 
 def _entry(spec: RunSpec) -> Entry:

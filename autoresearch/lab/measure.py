@@ -11,8 +11,11 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
+from autoresearch.sinks.numbering import merged
 from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, changed_at, mark_of, read_all, read_source, size_of
 from autoresearch.sinks.tracker_dirs import newest
+from autoresearch.sinks.whole_log import read_whole_log
+from autoresearch.trainers.evaluation import Evaluation
 
 MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
 
@@ -27,6 +30,7 @@ class Measurement:
     best: tuple[int, float] | None = None
     source: str = ""
     warnings: tuple[str, ...] = ()
+    printed: tuple[int, float] | None = None  # where it was evaluated: what the training said of the same metric
 
     @property
     def measured(self) -> bool:
@@ -49,7 +53,20 @@ def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) 
 
     `ended`: the trainer ended well, and has printed its last line to its end.
     """
-    return _judge(best_of(read_run(spec, trainer, log, ended=ended), spec.objective), spec.objective)
+    reads = read_run(spec, trainer, log, ended=ended)
+    told = _judge(best_of(reads, spec.objective), spec.objective)
+    if not spec.evaluate:
+        return told
+    found = _judge(best_of([evaluation(spec, trainer, log, reads)], spec.objective), spec.objective)
+    return replace(told, series=found.series, last=found.last, best=found.best, source=found.source, printed=told.last)
+
+
+def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[Read] = ()) -> Read:
+    """What the evaluation of a run said; nothing else is judged. `reads`: what the run said, whose last step it has."""
+    source = Source(SourceFormat.CONSOLE, str(log.with_name("evaluation.log")), authority=-200)
+    step = max((reading.step for read in reads for reading in read.readings), default=0)
+    reader = Evaluation(trainer, step).reader()
+    return Read(source, merged(read_whole_log(Path(source.path), reader, ended=True)))
 
 
 def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[Read]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import Ending, Verdict
+from autoresearch.core.ending import EVALUATION_FAILED, Ending, Verdict
 from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.run import RunSpec
 from autoresearch.records import earlier, exit_record, journal, spec_file
@@ -35,7 +35,7 @@ class Outcome:
     @property
     def crashed(self) -> bool:
         """Whether the trainer exited with 0 and its log says that it crashed."""
-        return self.exit.ending is Ending.FINISHED and self.failure not in ("", NO_SIGNAL)
+        return self.exit.ending is Ending.FINISHED and self.failure not in ("", NO_SIGNAL, EVALUATION_FAILED)
 
     @property
     def measured(self) -> bool:

@@ -228,6 +228,8 @@ def _spec(
         sources=asked.sources,
         signals=asked.trainer.signals(),
         prepare=tuple(blueprint.notes.prepare),
+        evaluate=tuple(blueprint.notes.evaluate),
+        evaluate_s=blueprint.notes.evaluate_s,
         cleanup=asked.cleanup,
         keep_children=blueprint.notes.keep_children,
         notes=mask_text(blueprint.notes.text),

@@ -271,7 +271,7 @@ def _secrets(blueprint: Blueprint) -> list[Finding]:
 def _scripts(blueprint: Blueprint, codebase: Path) -> list[Finding]:
     """Lint the scripts that the commands name, with their own names and lines."""
     findings: list[Finding] = []
-    commands = (blueprint.launch_command, *blueprint.notes.prepare, *blueprint.notes.cleanup)
+    commands = (blueprint.launch_command, *blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup)
     for name in dict.fromkeys(n for c in commands for n in named_scripts(c)):
         try:
             with (codebase / name).open("rb") as file:

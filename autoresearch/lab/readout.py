@@ -15,7 +15,7 @@ from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.core.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab import outcome
-from autoresearch.lab.measure import failure_of, read_run, sources_of
+from autoresearch.lab.measure import evaluation, failure_of, read_run, sources_of
 from autoresearch.records import exit_record
 from autoresearch.records.rundir import RunDir
 from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, disagreements, read_all
@@ -78,6 +78,7 @@ def of_run(rundir: RunDir, spec: RunSpec, *, source: str = "", metric: str = "")
             reads = [read for read in read_run(spec, trainer, rundir.log, ended=ended) if read.source in wanted]
     else:
         reads = read_run(spec, trainer, rundir.log, ended=ended)
+        reads[:0] = [evaluation(spec, trainer, rundir.log, reads)] if end and end.evaluation else []
     found = _readout(trainer, reads, objective, _failure_of_run(rundir, trainer))
     return found if source else replace(found, warnings=(*found.warnings, *_unwritten(spec, reads)))
 

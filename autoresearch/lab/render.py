@@ -13,6 +13,7 @@ from autoresearch.core.blueprint import parse_blueprint
 from autoresearch.core.blueprint_fields import BlueprintFields
 from autoresearch.core.blueprint_values import means_nothing
 from autoresearch.core.durations import spoken
+from autoresearch.core.limits import EVALUATE_S
 from autoresearch.core.swarm_notes import COMMANDS, swarm_lines
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 
@@ -112,8 +113,9 @@ def _note_lines(fields: BlueprintFields) -> list[tuple[str, str]]:
     lines += [(key, "true") for key in ("keep_children", "resume") if getattr(fields, key)]
     lines += [] if fields.record_metrics else [("record_metrics", "false")]
     lines += [("env", f"{name}={_quoted(value)}") for name, value in fields.env.items()]
-    for key in ("requires_env", "include", "source", "step_line", "validation_line", "prepare", "cleanup"):
+    for key in ("requires_env", "include", "source", "step_line", "validation_line", "prepare", "evaluate", "cleanup"):
         lines += [(key, text) for text in getattr(fields, key)]
+    lines += [] if fields.evaluate_s == EVALUATE_S else [("evaluate_time", spoken(fields.evaluate_s))]
     return lines + swarm_lines(fields.swarm)
 
 
@@ -144,7 +146,7 @@ def _code(key: str, text: str) -> str:
         raise BlueprintError(f"{key} holds a carriage return: {text[:60]!r}", hint="write it as an escape")
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
-    info = "bash" if key in ("command", "prepare", "cleanup", *COMMANDS) else "text"
+    info = "bash" if key in ("command", "prepare", "evaluate", "cleanup", *COMMANDS) else "text"
     return "\n".join([f"- {key}:", f"  {fence}{info}", *(f"  {line}" for line in text.split("\n")), f"  {fence}"])
 
 

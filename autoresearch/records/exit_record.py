@@ -37,6 +37,7 @@ class ExitRecord:
     kill_sent: int = 0
     left: tuple[int, ...] = ()
     cleanup: tuple[dict[str, Any], ...] = ()
+    evaluation: dict[str, Any] | None = None  # returncode, seconds, reason ("": it ended well); None: there was none
 
 
 def read(rundir: RunDir) -> ExitRecord | None:

@@ -217,6 +217,7 @@ def _facts(spec: RunSpec) -> list[tuple[str, str]]:
         ("seed", "" if spec.seed is None else str(spec.seed)),
         ("GPUs", ", ".join(spec.gpus)),
         ("prepare", "; ".join(spec.prepare)),
+        ("evaluation", "; ".join(spec.evaluate)),
         ("cleanup", "; ".join(spec.cleanup)),
         ("environment", ", ".join(f"{k}={v}" for k, v in spec.environment.items())),
         ("driven by", spec.driven_by),

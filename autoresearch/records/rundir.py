@@ -7,6 +7,7 @@
     runner.json    who runs, once the launch is over: pid, start time, boot id, host, the trainer's pid
     session.json   where it was started: launcher, session, socket, attach line
     run.log        stdout and stderr of prepare commands, trainer and cleanup commands
+    evaluation.log stdout and stderr of the evaluation; made anew when it begins, once the trainer is over
     events.jsonl   one object a line, appended by the Runner and by interventions
     inbox.jsonl    signals from elsewhere, appended by the CLI, read by the Runner
     stop           a stop request: {"how": "now"|"drain", "reason": ...}
@@ -67,6 +68,10 @@ class RunDir:
         return self.path / "run.log"
 
     @property
+    def evaluation(self) -> Path:
+        return self.path / "evaluation.log"
+
+    @property
     def events(self) -> Path:
         return self.path / "events.jsonl"
 
@@ -99,6 +104,8 @@ class RunDir:
                 return RunState.STOPPING
             # The Runner is up while its launch is still under way; it reports when that is done, and then nobody
             # needs to look at `launching`.
+            if self.evaluation.exists():
+                return RunState.EVALUATING
             reported = self.runner.exists() or not is_locked(self.launching)
             return RunState.RUNNING if reported else RunState.STARTING
         if is_locked(self.launching):

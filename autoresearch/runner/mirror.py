@@ -30,6 +30,7 @@ class Mirror:
         self.log = log
         self.next_at = NEVER
         self._at = 0
+        self._left: dict[str, int] = {}  # of each other log, how much was shown
         self._source = self._tty = -1
         if os.isatty(1):
             try:
@@ -45,6 +46,16 @@ class Mirror:
         """There may be more to show."""
         if self._tty >= 0:
             self.next_at = min(self.next_at, now + PACE_S)
+
+    def turn_to(self, log: str) -> None:
+        """Show another log, from where it was left; of the one so far what the terminal takes at once."""
+        self.wake(0.0)
+        self.pump(clock())
+        if self._source >= 0:
+            os.close(self._source)
+        self._left[self.log] = self._at
+        self.log, self._at, self._source = log, self._left.get(log, 0), -1
+        self.wake(clock())
 
     def pump(self, now: float) -> None:
         """Show what is new, as much as the terminal takes."""

@@ -26,8 +26,8 @@ from .listener import Listener
 from .loop import Loop
 from .mirror import release_tmux_server
 from .processes import start_ticks
-from .record import exit_record
-from .spawn import LaunchError, how_it_ended, trainer_environment
+from .record import exit_record, why_it_ended
+from .spawn import LaunchError, evaluation_environment, how_it_ended, trainer_environment
 from .spec import Spec
 from .stopping import Decision, Stopping
 from .text import plain
@@ -64,11 +64,13 @@ class Runner:
         self.env: dict[str, str] = {}
         self.failure = ""  # a fault of the Runner itself
         self.cleanup: list[dict[str, Any]] = []
+        self.evaluation_env: dict[str, str] = {}
+        self.evaluation: dict[str, Any] | None = None  # how it went; None where there was none
 
     def run(self) -> int:
         """Everything, in order; a fault of our own in one part never keeps the later ones from being done."""
         start = (self.await_launch, self.open, self.live)
-        finish = (self.end_tree, self.read_the_rest, self.clean_up, self.wait_for_gpus)
+        finish = (self.end_tree, self.read_the_rest, self.evaluate, self.clean_up, self.wait_for_gpus)
         for part in start + finish:
             try:
                 part()
@@ -86,6 +88,7 @@ class Runner:
             gpu_memory_bytes=self.gpus.peak,
             gpu_memory_returned=self.gpus.returned,
             cleanup=self.cleanup,
+            evaluation=self.evaluation,
             log_bytes=os.fstat(self.log).st_size if self.log >= 0 else 0,
         )
         failpoint("runner.before_exit_record")
@@ -97,7 +100,7 @@ class Runner:
         failpoint("runner.after_exit_record")
         shown = "" if record["returncode"] is None else f", exit code {record['returncode']}"
         self.loop.mirror.finish(f"== {self.spec.run}: {record['ending']}{shown}; records: {self.dir} ==")
-        self.hand_over(record["cause"])
+        self.hand_over(self.stopping.later.cause if self.stopping.later else record["cause"])
         return 0 if record["ending"] == "finished" else int(record["returncode"] or 1)
 
     def await_launch(self) -> None:
@@ -146,6 +149,7 @@ class Runner:
         except OSError as error:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
         self.env = trainer_environment(self.dir, self.spec)
+        self.evaluation_env = evaluation_environment(self.env)
         self.write_identity()
         self.loop.mirror.say(f"== {self.spec.run}: {plain(self.spec.command)} ==")
         try:
@@ -226,6 +230,23 @@ class Runner:
             while clock() < until and not self.stopping.decision:
                 self.loop.tick(until)
         self.listener.read_the_rest()
+
+    def evaluate(self) -> None:
+        """Have the run measured, if it ended well or its time was over; its ending is fixed before that."""
+        status = self.loop.statuses.get(self.loop.trainer)
+        why = why_it_ended(self.stopping.decision, self.failure, status)
+        cut = why.ending == "max_time" and self.spec.timed_by != "timeout"
+        if not (self.spec.evaluate and self.loop.trainer and (cut or why.ending == "finished")):
+            return
+        self.stopping.decision = why
+        self.evaluation = {"returncode": None, "seconds": 0.0, "reason": "the Runner could not do it"}
+        self.wait_for_gpus()
+        from .evaluation import evaluate  # costs memory, and few runs have one
+
+        failpoint("runner.before_evaluation")
+        self.evaluation = evaluate(self.dir, self.spec, self.loop, self.evaluation_env)
+        failpoint("runner.evaluated")
+        self.gpus.returned = None  # it had them last
 
     def clean_up(self) -> None:
         """Run the cleanup commands after any ending, within `cleanup_s` in all."""

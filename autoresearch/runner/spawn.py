@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from .basics import RUN_ID, read_file
 from .spec import Spec
 
+FOR_EVALUATION = "AUTORESEARCH_EVALUATION:"  # before the name of a variable in `environment`
+
 
 class LaunchError(Exception):
     """The trainer's first instruction was not reached; args: a word for programs, a sentence for people."""
@@ -67,6 +69,7 @@ def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
     env[RUN_ID] = spec.run
     env["AUTORESEARCH_RUN_DIR"] = run_dir
     env["AUTORESEARCH_RESULT_DIR"] = spec.result_dir
+    env["AUTORESEARCH_CODEBASE"] = spec.cwd
     if spec.interpreter:
         bin_dir = os.path.dirname(spec.interpreter)
         env["PATH"] = bin_dir + os.pathsep + env.get("PATH", os.defpath)
@@ -75,6 +78,12 @@ def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
             env["VIRTUAL_ENV"] = os.path.dirname(bin_dir)
             env.pop("PYTHONHOME", None)
     return env
+
+
+def evaluation_environment(env: dict[str, str]) -> dict[str, str]:
+    """The environment of what measures: the trainer's, with what the CLI gave for it alone, which goes out of `env`."""
+    own = {name: env.pop(name) for name in list(env) if name.startswith(FOR_EVALUATION)}
+    return {**env, **{name[len(FOR_EVALUATION) :]: value for name, value in own.items()}}
 
 
 def how_it_ended(status: int | None) -> tuple[int | None, int | None, str]:

@@ -33,6 +33,11 @@ class Spec:
         self.prepare: list[str] = given.get("prepare") or []
         self.cleanup: list[str] = given.get("cleanup") or []
         self.cleanup_s = positive(given.get("cleanup_s")) or 120.0  # for all of them
+        self.evaluate: list[str] = given.get("evaluate") or []  # what measures, once the trainer is over
+        self.evaluate_s = positive(given.get("evaluate_s")) or 1800.0  # for all of them
+        self.evaluate_in = str(given.get("evaluate_in") or self.cwd)
+        self.evaluate_place = str(given.get("evaluate_place") or "")  # our own command, which makes that place afresh
+        self.timed_by = str(given.get("timed_by") or "")
         self.leases: list[str] = given.get("leases") or []
         self.lease_shares = whole(given.get("lease_shares")) or 1  # how many runs have a GPU together
         self.gpus: list[str] = given.get("gpus") or []  # UUIDs

@@ -29,6 +29,7 @@ class Stopping:
         self.listener = listener
         self.pace = listener.pace
         self.decision: Decision | None = None
+        self.later: Decision | None = None  # what was asked for once that was fixed: it cuts short what follows
         self._file = f"{run_dir}/stop"
         self._file_seen = (0, 0)
         self._drain: tuple[float, int, Decision] | None = None  # until when, steps seen then, what follows
@@ -80,6 +81,7 @@ class Stopping:
     def request(self, how: str, cause: str, reason: str) -> None:
         """Somebody asked: now, or after the step that is being made."""
         if self.decision:
+            self.later = self.later or Decision("stopped", cause, reason)
             return
         if how != "drain" or not self.pace.started:
             self.decide("stopped", cause, reason)

@@ -604,6 +604,7 @@ def begun(bench: Any, blueprint: Path) -> None:
         begin.begin(charter(declared, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
 
 
+SAME = {("add",): "campaign add", ("plan", "write"): "plan new"}  # two names for one thing
 ECHOED = ("--reward", "exact", "--no-check")
 
 
@@ -649,7 +650,8 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("campaign", "proposals"): (),
         ("plan", "write"): ("topic.md",),
         ("plan", "new"): ("other.md",),
-        **{("plan", name): ("topic.plan.yaml",) for name in ("check", "approve", "revise")},
+        **{("plan", name): ("topic.plan.yaml",) for name in ("check", "approve")},
+        ("plan", "revise"): ("topic.plan.yaml", "--reason", "r"),
         **{("plan", name): () for name in ("show", "run", "status", "wait", "report")},
     }
     for name in ("topic.md", "other.md"):
@@ -674,7 +676,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         payload = bench.ask(*command, *words[command])
         assert {"schema", "command", "ok", "next", "error"} <= payload.keys(), command
         assert (payload["schema"], payload["ok"], payload["error"]) == (1, True, None), command
-        assert payload["command"] == {("add",): "campaign add"}.get(command, " ".join(command))
+        assert payload["command"] == SAME.get(command, " ".join(command))
         assert all(isinstance(line, str) and line.startswith("autoresearch ") for line in payload["next"])
         wrong = bench.ask(*command, "--no-such-option", check=2)
         assert {"schema", "command", "ok", "next", "error"} <= wrong.keys()

@@ -27,6 +27,19 @@ def refused(body: str) -> str:
     return caught.value.message
 
 
+def test_an_evaluation() -> None:
+    found = notes("- evaluate: python eval.py --on $AUTORESEARCH_RESULT_DIR\n- evaluate_time: 5m\n- metric: pass@1")
+    assert (found.evaluate, found.evaluate_s) == (("python eval.py --on $AUTORESEARCH_RESULT_DIR",), 300.0)
+    assert (notes("- metric: x").evaluate, notes("- metric: x").evaluate_s) == ((), 1800.0)
+    two = notes("- evaluate:\n    - python a.py\n    - python b.py")
+    assert two.evaluate == ("python a.py", "python b.py")
+
+
+@pytest.mark.parametrize("text", ["soon", "0s", "3 years"])
+def test_an_evaluation_has_a_time_that_can_be(text: str) -> None:
+    assert "evaluate_time" in refused(f"- evaluate_time: {text}")
+
+
 @pytest.mark.parametrize(
     "heading",
     [

@@ -209,3 +209,9 @@ def test_a_first_step_longer_than_the_default_for_all_is_told(times: str, told: 
     text = f"## [exp_launch_command]\n- command: python -m x\n## [exp_max_time]\n{times}\n"
     findings = lint_blueprint(parse_blueprint(text.encode(), "b.md"))
     assert [f.line for f in findings if f.code == "limits_crossed"] == [3] * told
+
+
+def test_prose_that_would_be_the_evaluation_is_an_error() -> None:
+    text = "## [exp_launch_command]\n- command: python x\n\n## Notes\n- evaluate: the checkpoint every 10 steps.\n"
+    findings = lint_blueprint(parse_blueprint(text.encode(), "b.md"))
+    assert [(f.code, f.severity.value) for f in findings] == [("not_a_command", "error")]

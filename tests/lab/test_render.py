@@ -33,6 +33,8 @@ PLAIN = BlueprintFields(
     keep_children=True,
     prepare=("make data", "set -e\nmake b\n  make c"),
     cleanup=("rm -f /tmp/x",),
+    evaluate=("python eval.py", "set -e\npython a.py\npython b.py"),
+    evaluate_s=90.0,
     env={"A": "1", "B": "two words", "C": ""},
     requires_env=("TOKEN", "KEY"),
     include=("data/a b.parquet",),
@@ -70,6 +72,8 @@ def assert_same(fields: BlueprintFields) -> None:
         assert getattr(n, key) == getattr(fields, key), key
     assert [trimmed(t) for t in n.prepare] == [trimmed(t) for t in fields.prepare]
     assert [trimmed(t) for t in n.cleanup] == [trimmed(t) for t in fields.cleanup]
+    assert [trimmed(t) for t in n.evaluate] == [trimmed(t) for t in fields.evaluate]
+    assert n.evaluate_s == fields.evaluate_s
     assert dict(n.env) == dict(fields.env)
     assert [f"{s.format} {s.path}".strip() for s in n.source] == list(fields.source)
     assert fields.remarks.replace("\r\n", "\n").strip() in n.text

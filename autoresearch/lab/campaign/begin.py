@@ -251,5 +251,5 @@ def changed_rules(spec: CampaignSpec, rules: Rules) -> dict[str, Any]:
     old, new = asdict(spec.rules), asdict(rules)
     changes = {name: value for name, value in new.items() if value is not None and value != old[name]}
     if not changes:
-        raise UsageError("nothing would change", hint="--count, --deadline, --target or a --budget-...")
+        raise UsageError("nothing would change", hint="--count, --deadline, --target or a --budget-*")
     return changes

@@ -99,12 +99,12 @@ def _unmade(controller: Controller, view: CampaignView, wanted: Wanted, reason: 
     name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
     run = IdeaRun(name, str(controller.place.path / name), wanted.replicate, wanted.why)
     _note_prepared(controller, view, wanted, run)
-    controller.note("started", run=run.run)
-    failpoint("campaign.unmade")
     said = reason if failure else f"could not be launched: {reason}"
     row = progress.unmade_row(controller.shop, wanted.idea, run, said, controller.parts.clock())
     row = replace(row, failure=failure or row.failure)
     Ledger(controller.place.ledger).append_once(charged(row, controller.book.view()))
+    failpoint("campaign.unmade")  # the row first: a run that was begun and has none is taken for one that was lost
+    controller.note("started", run=run.run)
     controller.say(f"{wanted.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
     progress.write_documents(controller.place, controller.book.view(), controller.stand(controller.book.view()))
 

@@ -88,7 +88,8 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
     spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
     spec = replace(spec, gpu_check=declared["gpu_check"] and gpu_check)
     raise_on(arrange.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
-    findings = (*resolved.findings, *lint, *_promise(spec), *_too_few_gpus(asked, spec, parts), *_agent(spec, parts))
+    findings = (*resolved.findings, *lint, *_promise(spec), *_seen_in_prints(spec, resolved))
+    findings += (*_too_few_gpus(asked, spec, parts), *_agent(spec, parts))
     return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
 
 
@@ -107,6 +108,13 @@ def _agent(spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
     level = crew.check(spec.research, parts.environ, usd=spec.rules.budget_usd is not None)
     weak = level is not Level.BUBBLEWRAP
     return (Finding(Severity.WARNING, "confinement", level.sentence),) if weak else ()
+
+
+def _seen_in_prints(spec: CampaignSpec, resolved: Resolved) -> tuple[Finding, ...]:
+    if not (spec.prune and resolved.blueprint.notes.evaluate):
+        return ()
+    message = "early stopping looks at what the training prints, not at the evaluation, which comes after it"
+    return (Finding(Severity.WARNING, "pruned_by_prints", message),)
 
 
 def _too_few_gpus(asked: Terms, spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:

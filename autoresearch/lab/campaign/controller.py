@@ -319,11 +319,13 @@ class Controller:
         why = {"stop": "stopped on request", "drain": "drained on request"}.get(view.told_stop, found.sentence)
         end = {"t": self.parts.clock(), "do": "state", "state": CampaignState.ENDED.value, "reason": why}
         self.research.summarise(view)
+        self.research.close()
+        view = self.book.view()  # with what its last turns cost
         last = replace(view, state=CampaignState.ENDED, reason=why, timeline=[*view.timeline, end])
         progress.write_end(self.place, last, found, why, self.say)
         failpoint("campaign.reported")
         self.sources.close()
-        self.research.close()
+        self.research.remove()
         self.pool.remove()
         failpoint("campaign.removed")
         self.set_state(self.book.view(), CampaignState.ENDED, why)  # last: until then a crash does all of it again

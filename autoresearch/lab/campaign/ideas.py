@@ -197,6 +197,8 @@ def fields_of(
         result_dir=result_dir or f"{shop.spec.result_dir}/{slugify(hypothesis.slug)}",
         slug=slugify(hypothesis.slug),
         trainer=shop.trainer.name,
+        evaluate=shop.evaluation.evaluate,
+        evaluate_s=shop.evaluation.evaluate_s,
         metric=shop.spec.objective.metric,
         direction=shop.spec.objective.direction.value,
         include=shop.spec.include,

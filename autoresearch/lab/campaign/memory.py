@@ -25,6 +25,7 @@ from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.stop_rules import Stand, span
 from autoresearch.lab.campaign import summary, texts
+from autoresearch.lab.campaign.shelf import HYBRID
 from autoresearch.lab.campaign.standing import next_commands, state_now
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.lab.campaign.timeline import happenings
@@ -127,6 +128,10 @@ def rule_words(spec: CampaignSpec) -> list[str]:
         words.append(f"until {texts.stamp(rules.deadline)}; no run is begun that would not fit")
     if rules.budget_gpu_hours is not None:
         words.append(f"at most {rules.budget_gpu_hours:g} GPU hours")
+    if rules.budget_usd is not None:
+        words.append(f"at most {rules.budget_usd:g} USD for the researcher")
+    if rules.budget_tokens is not None:
+        words.append(f"at most {rules.budget_tokens:,} tokens for the researcher")
     if rules.target is not None:
         words.append(f"until {spec.objective.metric} reaches {rules.target:g}")
     if not words:
@@ -134,8 +139,16 @@ def rule_words(spec: CampaignSpec) -> list[str]:
     limit = "" if spec.timeout_s is None else f", each for {span(spec.timeout_s)} at most"
     words.append(f"{spec.parallel} {'run' if spec.parallel == 1 else 'runs'} at a time{limit}")
     again = f"{spec.retests} re-tests of what looks better" if spec.retests else "no re-tests"
-    words.append(f"{spec.replicates} runs of the baseline, {again}, ideas from: {spec.proposer.name}")
+    words.append(f"{spec.replicates} runs of the baseline, {again}, ideas from: {_source(spec)}")
     return words
+
+
+def _source(spec: CampaignSpec) -> str:
+    """Who has the ideas."""
+    if not spec.research.agent:
+        return spec.proposer.name
+    share = f", {spec.research.share:.0%} of them the agent's" if spec.proposer.name == HYBRID else ""
+    return f"{spec.proposer.name} ({spec.research.agent}{share})"
 
 
 def tried(lines: Sequence[IdeaLine], skipped: int = 0) -> list[str]:

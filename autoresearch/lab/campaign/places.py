@@ -28,6 +28,18 @@ def environment_in(spec: CampaignSpec, slot: Slot, environ: Mapping[str, str]) -
     return {"PYTHONPATH": import_environment(environ, slot.path, roots)["PYTHONPATH"]}
 
 
+def places_in(spec: CampaignSpec, slot: Slot, home: str) -> Places:
+    """What maps to what in a worktree of a campaign."""
+    return Places(
+        codebase=Path(spec.repository) / spec.codebase,
+        worktree=slot.path,
+        exists=lambda relative: os.path.lexists(slot.path / relative),
+        root=Path(spec.repository),
+        never=(Path(spec.interpreter).parents[1], Path(spec.result_dir), Path(spec.directory).parent),
+        home=home,
+    )
+
+
 def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapped, ...]]:
     """The plan with every path into the user's codebase mapped to the worktree, recipe on disk included.
 
@@ -35,14 +47,7 @@ def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapp
     """
     spec = shop.spec
     declared = {name: plan.environment[name] for name in plan.resolved.blueprint.notes.env}
-    places = Places(
-        codebase=Path(spec.repository) / spec.codebase,
-        worktree=slot.path,
-        exists=lambda relative: os.path.lexists(slot.path / relative),
-        root=Path(spec.repository),
-        never=(Path(spec.interpreter).parents[1], Path(spec.result_dir), Path(spec.directory).parent),
-        home=plan.environment.get("HOME", ""),
-    )
+    places = places_in(spec, slot, plan.environment.get("HOME", ""))
     recipe_path = slot.path / shop.recipe_path if shop.recipe_path else None
     recipe = plan.resolved.recipe_data if recipe_path else {}
     found = map_launch(plan.spec.command, recipe, declared, places)

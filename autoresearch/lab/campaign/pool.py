@@ -10,6 +10,7 @@ from pathlib import Path
 
 from autoresearch.core.campaign import CampaignSpec
 from autoresearch.errors import AutoresearchError
+from autoresearch.lab.campaign.evaluating import evaluation_slot
 from autoresearch.launchers import gpus
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.spec_file import read as read_run
@@ -24,7 +25,7 @@ class Pool:
     """`parallel` + 1 worktrees, the one more for the run that is being prepared; GPUs in sets of `gpus_per_run`."""
 
     def __init__(self, spec: CampaignSpec, checkout: Checkout, environ: Mapping[str, str]) -> None:
-        self.spec, self.environ = spec, environ
+        self.spec, self.environ, self.checkout = spec, environ, checkout
         trees = Path(spec.trees)
         self.slots = [
             slot(checkout, trees / f"slot-{n}", reason=f"campaign {spec.name}") for n in range(1, spec.parallel + 2)
@@ -106,3 +107,4 @@ class Pool:
             if one.path not in {busy.path for busy in self._taken.values()}:
                 with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
                     one.remove()
+                    evaluation_slot(self.checkout, one).remove()

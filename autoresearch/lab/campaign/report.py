@@ -16,7 +16,7 @@ from typing import Any
 from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.stop_rules import Stand
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.campaign import evidence, memory, plot_data, plot_svg, summary, texts
+from autoresearch.lab.campaign import evidence, memory, plot_data, plot_svg, researcher_words, summary, texts
 from autoresearch.lab.campaign.standing import next_commands, state_now
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.lab.research import summarise
@@ -64,6 +64,7 @@ def write_report(
         "best": summary.best_line(view, lines),
         "band": progress.band,
         "honest": summary.honest(lines),
+        "researcher": researcher_words.words(view),
         "tried": memory.tried(lines),  # what was skipped has a section of its own
         "claims": summary.claims(view, verdicts),
         "counts": _counts(lines),
@@ -85,13 +86,6 @@ def write_report(
     return Report(markdown, page, picture, tuple(remarks))
 
 
-def _researcher(view: CampaignView) -> str:
-    """Who proposed, and what that cost; "" where no agent did."""
-    usage = view.research.usage
-    usd = "" if usage.usd is None else f", {usage.usd:.2f} USD"
-    return f"{view.spec.research.agent}{usd}, {usage.tokens or 0:,} tokens" if view.spec.research.agent else ""
-
-
 def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) -> Mapping[str, Any]:
     state = state_now(place, view)
     ends = [row.ended for row in view.rows if row.ended is not None]
@@ -107,7 +101,6 @@ def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) ->
         "rules": memory.rule_words(view.spec),
         "next": next_commands(view, state),
         "skipped": view.skipped[-MOST_SKIPPED:],
-        "researcher": _researcher(view),
         "opinion": summarise.NAME if (place.path / summarise.NAME).exists() else "",
         "directory": str(place.path),
         "plain": texts.plain,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.campaign import CampaignState, Rules
 from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.hypothesis import BASELINE
 from autoresearch.lab.campaign import agenda
 from autoresearch.records import campaign_dir, events
 from autoresearch.records.campaign_dir import CampaignDir
@@ -44,6 +45,8 @@ def obey(controller: Controller, view: CampaignView, request: Mapping[str, Any])
             if how == "stop":
                 for rundir in controller.live.values():
                     stop_run(rundir, reason)
+        case "skip" | "veto" if BASELINE in (request.get("slug"), request.get("what")):
+            controller.say("the baseline cannot be skipped or vetoed")
         case "skip":
             _skip(controller, view, str(request.get("slug")), reason)
         case "set":

@@ -23,8 +23,11 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.shelf import HYBRID, held, waiting
 from autoresearch.lab.campaign.workshop import Refused
+from autoresearch.lab.research.bench import CLEAN, EDITED
 from autoresearch.records import campaign_dir, journal
 from autoresearch.records.failpoint import failpoint
+from autoresearch.repository.wiping import wipe
+from autoresearch.repository.worktrees import slot
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign.controller import Controller
@@ -58,6 +61,11 @@ class Researching:
         return self._done is not None
 
     @property
+    def _broke_off(self) -> bool:
+        """Whether the thread died without a word: nobody would wait for it in vain."""
+        return self._thread is not None and not self._thread.is_alive() and self._done is None
+
+    @property
     def study(self) -> Study:
         """Where the jobs are done."""
         if self._study is None:
@@ -73,8 +81,14 @@ class Researching:
         """Take in what is done, and begin what is due."""
         if not self.spec.agent:
             return view
+        if self._broke_off:
+            self._thread = None
+            self._bar(view, "a fault of ours ended the researcher's job; the controller's pane shows where")
+            view = self.controller.book.view()
         if self._done is not None:
             self._take_in(view)
+            view = self.controller.book.view()
+        if not self.busy and self._fruitless(view):
             view = self.controller.book.view()
         if not self.busy and (job := self._due(view)):
             self._begin(job)
@@ -83,12 +97,15 @@ class Researching:
     def recover(self) -> None:
         """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
         if self.spec.agent:
+            self.study.end_leftover()
             known = self.controller.book.view().research.turns
             for name, fields in self.study.unwritten(known):
                 self.controller.note("turn", name=name, **fields)
 
     def mending(self, view: CampaignView) -> bool:
         """Whether an idea still waits to be fixed, and may be."""
+        if self._too_late(view):  # what is being mended now could not run any more
+            return False
         return self._next_fix(view) is not None or (self.busy and bool(view.research.fixing))
 
     def hopeful(self, view: CampaignView) -> bool:
@@ -110,25 +127,32 @@ class Researching:
         late = deadline is not None and self.controller.parts.clock() >= deadline
         if not (self.spec.agent and self.spec.summarise) or self.barred or self._spent(view) or late:
             return
-        if view.told_stop == "stop" or not view.research.turns:
+        if view.told_stop == "stop" or not view.research.turns or view.research.summarised:
             return
         self._halt()  # a rule was met in the middle of another job
         self._start(self.study.summarise)
-        while self._done is None:
+        while self._done is None and not self._broke_off:
             time.sleep(WAIT_S)
             if any(one["do"] == "stop" for one in campaign_dir.entries(self.controller.place.requests, view.requests)):
                 self._stop.set()
         done, self._done, self._thread = self._done, None, None
-        self._write(done)
-        if done.error is not None:
-            self.controller.say(f"no summary: {done.error}")
+        if done is not None:
+            self._write(done)
+        if done is None or done.error is not None:
+            self.controller.say(f"no summary: {done.error if done else 'a fault of ours; the pane shows where'}")
 
     def close(self) -> None:
         """End what is under way; what it cost is written down."""
         self._halt()
-        if self._study is not None:
-            self._study.close()
-            self._study = None
+        self._study = None
+
+    def remove(self) -> None:
+        """The campaign is over: its worktrees go."""
+        trees = Path(self.controller.spec.trees)
+        for name in (EDITED, CLEAN):
+            with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
+                slot(self.controller.shop.checkout, trees / name).remove()
+                wipe(trees / f"{name}.tmp")  # of the last guard
 
     def _halt(self) -> None:
         self._stop.set()
@@ -162,11 +186,22 @@ class Researching:
         """Pause where nobody else has ideas; else go on without it."""
         if fault is Fault.STOPPED:
             return
-        if not (fault.needs_person or view.research.failed >= MOST_FAILED):
-            return
-        self.barred = f"the researcher {self.spec.agent} cannot be asked: {why or fault}"
         if view.research.failed >= MOST_FAILED:
-            self.barred = f"{self.spec.agent} had no idea {view.research.failed} times in a row: {why or fault}"
+            self._bar(view, f"{self.spec.agent} had no idea {view.research.failed} times in a row: {why or fault}")
+        elif fault.needs_person:
+            self._bar(view, f"the researcher {self.spec.agent} cannot be asked: {why or fault}")
+
+    def _fruitless(self, view: CampaignView) -> bool:
+        """Whether its ideas come to nothing new again and again: what is skipped counts against no rule, and costs."""
+        times = view.research.asked
+        if self.barred or times < MOST_FAILED or waiting(view):
+            return False
+        why = next((reason for one, reason in reversed(view.skipped) if one.proposer == AGENT), "none was tried")
+        self._bar(view, f"{self.spec.agent} had no idea that could be tried {times} times in a row: {why}")
+        return True
+
+    def _bar(self, view: CampaignView, why: str) -> None:
+        self.barred = why
         if view.spec.proposer.name == AGENT:
             self.controller.pause(view, self.barred)
         else:
@@ -183,6 +218,7 @@ class Researching:
             change = Hypothesis(idea.slug, edit.said, patches=(edit.patch,), proposer=AGENT)
             try:
                 commit = repair(self.controller.shop, idea, change, edit.said or "mended by the researcher")
+                failpoint("research.mended")
             except Refused as refused:
                 why = refused.message
         told = f"fix {number} of {most} by {self.spec.agent}"
@@ -223,14 +259,15 @@ class Researching:
         baseline = view.baseline
         if baseline is None or not baseline.values or self.controller.stand(view, conceived=True).met:
             return False
+        return not self._too_late(view)
+
+    def _too_late(self, view: CampaignView) -> bool:
+        """Whether what is made now could not be run before the deadline."""
         deadline = view.spec.rules.deadline
-        return deadline is None or deadline - self.controller.parts.clock() > agenda.expected_run_s(view)
+        return deadline is not None and deadline - self.controller.parts.clock() < agenda.expected_run_s(view)
 
     def _next_fix(self, view: CampaignView) -> Idea | None:
-        if not self.spec.agent or self.barred or view.told_stop or self._spent(view):
-            return None
-        deadline = view.spec.rules.deadline
-        if deadline is not None and deadline - self.controller.parts.clock() < agenda.expected_run_s(view):
+        if not self.spec.agent or self.barred or view.told_stop or self._spent(view) or self._too_late(view):
             return None
         return next((idea for idea in view.ideas if agenda.fixable(view, idea)), None)
 

@@ -12,6 +12,7 @@ from autoresearch.core.finding import errors
 from autoresearch.core.naming import slugify
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab import settings as project
+from autoresearch.lab.campaign.evaluating import evaluated_apart
 from autoresearch.lab.campaign.ideas import fields_of, follow_up
 from autoresearch.lab.campaign.places import at_home_in, environment_in, proof
 from autoresearch.lab.campaign.workshop import BLUEPRINT, Workshop
@@ -90,6 +91,7 @@ def get_ready(
         gpus=spec.gpus_per_run or None,
     )
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
+    plan, apart = evaluated_apart(spec, slot, shop.checkout, plan, parts.environ)
     plan, mapped = at_home_in(shop, slot, plan)
     for source in plan.spec.sources:
         if writer := (busy or {}).get(source.path):
@@ -97,8 +99,10 @@ def get_ready(
     if bad := errors(proof(shop, slot, idea, plan.environment)):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     prepared = prepare(plan, parts, ahead=True)
-    for one in mapped:
-        journal.append(Path(prepared.spec.result_dir), f"mapped to the worktree: {one.where}: {one.old} -> {one.new}")
+    told = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
+    told += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
+    for text in told:
+        journal.append(Path(prepared.spec.result_dir), text)
     run = IdeaRun(
         run=prepared.spec.run,
         run_dir=prepared.spec.run_dir,

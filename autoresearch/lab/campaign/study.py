@@ -18,6 +18,7 @@ from autoresearch.core.proposal_schema import KINDS
 from autoresearch.core.researcher import Answer, Bounds, Edit, Fault, Researcher, Role, Turn, Unmade
 from autoresearch.core.stop_rules import stand
 from autoresearch.core.turns import TurnNote
+from autoresearch.errors import ConflictError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.shelf import HYBRID
@@ -27,6 +28,7 @@ from autoresearch.lab.research import crew
 from autoresearch.lab.research.bench import Bench, bench_for
 from autoresearch.lab.research.edit import make_edit, make_fix
 from autoresearch.lab.research.gather import Matter, gather
+from autoresearch.lab.research.guard import end_leftover
 from autoresearch.lab.research.patience import patiently, posted
 from autoresearch.lab.research.premises import Premises, guard_in
 from autoresearch.lab.research.propose import Desk, Proposed, propose
@@ -36,7 +38,6 @@ from autoresearch.lab.research.turn import lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, next_directory, read_result
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
-from autoresearch.repository.wiping import wipe
 
 Line = tuple[str, dict[str, Any]]
 
@@ -67,6 +68,7 @@ class Study:
     researcher: Researcher
     premises: Premises
     bench: Bench
+    book: Book  # read by this thread only
     _lines: list[Line] = field(default_factory=list)  # of turns that are over, and not handed back yet
     _sessions: dict[str, str] = field(default_factory=dict)  # by slug: of its edit turn
 
@@ -83,22 +85,16 @@ class Study:
         bench = bench_for(shop, shop.spec.research, next_turn, who.traits.leavings)
         confined = guard_in(premises)
         bench = replace(bench, environment=dict(parts.environ), stopped=stop.is_set, confined=confined)
-        return cls(place, shop, parts, say, stop, who, premises, bench)
+        return cls(place, shop, parts, say, stop, who, premises, bench, Book(place))
 
     def taken(self) -> list[Line]:
         """The journal lines of turns that are over, each handed out once."""
         found, self._lines = self._lines, []
         return found
 
-    def close(self) -> None:
-        """Take the worktrees away."""
-        for one in (self.bench.enclosure.slot, self.bench.clean):
-            one.remove()
-            wipe(one.path.with_name(f"{one.path.name}.tmp"))  # of the last guard
-
     def ask(self, turn: Turn) -> Answer:
         """Ask the agent, wait out what passes, and remember what it cost."""
-        deadline = Book(self.place).view().spec.rules.deadline
+        deadline = self.book.view().spec.rules.deadline
         tell = posted(self.place.waiting, self.say)
         return patiently(self._ask_once, self.stop, tell, deadline=deadline, clock=self.parts.clock)(turn)
 
@@ -107,6 +103,10 @@ class Study:
         self._lines.append(("turn", {"name": Path(turn.directory).name, **told(turn.role, self.researcher, answer)}))
         failpoint("research.asked")
         return answer
+
+    def end_leftover(self) -> None:
+        """End the guard that a killed controller left running."""
+        end_leftover(self.bench)
 
     def unwritten(self, known: Mapping[str, TurnNote]) -> Iterator[tuple[str, dict[str, Any]]]:
         """The turns that the journal does not know: their controller was killed. Ends what lives of them."""
@@ -121,7 +121,7 @@ class Study:
 
     def propose(self) -> Done:
         """Ask for new hypotheses; those that need no edit can be run at once."""
-        view = Book(self.place).view()
+        view = self.book.view()
         best = view.best or view.baseline
         assert best is not None, "the baseline is measured before anybody is asked"
         self.say(f"{self.researcher.name} is asked for ideas")
@@ -170,17 +170,22 @@ class Study:
         left = max(0.01, budget - (view.research.usage.usd or 0.0))
         return replace(bounds, usd=min(left, bounds.usd or left))
 
+    def _affordable(self, view: CampaignView) -> Bench:
+        """The bench, whose turns cost no more than is left."""
+        return replace(self.bench, spec=replace(self.bench.spec, turn_usd=self._bounds(view).usd))
+
     def edit(self, hypothesis: Hypothesis) -> Done:
         """Put a code idea into code; the outcome is an idea that can be run, or one that cannot, with the reason."""
-        view = Book(self.place).view()
+        view = self.book.view()
         parent = _parent(view, hypothesis)
         if parent is None:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
             return Done(lines=[("refused", line)], told=[f"{hypothesis.slug}: refused: its parent is gone"])
         self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.slug}")
-        edit = make_edit(self.bench, hypothesis, parent.commit, self.ask)
-        if self.bench.spec.review:
-            edit = reviewed(self.bench, hypothesis, parent.commit, edit, self.ask)
+        bench = self._affordable(view)
+        edit = make_edit(bench, hypothesis, parent.commit, self.ask)
+        if bench.spec.review:
+            edit = reviewed(bench, hypothesis, parent.commit, edit, self.ask)
         lines = self.taken()
         done = Done(lines, fault=edit.fault, why=edit.why, turns=_names(lines))
         if edit.fault is Fault.STOPPED or (edit.fault is not None and edit.fault.needs_person):
@@ -205,17 +210,20 @@ class Study:
     def fix(self, idea: Idea) -> Done:
         """Let the agent mend what made the last run of an idea fail."""
         shop = self.shop.for_idea(idea.hypothesis)
-        failure = crew.explained(idea, shop)
+        try:
+            failure = crew.explained(idea, shop)
+        except ConflictError as gone:
+            return Done(fix=Edit(unmade=Unmade.RESEARCHER, why=gone.message), of=idea)
         session = self._sessions.get(idea.slug, "") if self.researcher.traits.resumes else ""
-        edit = make_fix(self.bench, idea.hypothesis, idea.commit, failure, self.ask, session)
+        bench = self._affordable(Book(self.place).view())
+        edit = make_fix(bench, idea.hypothesis, idea.commit, failure, self.ask, session)
         lines = self.taken()
         fault = edit.fault if edit.fault in (None, Fault.STOPPED) or edit.fault.needs_person else None
         return Done(lines, fix=edit, of=idea, turns=_names(lines), fault=fault, why=edit.why)
 
-
     def summarise(self) -> Done:
         """What the researcher thinks of the campaign, as a document beside the report."""
-        view = Book(self.place).view()
+        view = self.book.view()
         matter = self._matter(view)
         best = view.best or view.baseline
         bounds = self._bounds(view)

@@ -30,8 +30,15 @@ def happenings(
 def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) -> str:
     do = str(line.get("do", ""))
     match do:
-        case "prepared" | "request" | "drafted":
-            return ""  # the start, the request and the idea themselves are told
+        case "prepared" | "request" | "drafted" | "made" | "asked":
+            return ""  # the start, the request, the idea and the turn themselves are told
+        case "turn":
+            fault = f", {line['fault']}: {texts.cell(str(line.get('said', '')))}" if line.get("fault") else ""
+            return f"turn {texts.cell(str(line.get('name')))} of {texts.cell(str(line.get('agent')))}{fault}"
+        case "proposed" | "refused":
+            slug = (line.get("hypothesis") or {}).get("slug", "")
+            why = f": {texts.cell(str(line['reason']))}" if line.get("reason") else ""
+            return f"{do} {texts.cell(str(slug))}{why}"
         case "idea":
             hypothesis = line.get("hypothesis") or {}
             on = f" on {texts.cell(str(line.get('parent')))}" if line.get("parent") else ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint import Blueprint, parse_blueprint
+from autoresearch.core.blueprint_notes import Notes
 from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.trainer import Recipe, Trainer
@@ -46,6 +47,11 @@ class Workshop:
         """Read the campaign's blueprint again from what was kept of it."""
         blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
         return cls(spec, checkout, blueprint, trainer_of(blueprint))
+
+    @property
+    def evaluation(self) -> Notes:
+        """The notes that say how every idea is measured: the campaign's, whatever blueprint an idea brings."""
+        return parse_blueprint(self.spec.blueprint_text.encode(), self.spec.blueprint).notes
 
     @property
     def recipe_path(self) -> str:

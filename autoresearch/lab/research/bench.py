@@ -7,12 +7,12 @@ the guard commands run. Both are used by one idea at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.objective import Objective
-from autoresearch.core.protection import Protection, named_by
+from autoresearch.core.protection import Protection, named_by, named_in
 from autoresearch.core.researcher import ResearchSpec, Role
 from autoresearch.lab.campaign.workshop import OURS, Workshop
 from autoresearch.repository.checkout import Checkout
@@ -74,13 +74,22 @@ def bench_for(
     )
 
 
+def _measures(shop: Workshop, tracked: Collection[str]) -> tuple[str, ...]:
+    """Files that the commands of the evaluation name, from where they run."""
+    below = f"{shop.spec.codebase}/" if shop.spec.codebase else ""
+    text = "\n".join(shop.evaluation.evaluate).replace(f"{shop.spec.repository}/{below}", "")
+    seen = {path.removeprefix(below) for path in tracked if path.startswith(below)}
+    return tuple(below + path for path in named_in(text, seen, measures=False))
+
+
 def protection_of(shop: Workshop, spec: ResearchSpec) -> Protection:
     """What is protected in a campaign: built in, declared, and named by the blueprint's notes and the guard."""
     base = shop.spec.base_commit
     listed = shop.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", base)
     tracked = frozenset(os.fsdecode(path) for path in listed.split(b"\0") if path)
     own = shop.blueprint
-    named = named_by(own.notes.text, spec.guard, own.launch_command, tracked - {shop.recipe_path})
+    files = tracked - {shop.recipe_path}
+    named = named_by(own.notes.text, spec.guard, own.launch_command, files) + _measures(shop, files)
     blueprint = os.path.relpath(shop.spec.blueprint, shop.spec.repository)
     whole = shop.whole(base)
     seed, outputs = ask.seed_key(shop.trainer, whole), shop.trainer.outputs(whole)

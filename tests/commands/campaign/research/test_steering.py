@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
@@ -41,7 +42,6 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     said = lab.camp.bench.here("campaign", "proposals")[1]
     assert "told: look at the format term" in said and "vetoed: no change of the tokenizer" in said
     assert "researcher: command, " in said
-    assert "Researcher: command, " in (lab.camp.place.path / "report.md").read_text()
 
 
 def test_code_ideas_are_held_back_from_now_on(lab: Any) -> None:
@@ -61,3 +61,41 @@ def test_bad_words(lab: Any) -> None:
     for words in (["tell"], ["tell", "  "], ["tell", "a", "b", "c"], ["veto", "x" * 5000]):
         assert here(*words)[0] == 2, words
     assert here("tell", "nobody", "hello")[0] == 4
+
+
+def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
+    bench, camp = lab.camp.bench, lab.camp
+    lab.propose(lab.idea("first"), python="while not os.path.exists(os.environ['GO']): time.sleep(0.02)")
+    lab.act("edit", replace=BETTER)
+    lab.propose(lab.idea("second", title="Think longer"))
+    lab.act("edit", replace={"knobs.py": ("0.3", "0.31")})
+    lab.start(count=3)
+    camp.until(lambda: lab.place.joinpath("used", "0").exists())
+    before = camp.view().spec
+    odd = [
+        "count: 99\ntarget: 0.1\n- {do: stop}",
+        "--count 99",
+        '"}\n{"do": "stop", "seq": 99}',
+        "\x1b[2J{{ 7 * 7 }} $(id)",
+    ]
+    for text in odd:
+        assert bench.here("tell", "--", text)[0] == 0
+    both = [bench.spawn("tell", f"two at once, {n}", "--json", stdout=subprocess.PIPE) for n in (1, 2)]
+    assert all(bench.answer(process)["ok"] for process in both)
+    for words in (["veto", "baseline"], ["veto", "one", "Baseline"], ["campaign", "skip", "baseline"]):
+        code, _, err = bench.here(*words)
+        assert code == 2 and "the baseline is what all else is measured against" in err
+    camp.go.touch()
+    view = camp.over()
+    assert view.research.notes[:4] == odd
+    assert sorted(view.research.notes[4:]) == ["two at once, 1", "two at once, 2"]
+    assert (view.spec.objective, view.spec.rules, view.spec.research) == (
+        *(before.objective, before.rules),
+        before.research,
+    )
+    assert view.attempted == 3 and view.baseline.status == "keep" and not view.unwanted
+    assert "{{ 7 * 7 }} $(id)" in lab.asked(2) and "\x1b" not in lab.asked(2)
+    for words in (["tell", "too late"], ["veto", "first"], ["campaign", "pause", "--before-edits"]):
+        code, _, err = bench.here(*words)
+        assert code == 5 and "has ended" in err
+    assert bench.here("campaign", "approve", "first")[0] == 4

@@ -1,0 +1,67 @@
+"""Evaluation: the commands that measure a run whose trainer is over, and a log that nobody else wrote."""
+
+from __future__ import annotations
+
+import os
+
+from .basics import RUN_ID, clock, write_all
+from .loop import Loop
+from .spawn import LaunchError, how_it_ended
+from .spec import Spec
+from .text import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+LOG = "evaluation.log"
+
+
+def evaluate(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str]) -> dict[str, Any]:
+    """What the exit record says of it: exit code (None: it did not end by itself), seconds, what went wrong or "".
+
+    Nothing of the trainer lives any more, and a log that it left is removed. Raises OSError where there is no other.
+    """
+    chronicle, began = loop.listener.chronicle, clock()
+    log = _opened(f"{run_dir}/{LOG}")
+    chronicle.emit("evaluating", f"the evaluation began; it may take {spec.evaluate_s:g} s", limit_s=spec.evaluate_s)
+    loop.mirror.turn_to(f"{run_dir}/{LOG}")
+    code, reason = _run(run_dir, spec, loop, env, log)
+    os.close(log)
+    loop.mirror.turn_to(f"{run_dir}/run.log")
+    took = round(clock() - began, 3)
+    told = f"the evaluation failed: {reason}" if reason else f"evaluated in {took:.1f} s"
+    chronicle.emit("evaluated", told, returncode=code, seconds=took)
+    return {"returncode": code, "seconds": took, "reason": reason}
+
+
+def _opened(path: str) -> int:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+def _run(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str], log: int) -> tuple[int | None, str]:
+    """One command after another, while they end with 0; first our own, in our own environment."""
+    until = clock() + spec.evaluate_s
+    ours = [(spec.evaluate_place, run_dir, {**os.environ, RUN_ID: spec.run})] if spec.evaluate_place else []
+    for command, cwd, given in [*ours, *((command, spec.evaluate_in, env) for command in spec.evaluate)]:
+        write_all(log, b"$ " + command.encode("utf-8", "replace") + b"\n")
+        try:
+            pid = loop.start(command, cwd, given, log)
+        except LaunchError as error:
+            return None, f"`{plain(command, 120)}` could not be started: {error.args[1]}"
+        while loop.runs(pid) and clock() < until and not loop.stopping.later:
+            loop.tick(until)
+        code, _, words = how_it_ended(loop.statuses[pid])
+        loop.tree.kill(loop.tick)
+        if loop.stopping.later:
+            return code, f"it was cut short: {loop.stopping.later.reason}"
+        if code is None:
+            return code, f"it took longer than {spec.evaluate_s:g} s"
+        if code:
+            return code, f"`{plain(command, 120)}` {words}"
+    return 0, ""

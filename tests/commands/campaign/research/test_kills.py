@@ -1,0 +1,127 @@
+"""A controller that is killed again and again while its researcher works: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+BOTH, ONE = ("typo", "spoilt"), ("typo",)
+QUICK = ("turn.begun", "research.asked", "research.guarding", "research.written", "campaign.unmade")
+QUICK_FIX = ("research.begins:3", "research.asked", "research.mended")  # the third job is the fix
+ASKED = ("research.begins", "enclosure.switched", "enclosure.opened", "research.written")
+EDITED = (
+    *("enclosure.opened", "research.asked", "research.turned", "research.gathered", "research.patched"),
+    *("research.guarded", "campaign.drafted", "campaign.claimed", "campaign.conceived"),
+)
+MENDED = (
+    *("research.begins:3", "enclosure.opened", "turn.begun", "research.turned", "research.gathered"),
+    *("research.patched", "research.guarding", "research.guarded", "research.written", "research.mended"),
+)
+
+
+class Killed:
+    """A campaign of two ideas by a researcher, one of which crashes at first, under controllers that are killed."""
+
+    def __init__(self, lab: Any) -> None:
+        self.lab, self.bench, self.camp = lab, lab.camp.bench, lab.camp
+        lab.propose(lab.idea("typo"), lab.idea("spoilt", title="Spoil the tests"), always=True)
+        lab.act("edit", replace={"knobs.py": ("return 0.3", "return nought.3")}, always=True, **{"if": "Try typo"})
+        lab.act("edit", files={"tests/test_knobs.py": ""}, always=True, **{"if": "Spoil the tests"})
+        lab.act("fix", replace={"knobs.py": ("return nought.3", "return 0.5")}, text="a number", always=True)
+
+    def at(self, points: tuple[str, ...], slugs: tuple[str, ...] = BOTH) -> Any:
+        """Its view at the end, after a death at each point (`name:n`: its n-th passing)."""
+        for number, point in enumerate(points):
+            name, _, passing = point.partition(":")
+            self.bench.env["AUTORESEARCH_FAILPOINT"] = f"{name}:kill:{passing or 1}"
+            if number:
+                self.bench.ask("campaign", "resume", "--detach")
+            else:
+                self.lab.start(count=1 + len(slugs), max_fixes=1, guard=["true"])
+            self.bench.until(lambda: not self.camp.place.controlled)
+            assert self.camp.view().state != "ended", f"{point} was never reached"
+        del self.bench.env["AUTORESEARCH_FAILPOINT"]
+        self.bench.ask("campaign", "resume", "--detach")
+        view = self.camp.over()
+        self.sound(view, slugs)
+        return view
+
+    def sound(self, view: Any, slugs: tuple[str, ...]) -> None:
+        """What holds however often it was killed."""
+        assert [idea.slug for idea in view.ideas] == ["baseline", *slugs] and view.attempted == 1 + len(slugs)
+        typo = view.by_slug("typo")
+        assert [(row.status, row.failure) for row in typo.rows] == [("crash", "python_error"), ("keep", "")]
+        if "spoilt" in slugs:
+            rows = view.by_slug("spoilt").rows
+            assert [(row.status, row.failure) for row in rows] == [("crash", "protected_path")]
+        assert view.research.fixes == {2: 1} and not view.research.fixing, "one try, however often it was begun"
+        names = [line["name"] for line in self.lab.journal("turn")]
+        turns = [path.name for path in self.camp.place.turns.iterdir() if (path / "result.json").exists()]
+        assert len(names) == len(set(names)) and set(names) == set(turns), "each turn is written down once"
+        found = self.bench.git("for-each-ref", "--format=%(refname:short)", "refs/heads/autoresearch/").split()
+        assert set(found) == {idea.branch for idea in view.ideas} and len(found) == 1 + len(slugs), (
+            "a branch was claimed twice"
+        )
+        assert "return 0.5" in self.bench.git("show", f"{typo.branch}:knobs.py")
+        assert len(self.bench.git("worktree", "list").splitlines()) == 1
+        assert not list(Path(view.spec.trees).glob("*"))
+        self.bench.until(lambda: not self.bench.carriers())
+
+
+@pytest.fixture
+def killed(lab: Any) -> Killed:
+    return Killed(lab)
+
+
+def test_kill_9_while_it_is_asked_and_edits(killed: Killed) -> None:
+    killed.at(QUICK)
+
+
+def test_kill_9_while_it_mends(killed: Killed) -> None:
+    killed.at(QUICK_FIX, ONE)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("points", [ASKED, EDITED, MENDED], ids=["asked", "edited", "mended"])
+def test_kill_9_wherever_it_works(killed: Killed, points: tuple[str, ...]) -> None:
+    killed.at(points, ONE if points is MENDED else BOTH)
+
+
+def test_a_guard_that_a_dead_controller_left_is_ended_by_the_next(lab: Any) -> None:
+    lab.propose(lab.idea("first"))
+    lab.act("edit", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")})
+    bench, camp = lab.camp.bench, lab.camp
+    mark = bench.root / "guards"
+    lab.start(count=2, guard=[f"echo $$ >> {mark}; exec sleep 300"])
+    camp.until(mark.exists)
+    pid = int(bench.until(mark.read_text).split()[0])
+    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+    bench.until(lambda: not camp.place.controlled)
+    bench.ask("campaign", "stop")
+    bench.ask("campaign", "resume", "--detach")
+    camp.over()
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.real
+def test_what_costs_money_is_not_asked_twice_at_the_end(lab: Any) -> None:
+    lab.propose(lab.idea("first"))
+    lab.act("edit", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")})
+    words = {"headline": "More gain", "what_helped": [], "what_did_not": [], "surprising": [], "next_ideas": []}
+    lab.act("summarise", json=words, always=True)
+    bench, camp = lab.camp.bench, lab.camp
+    bench.env["AUTORESEARCH_FAILPOINT"] = "campaign.reported:kill"
+    lab.start(count=2, summarise=True)
+    bench.until(lambda: not camp.place.controlled)
+    assert camp.view().state != "ended"
+    del bench.env["AUTORESEARCH_FAILPOINT"]
+    bench.ask("campaign", "resume", "--detach")
+    view = camp.over()
+    assert [line["role"] for line in lab.journal("turn")] == ["propose", "edit", "summarise"]
+    assert view.research.summarised and "More gain" in (camp.place.path / "agent_summary.md").read_text()

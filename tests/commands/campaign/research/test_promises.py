@@ -1,0 +1,51 @@
+"""What people see of a researcher: the plan, what it waits for, what was refused, and what a review said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
+
+
+def test_the_plan_says_who_and_how_much_and_changes_nothing(lab: Any) -> None:
+    space = {"lr": {"low": 0.01, "high": 0.2, "log": True}}
+    keys = lab.keys(proposer="hybrid", agent_share=0.3, space=space, review=True, budget_usd=4, guard=["true"])
+    path = lab.camp.file(**keys)
+    code, out, _ = lab.camp.bench.here("campaign", path)
+    told = " ".join(out.split())
+    assert code == 0 and "command; 30% of the ideas, the others are tpe's" in told and "a review" in told
+    assert "the agent is not confined" in told and "guard true" in told
+    assert not lab.camp.bench.git("branch", "--list", "autoresearch/*")
+
+
+def test_a_usage_limit_is_shown_and_somebody_may_end_the_waiting(lab: Any) -> None:
+    lab.act("propose", text="come back at noon", exit=75, always=True)
+    lab.start(count=2, proposer="hybrid", agent_share=0.25, space={"lr": {"low": 0.01, "high": 0.2}}, budget_tokens=999)
+    ask = lab.camp.bench.ask
+    lab.camp.until(lambda: ask("campaign", "status")["agent_waits"])
+    code, out, _ = lab.camp.bench.here("campaign", "status")
+    assert code == 0 and "the propose turn waits for the end of a usage limit" in " ".join(out.split())
+    assert json.loads(lab.camp.place.spec.read_bytes())["research"]["share"] == 0.25
+    ask("campaign", "stop")
+    lab.camp.over()
+    assert ask("campaign", "status")["agent_waits"] is None and not lab.camp.place.waiting.exists()
+
+
+def test_a_review_refuses_and_a_duplicate_is_refused(lab: Any) -> None:
+    lab.propose(
+        lab.idea("cheat", title="Count failures as wins"),
+        lab.idea("again", title="Count failures as wins now"),
+        lab.idea("honest", title="Double the gain"),
+    )
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return 0.6")}, text="my secret reasons", **{"if": "wins"})
+    lab.act("edit", replace=BETTER, **{"if": "Double"})
+    lab.act("review", json={"verdict": "refuse", "reasons": ["it is no idea"]}, **{"if": "wins"})
+    lab.act("review", json={"verdict": "accept", "reasons": []})
+    view = lab.run(count=3, review=True)
+    cheat = view.by_slug("cheat")
+    assert [(row.status, row.failure, row.run_dir) for row in cheat.rows] == [("crash", "review_refused", "")]
+    assert "it is no idea" in cheat.rows[0].description and cheat.rows[0].agent_tokens == 60 + 2 * 120
+    assert view.by_slug("honest").status == "keep" and "my secret reasons" not in lab.asked(3)
+    code, out, _ = lab.camp.bench.here("campaign", "proposals")
+    assert code == 0 and "refused again: it reads like cheat on the same parent" in " ".join(out.split())
