@@ -42,10 +42,10 @@ def start(
     prune: Annotated[str, typer.Option(help="End runs whose curve is behind: median or halving.")] = "",
     warmup: Annotated[int, typer.Option(help="Steps in which --prune ends nothing.")] = -1,
     include: Annotated[list[str] | None, typer.Option(help="An untracked input that worktrees need.")] = None,
-    agent: Annotated[str, typer.Option(help="Coding agent: claude, codex, opencode, gemini, qwen, aider.")] = "",
+    agent: Annotated[str, typer.Option(help="claude, codex, opencode, gemini, qwen, aider or command.")] = "",
     agent_model: Annotated[str, typer.Option(metavar="MODEL", help="The agent's model, if not its own.")] = "",
     agent_program: Annotated[str, typer.Option(metavar="PATH", help="Where the agent is.")] = "",
-    agent_command: Annotated[str, typer.Option(metavar="ARGV", help="Template of --agent command.")] = "",
+    agent_command: Annotated[str, typer.Option(metavar="ARGV", help="Of `command`: {prompt_file} ...")] = "",
     agent_share: Annotated[float, typer.Option(help="hybrid: the agent's part of the ideas, 0 to 1.")] = -1.0,
     budget_usd: Annotated[float, typer.Option(help="Stop when the agent has cost so much.")] = 0.0,
     budget_tokens: Annotated[int, typer.Option(help="Stop when it has read and written so many.")] = 0,
@@ -185,7 +185,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
         ("claims", f"confirmed with up to {spec.confirm_runs} fresh runs at the end" if spec.confirm else "none"),
-        ("base", f"{spec.base}, {len(plan.dirty)} files differ from HEAD" if plan.dirty else spec.base),
+        ("base", f"{spec.base}, {_files(len(plan.dirty))} from HEAD" if plan.dirty else spec.base),
         *([("dirty", ", ".join(plan.dirty[:8]) + (" ..." if len(plan.dirty) > 8 else ""))] if plan.dirty else []),
         ("branches", f"{spec.prefix}/<idea>, all kept"),
         ("worktrees", f"{spec.parallel + 1} in {spec.trees}"),
@@ -195,6 +195,10 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         *([("include", ", ".join(spec.include))] if spec.include else []),
     ]
     return [*rows, *(("remark", str(finding)) for finding in findings)]
+
+
+def _files(number: int) -> str:
+    return "1 file differs" if number == 1 else f"{number} files differ"
 
 
 def _evaluation_row(plan: Charter) -> list[tuple[str, str]]:
@@ -237,7 +241,7 @@ def status(
     payload = _payload(place, view)
     others = [one.name for one in begin.known(parts) if one.place != place and one.place.controlled]
     lines = [
-        f"{payload['campaign']}: {payload['state']}{': ' + payload['reason'] if payload['reason'] else ''}",
+        _headline(payload),
         payload["standing"],
         f"best: {_best_words(payload)}",
         *_researcher_words(payload),
@@ -278,11 +282,15 @@ def wait(
     payload |= {"event": "tick" if before == _mark(place) else "news"}
     if place.controlled:
         payload["next"] = [f"autoresearch campaign wait {view.spec.name} --for 100s --since {len(view.rows)}"]
-    lines = [f"{payload['campaign']}: {payload['state']}", payload["standing"], f"best: {_best_words(payload)}"]
+    lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}"]
     if last is not None:
         lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])
     output.emit("campaign wait", payload, as_json=as_json, lines=lines)
     return 0
+
+
+def _headline(payload: dict[str, Any]) -> str:
+    return f"{payload['campaign']}: {payload['state']}{': ' + payload['reason'] if payload['reason'] else ''}"
 
 
 def _researcher_words(payload: dict[str, Any]) -> list[str]:
@@ -316,7 +324,7 @@ def follow(place: CampaignDir, *, as_json: bool) -> int:
         output.remark(f"the campaign goes on without this terminal: autoresearch campaign wait {view.spec.name}")
         raise
     payload = _payload(place, view)
-    lines = [f"{payload['campaign']}: {payload['state']}", payload["standing"], f"best: {_best_words(payload)}"]
+    lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}"]
     output.emit("campaign start", payload, as_json=as_json, lines=lines)
     return 0
 
@@ -347,6 +355,7 @@ def _mark(place: CampaignDir) -> tuple[int, str]:
 
 def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     """The flat object about a campaign."""
+    from autoresearch.core.campaign import CampaignState
     from autoresearch.core.stop_rules import stand
     from autoresearch.lab.campaign.agenda import facts
     from autoresearch.lab.campaign.shelf import held
@@ -360,7 +369,7 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     return {
         "campaign": view.spec.name,
         "state": state.value,
-        "reason": view.reason,
+        "reason": view.reason if state in (view.state, CampaignState.DEAD) else "",
         "controller_pid": _controller_pid(place),
         "attempted": view.attempted,
         "remaining": found.remaining_ideas,

@@ -352,7 +352,8 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: A
     place = begin.find(campaign, real_parts())
     view = _view(place)
     if view.state is CampaignState.ENDED:
-        raise ConflictError(f"{view.spec.name} has ended: {view.reason}", fix="autoresearch campaign report")
+        fix = f"autoresearch campaign report {view.spec.name}"
+        raise ConflictError(f"{view.spec.name} has ended: {view.reason}", fix=fix)
     requests.ask(place, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(place)
     view = _view(place)

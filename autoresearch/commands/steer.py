@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign import _payload, _view
+from autoresearch.commands.campaign import _payload, _researcher_words, _view
 from autoresearch.commands.campaign_control import Json, Reason, ask, refuse_baseline
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
@@ -82,7 +82,11 @@ def proposals(
     payload = _payload(place, view) | {"proposals": ideas, "refused": refused, **told}
     lines = [f"{one['slug']} ({one['kind']}, {one['state']}): {one['sentence']}" for one in ideas]
     lines += [f"refused {one['slug']}: {one['reason']}" for one in refused[-5:]]
-    output.emit("campaign proposals", payload, as_json=as_json, lines=lines or ["nothing is waiting"])
+    lines = lines or ["nothing is waiting"]
+    lines += [f"told: {text}" for text in view.research.notes[-5:]]
+    lines += [f"vetoed: {text}" for text in told["vetoes"][-5:]]
+    lines += _researcher_words(payload)[:1]
+    output.emit("campaign proposals", payload, as_json=as_json, lines=lines)
     return 0
 
 

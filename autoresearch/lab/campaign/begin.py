@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -49,7 +51,7 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
         raise ConflictError(
             f"the branch {plan.spec.branch('baseline')} exists already (at {taken[:12]}), and its campaign does not",
             hint="another --prefix keeps both",
-            fix=f"autoresearch campaign {plan.declared.blueprint} --prefix {plan.spec.prefix}-2",
+            fix=_beside(plan),
             code="prefix_taken",
         )
     commit = named_base(plan) if plan.declared["base"] else plan.checkout.head
@@ -68,14 +70,47 @@ def _same_again(plan: Charter, place: CampaignDir) -> None:
             hint="or begin another one under --prefix NAME",
             fix=f"autoresearch campaign resume {plan.spec.name}",
         )
-    same = ("blueprint_text", "objective", "recipe", "interpreter")
-    if differs := [name for name in same if getattr(old.spec, name) != getattr(plan.spec, name)]:
-        raise ConflictError(
-            f"a campaign {plan.spec.name} ended here with another {differs[0].replace('_', ' ')}",
-            hint="its baseline cannot be reused; begin another one",
-            fix=f"autoresearch campaign {plan.declared.blueprint} --prefix {plan.spec.prefix}-2",
-            code="prefix_taken",
-        )
+    if differs := [words for name, words in _SAME.items() if _plain(old.spec, name) != _plain(plan.spec, name)]:
+        raise _taken(plan, differs[0])
+
+
+_SAME = {
+    **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
+    **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of --include"},
+    **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "--prune", "warmup": "--warmup"},
+}
+
+
+def _beside(plan: Charter) -> str:
+    words = ("autoresearch", "campaign", str(plan.declared.blueprint), "--prefix", f"{plan.spec.prefix}-2")
+    return shlex.join(words)
+
+
+def _plain(spec: CampaignSpec, name: str) -> str:
+    """As it reads in campaign.json, where tuples are lists."""
+    return json.dumps(spec.to_json()[name], sort_keys=True, default=str)
+
+
+def _taken(plan: Charter, differs: str) -> ConflictError:
+    name = plan.spec.name
+    return ConflictError(
+        f"a campaign {name} ended here with another {differs}",
+        hint=f"begin another one; or go on with that one as it was: autoresearch campaign set {name} --count N",
+        fix=_beside(plan),
+        code="prefix_taken",
+    )
+
+
+def _same_code(plan: Charter, place: CampaignDir) -> None:
+    """What goes on, goes on from its own base: code that was changed since would be left out without a word."""
+    base = campaign_dir.read_spec(place).base_commit
+    now = with_base(plan).base_commit
+    differs = os.fsdecode(plan.checkout.git.run("diff-tree", "-r", "-z", "--name-only", base, now)).split("\0")
+    terms = (plan.declared.file, plan.declared.blueprint, plan.spec.proposer.queue)  # compared, or free to change
+    root = os.path.realpath(plan.checkout.root)
+    own = {os.path.relpath(os.path.realpath(name), root) for name in terms if name}
+    if code := [name for name in differs if name and name not in own]:
+        raise _taken(plan, f"state of the code ({', '.join(code[:3])}{' ...' if len(code) > 3 else ''})")
 
 
 def begin(plan: Charter, parts: Parts) -> CampaignDir:
@@ -93,6 +128,7 @@ def begin(plan: Charter, parts: Parts) -> CampaignDir:
     with locked(place.path / "begin.lock"):
         if place.spec.exists():
             _same_again(plan, place)  # another command may have been quicker
+            _same_code(plan, place)
             continue_with(place, asdict(plan.spec.rules))
         else:
             failpoint("begin.registered")

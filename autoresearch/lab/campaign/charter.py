@@ -68,7 +68,9 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
         )
     if not checkout.head:
         raise EnvironmentUnusable(
-            f"the repository {checkout.root} has no commit yet", fix="git commit -m start", code="no_commit"
+            f"the repository {checkout.root} has no commit yet",
+            fix="git add -A && git commit -m start",
+            code="no_commit",
         )
     asked = terms(trainer, resolved, job="ajet_campaign")
     lint = (

@@ -164,12 +164,12 @@ def tried(lines: Sequence[IdeaLine], skipped: int = 0) -> list[str]:
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         words.append(f"{title} ({len(found)}): {names}{more}")
     if skipped:
-        words.append(f"skipped without a run ({skipped}): see the report")
+        words.append(f"skipped without a run ({skipped}): report.md says why")
     return words + _by_key(lines)
 
 
 _GROUPS = (
-    *("confirmed", "kept", "demoted", "no more than noise", "worse", "better by less", "crashed"),
+    *("confirmed", "kept", "demoted", "no more than noise", "worse", "better by less", "not tried", "crashed"),
     *("no signal", "smoke"),
 )
 
@@ -191,7 +191,7 @@ def _group(line: IdeaLine) -> str:
         case Standing.SMOKE:
             return "smoke runs, which judge nothing"
         case Standing.CRASHED:
-            return line.why if line.why.startswith("crashed") else f"crashed, {line.why}"
+            return line.why if line.why.startswith(("crashed", "not tried")) else f"crashed, {line.why}"
         case Standing.DISCARDED:
             return _lost(line.gain, line.noise)
     return ""

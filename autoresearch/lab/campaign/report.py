@@ -19,6 +19,7 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign import evidence, memory, plot_data, plot_svg, researcher_words, summary, texts
 from autoresearch.lab.campaign.standing import next_commands, state_now
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
+from autoresearch.lab.research import summarise
 from autoresearch.records.campaign_dir import CampaignDir, entries
 from autoresearch.records.rundir import write_atomically
 
@@ -64,7 +65,7 @@ def write_report(
         "band": progress.band,
         "honest": summary.honest(lines),
         "researcher": researcher_words.words(view),
-        "tried": memory.tried(lines, len(view.skipped)),
+        "tried": memory.tried(lines),  # what was skipped has a section of its own
         "claims": summary.claims(view, verdicts),
         "counts": _counts(lines),
         "diffs": evidence.diffs_of(view, lines),
@@ -100,6 +101,7 @@ def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) ->
         "rules": memory.rule_words(view.spec),
         "next": next_commands(view, state),
         "skipped": view.skipped[-MOST_SKIPPED:],
+        "opinion": summarise.NAME if (place.path / summarise.NAME).exists() else "",
         "directory": str(place.path),
         "plain": texts.plain,
         "cell": texts.cell,

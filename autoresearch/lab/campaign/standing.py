@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autoresearch.core.campaign import CampaignState
 from autoresearch.core.campaign_view import CampaignView
+from autoresearch.lab.campaign.shelf import held
 from autoresearch.records.campaign_dir import CampaignDir
 
 
@@ -26,6 +27,9 @@ def next_commands(view: CampaignView, state: CampaignState) -> list[str]:
         return [f"autoresearch campaign report {name}", f"autoresearch campaign brief {name}"]
     if state in (CampaignState.DEAD, CampaignState.PAUSED):
         return [f"autoresearch campaign resume {name}", f"autoresearch campaign brief {name}"]
+    if state is CampaignState.WAITING and (kept_back := held(view)):
+        approve = f"autoresearch campaign approve {kept_back[0].slug} --campaign {name}"
+        return [f"autoresearch campaign proposals {name}", approve]
     if state is CampaignState.WAITING:
         return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign drain {name}"]
     return [f"autoresearch campaign wait {name} --for 100s", f"autoresearch campaign status {name}"]

@@ -14,6 +14,7 @@ from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.pruning import PRUNED
+from autoresearch.core.researcher import Unmade
 
 CLAIMS = ("confirmed", "demoted", "undecided")
 
@@ -194,7 +195,9 @@ def _why(idea: Idea, standing: Standing, delta: float | None, sign: float, noise
 
 
 def ended_badly(row: LedgerRow) -> str:
-    """How a crashed run ended, in words."""
+    """How a crashed run ended, in words; an idea that a researcher's edit never brought to a run has not ended."""
+    if row.ending == Ending.LAUNCH_FAILED and row.failure in set(Unmade):
+        return f"not tried: {row.failure}"
     try:
         words = Ending(row.ending).wording
     except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -244,7 +245,7 @@ def _bytes(path: Path, most: int, *, what: str = "plan") -> bytes:
             data = file.read(most + 1)
     except (OSError, ValueError) as failure:
         words = getattr(failure, "strerror", None) or failure
-        fix = f"autoresearch plan new {path}" if path.suffix != ".md" else ""
+        fix = shlex.join(["autoresearch", "plan", "new", str(path)]) if path.suffix != ".md" else ""
         raise NotFoundError(f"{path}: {words}", hint=f"name a {what}'s file", fix=fix) from failure
     if len(data) > most:
         raise UsageError(f"{path} is larger than {most >> 10} KiB", hint=f"a {what} says what, not all of it")

@@ -94,6 +94,22 @@ def test_where_nothing_is_to_be_found(camp: Any) -> None:
     assert camp.bench.ask("campaign", "status", "other", check=4)["error"]["code"] == "not_found"
 
 
+def test_what_ended_goes_on_only_as_it_was(camp: Any) -> None:
+    """Else another proposer, researcher or state of the code would be left out without a word."""
+    keys = {"queue": camp.ideas({"overrides": {"lr": 0.2}}), "baseline": 1, "retests": 0, "confirm": False}
+    camp.run(count=1, **keys)
+    path = camp.file(count=2, **keys)
+    error = camp.bench.ask("campaign", path, "--proposer", "random", "--space", "lr.yaml", check=4)["error"]
+    (camp.bench.repo / "lr.yaml").write_text("lr: [0.1, 0.3]\n")
+    error = camp.bench.ask("campaign", path, "--proposer", "random", "--space", "lr.yaml", check=5)["error"]
+    assert error["message"] == "a campaign one ended here with another source of ideas"
+    assert "campaign set one --count N" in error["hint"] and error["fix"].endswith("--prefix autoresearch/one-2")
+    error = camp.bench.ask("campaign", path, "--yes", "--detach", check=5)["error"]
+    assert error["message"] == "a campaign one ended here with another state of the code (lr.yaml)"
+    (camp.bench.repo / "lr.yaml").unlink()
+    assert camp.run(count=2, **keys).attempted == 2
+
+
 def test_a_prefix_that_exists_is_left_alone(camp: Any) -> None:
     camp.bench.git("branch", "autoresearch/one/baseline")
     path = camp.file(queue=camp.ideas({"overrides": {"lr": 0.2}}))

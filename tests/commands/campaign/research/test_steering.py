@@ -18,6 +18,8 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     view = lab.camp.state("waiting")
     assert "first, unwanted wait for a person" in view.reason and "approve first" in view.reason
     assert "mind the reward" in lab.asked(0)
+    assert ask("campaign", "status")["next"][-1] == "autoresearch campaign approve first --campaign one"
+    assert "first, unwanted wait for a person" in lab.camp.bench.here("campaign", "wait", "--for", "0s")[1]
     before = view.spec
 
     code, _, err = lab.camp.bench.here("campaign", "approve", "nobody")
@@ -37,6 +39,9 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     view = lab.camp.over()
     assert [idea.slug for idea in view.ideas] == ["baseline", "first", "last"]
     assert (view.spec.objective, view.spec.rules) == (before.objective, before.rules)
+    said = lab.camp.bench.here("campaign", "proposals")[1]
+    assert "told: look at the format term" in said and "vetoed: no change of the tokenizer" in said
+    assert "researcher: command, " in said
 
 
 def test_code_ideas_are_held_back_from_now_on(lab: Any) -> None:

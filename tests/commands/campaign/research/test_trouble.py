@@ -81,6 +81,9 @@ def test_budgets_end_it(lab: Any) -> None:
     view = lab.run(count=6, budget_tokens=400)
     assert view.research.usage.tokens == 480 and view.attempted == 2
     assert "480 of 400 tokens are spent" in view.reason
+    assert lab.camp.bench.ask("campaign", "set", "--budget-tokens", "500")["ok"], "more of it, and it goes on"
+    view = lab.camp.over()
+    assert view.attempted == 3 and " of 500 tokens are spent" in view.reason
 
 
 def test_numbers_from_the_optimiser_and_ideas_from_the_agent(lab: Any) -> None:
