@@ -360,12 +360,15 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     from autoresearch.lab.campaign.agenda import facts
     from autoresearch.lab.campaign.shelf import held
     from autoresearch.lab.campaign.standing import next_commands, state_now
-    from autoresearch.lab.research.patience import read_waiting
 
     found = stand(view.spec.rules, facts(view, real_parts().clock()), view.spec.objective)
     state = state_now(place, view)
     best = view.best
-    waits = read_waiting(place.waiting) if view.spec.research.agent else None
+    waits = None
+    if view.spec.research.agent:
+        from autoresearch.lab.research.patience import read_waiting
+
+        waits = read_waiting(place.waiting)
     return {
         "campaign": view.spec.name,
         "state": state.value,

@@ -25,8 +25,6 @@ from autoresearch.lab.enough_gpus import Wanted
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
-from autoresearch.lab.research import crew
-from autoresearch.lab.research.confine import Level
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.launchers import gpus
@@ -95,16 +93,20 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
 
 def _agent(spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
     """Whether the researcher can be asked here, and how it is confined. Raises UsageError, EnvironmentUnusable."""
-    budgets = [name for name in ("budget_usd", "budget_tokens") if getattr(spec.rules, name) is not None]
-    if not spec.research.agent:
-        asks = [f"the proposer {spec.proposer.name}"] if spec.proposer.name in (AGENT, HYBRID) else budgets
-        if asks:
-            raise UsageError(
-                f"{asks[0].replace('_', ' ')} is about a coding agent, and none is named",
-                hint=f"--agent NAME; installed: {', '.join(crew.installed(parts.environ)) or 'none that we know'}",
-                code="no_agent",
-            )
+    asks = [f"the proposer {spec.proposer.name}"] if spec.proposer.name in (AGENT, HYBRID) else []
+    budgets = (("budget usd", spec.rules.budget_usd), ("budget tokens", spec.rules.budget_tokens))
+    asks += [name for name, value in budgets if value is not None]
+    if not (spec.research.agent or asks):
         return ()
+    from autoresearch.lab.research import crew  # `campaign status` imports this file, and asks nobody
+    from autoresearch.lab.research.confine import Level
+
+    if not spec.research.agent:
+        raise UsageError(
+            f"{asks[0]} is about a coding agent, and none is named",
+            hint=f"--agent NAME; installed: {', '.join(crew.installed(parts.environ)) or 'none that we know'}",
+            code="no_agent",
+        )
     level = crew.check(spec.research, parts.environ, usd=spec.rules.budget_usd is not None)
     weak = level is not Level.BUBBLEWRAP
     return (Finding(Severity.WARNING, "confinement", level.sentence),) if weak else ()
