@@ -171,7 +171,7 @@ class Researching:
         failpoint("research.written")
         if done.error is not None:
             raise done.error
-        if done.fix is not None and done.of is not None:
+        if done.fix is not None and done.of is not None and done.fault is None:  # else it is asked again later
             self._fixed(self.controller.book.view(), done.of, done.fix, done.turns)
         if done.fault is not None:
             self._failed(self.controller.book.view(), done.fault, done.why)

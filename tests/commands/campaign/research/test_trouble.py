@@ -65,6 +65,18 @@ def test_who_is_not_logged_in_pauses_the_campaign(lab: Any) -> None:
     assert lab.camp.over().by_slug("first").status == "keep"
 
 
+def test_a_login_that_runs_out_in_a_fix_takes_no_try(lab: Any) -> None:
+    lab.propose(lab.idea("typo"))
+    lab.act("edit", replace={"knobs.py": ("return 0.3", "return zero.3")})
+    lab.act("fix", text="please log in", exit=77)
+    lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.5")})
+    lab.start(count=2, max_fixes=1)
+    assert "cannot be asked" in lab.camp.state("paused").reason
+    assert lab.camp.bench.ask("campaign", "resume", "--detach")["ok"]
+    view = lab.camp.over()
+    assert [row.status for row in view.by_slug("typo").rows] == ["crash", "keep"] and view.research.fixes == {2: 1}
+
+
 def test_prose_is_asked_again_twice_and_then_a_failed_turn(lab: Any) -> None:
     lab.act("propose", text="I think the learning rate is too high, you should lower it.", always=True)
     lab.start(count=2)
