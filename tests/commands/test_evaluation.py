@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from autoresearch.records.rundir import is_locked
+
 CHEAT = """
 step(1)
 step(2)
@@ -125,6 +127,7 @@ def test_one_that_is_ended_in_it(bench: Any, how: str) -> None:
         bench.ask("stop", live["run"], "--reason", "enough")
     else:
         os.kill(bench.runner(live["run_dir"])["pid"], signal.SIGKILL)
+        bench.until(lambda: not is_locked(Path(live["run_dir"], "lock")))  # a killed process needs a moment to be dead
         bench.ask("adopt")
     ending = {"stop": "finished", "runner": "lost"}[how]
     bench.settled(live, ending)
