@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 from pathlib import Path
@@ -50,7 +51,9 @@ def test_two_stages_to_the_end(yard: Any) -> None:
     ):
         assert words in report, words
     assert (place.directory / "figures" / "lr-refine.svg").read_text().startswith("<svg")
-    assert (place.directory / "figures" / "lr-refine.png").read_bytes().startswith(b"\x89PNG")
+    picture = place.directory / "figures" / "lr-refine.png"
+    assert picture.exists() == bool(importlib.util.find_spec("matplotlib")), "drawn where it can be"
+    assert not picture.exists() or picture.read_bytes().startswith(b"\x89PNG")
     assert "**ended**" in (place.directory / "progress.md").read_text()
 
 
