@@ -85,4 +85,5 @@ def test_the_corpus_is_large_enough_and_true_to_its_index() -> None:
     assert files == {item.file for item in CORPUS if not item.file.startswith("..")}
     assert all((PLACE / file).stat().st_size < 30_000 for file in files)
     told = {item.kind for item in FAILED}
-    assert told >= set(FailureKind), set(FailureKind) - told
+    no_log_says_it = {FailureKind.EVALUATION_FAILED}  # the Runner's record of the evaluation does
+    assert told >= set(FailureKind) - no_log_says_it, set(FailureKind) - told

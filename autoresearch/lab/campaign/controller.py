@@ -38,7 +38,7 @@ from autoresearch.records.rundir import RunDir
 from autoresearch.repository import checkout as repository
 
 LOOK_S = 1.0  # requests are looked for this often; everything else wakes
-BUSY_LOOK_S = 0.1  # ... and whether the researcher is done
+BUSY_LOOK_S = 0.03  # ... and whether the researcher is done
 PATIENCE_S = 15.0  # ... and at everything again, for what tells nobody: a directory that was removed
 NAP_S = 3.0  # after trouble with the machine
 MOST_TRIES = 3  # ... before the campaign is paused
