@@ -261,6 +261,18 @@ def disk(reaper: Reaper) -> Iterator[Disks]:
 
 
 @pytest.fixture
+def bubblewrap() -> None:
+    """For extended tests of what the sandbox prevents: where the kernel grants none, there is nothing to be shown.
+
+    What holds without a sandbox has tests of its own, which run everywhere.
+    """
+    from autoresearch.lab.research.confine import why_not
+
+    if why := why_not():
+        pytest.skip(f"bubblewrap cannot be used here: {why}")
+
+
+@pytest.fixture
 def strace() -> list[str]:
     """The beginning of a command line that traces a program; skipped where there is none, or where it may not."""
     if shutil.which("strace") is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autoresearch.core.researcher import Bounds, Chosen, Role, Turn
-from autoresearch.lab.research.confine import Level, why_not
+from autoresearch.lab.research.confine import Level
 from autoresearch.lab.research.premises import Premises
 from autoresearch.lab.research.turn import run_turn
 from autoresearch.lab.research.turn_dir import next_directory
@@ -28,10 +28,8 @@ NAMES = ("claude", "codex")  # the others are slow to start
 
 
 @pytest.fixture
-def tree(agent_repo: Path, tmp_path: Path) -> Path:
+def tree(agent_repo: Path, tmp_path: Path, bubblewrap: None) -> Path:
     """A linked worktree."""
-    if why := why_not():
-        pytest.skip(f"bubblewrap cannot be used here: {why}")
     place = tmp_path / "tree"
     subprocess.run(["git", "worktree", "add", "-q", "--detach", str(place)], cwd=agent_repo, check=True)
     return place

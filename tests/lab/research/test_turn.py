@@ -25,7 +25,7 @@ import pytest
 from autoresearch.core.researcher import Answer, Bounds, Fault, Role, Spoken, Traits, Turn, Usage
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.research import confine
-from autoresearch.lab.research.confine import Level, why_not
+from autoresearch.lab.research.confine import Level
 from autoresearch.lab.research.premises import Premises, guard_in
 from autoresearch.lab.research.turn import lost_turns, run_turn
 from autoresearch.lab.research.turn_dir import TurnDir, anew, next_directory, read_result, spent
@@ -492,10 +492,8 @@ class Town:
 
 
 @pytest.fixture(params=["below /tmp", "elsewhere"])
-def town(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Town]:
+def town(request: pytest.FixtureRequest, tmp_path: Path, bubblewrap: None) -> Iterator[Town]:
     """Twice: where /tmp is replaced as a whole, and where the machine's files are seen."""
-    if why := why_not():
-        pytest.skip(f"bubblewrap cannot be used here: {why}")
     place = tmp_path
     if request.param == "elsewhere":
         home = pwd.getpwuid(os.getuid()).pw_dir

@@ -53,11 +53,7 @@ def test_no_cheat_succeeds(tmp_path: Path, surroundings: Any) -> None:
 
 
 @pytest.mark.real
-def test_none_succeeds_that_writes_wherever_it_can(tmp_path: Path, surroundings: Any) -> None:
-    from autoresearch.lab.research.confine import why_not
-
-    if why := why_not():
-        pytest.skip(f"bubblewrap cannot be used here: {why}")
+def test_none_succeeds_that_writes_wherever_it_can(tmp_path: Path, surroundings: Any, bubblewrap: None) -> None:
     judge(World.make(tmp_path, confined=True))
 
 
@@ -65,13 +61,10 @@ def test_none_succeeds_that_writes_wherever_it_can(tmp_path: Path, surroundings:
 def test_none_succeeds_by_a_real_agent(
     tmp_path: Path,
     surroundings: Any,
+    bubblewrap: None,
     agent_home: Callable[[str], AgentHome],
     model_server: ModelServer,
 ) -> None:
-    from autoresearch.lab.research.confine import why_not
-
-    if why := why_not():
-        pytest.skip(f"bubblewrap cannot be used here: {why}")
     agent = agent_home("claude")
     agent.permit("Bash")  # what it may not do by itself, it is not prevented from by us
     keys = {"agent": "claude", "agent_command": None, "agent_program": agent.program, "agent_model": agent.model}
