@@ -33,6 +33,7 @@ def run(
     stall_timeout: Annotated[str, typer.Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
     grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
     trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
+    launcher: Annotated[str, typer.Option(metavar="PLACE", help="Where: local, slurm, ray, ssh:HOST, a name.")] = "",
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
     no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
     fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
@@ -46,6 +47,7 @@ def run(
         "stall_timeout": stall_timeout,
         "grace": grace,
         "trainer": trainer,
+        "launcher": launcher,
         "gpus": gpus,
         "gpu_check": "no" if no_gpu_check else "",
     }

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from autoresearch.lab.parts import Launcher, Parts
 from autoresearch.records.index import Index
 
+if TYPE_CHECKING:
+    from autoresearch.core.far import JobLauncher
+    from autoresearch.core.places import Place
+
 
 def parts() -> Parts:
     """The real environment, index, tmux and clock."""
-    return Parts(environ=os.environ, index=Index(), launcher=_tmux)
+    return Parts(environ=os.environ, index=Index(), launcher=_tmux, place=job_launcher)
 
 
 def _tmux(socket: str) -> Launcher:
     from autoresearch.launchers.tmux import TmuxLauncher
 
     return TmuxLauncher(socket)
+
+
+def job_launcher(place: Place, environ: Mapping[str, str]) -> JobLauncher:
+    """The launcher of a place that is not this machine's tmux."""
+    from autoresearch.launchers.places import launcher_of
+
+    return launcher_of(place, environ)

@@ -16,9 +16,11 @@ class RunState(StrEnum):
     """What a run directory says about its run right now."""
 
     STARTING = "starting"  # spec written, the Runner has not reported yet
+    PENDING = "pending"  # a scheduler has it in its queue; its clocks stand still
     RUNNING = "running"
     EVALUATING = "evaluating"  # its trainer is over, the Runner is having it measured
     STOPPING = "stopping"  # a stop request is there, the Runner is still alive
+    UNREACHABLE = "unreachable"  # the place where it runs does not answer; nothing is concluded from that
     ENDED = "ended"  # there is an exit record
     DEAD = "dead"  # neither an exit record nor a living Runner: to be recorded as `lost`
 

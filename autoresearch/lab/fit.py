@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 
 from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.places import Place
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
 from autoresearch.launchers import sandbox
@@ -29,6 +30,12 @@ def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None
             _refuse([sandbox.git_is_read_only(place)], parts)
     if shutil.which("bash") is None:
         raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
+
+
+def check_far(place: Place, parts: Parts) -> None:
+    """Refuse where nothing could be submitted to a place: a tool that is missing, an option that makes no sense."""
+    if not place.is_local:
+        _refuse(parts.place(place, parts.environ).preflight(), parts)
 
 
 def _refuse(findings: list[Finding], parts: Parts) -> None:

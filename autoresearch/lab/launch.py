@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from autoresearch.core.places import Place
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
-from autoresearch.lab.fit import check_place
+from autoresearch.lab.fit import check_far, check_place
 from autoresearch.lab.keep_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, free_name
@@ -47,13 +48,15 @@ def launch(plan: Plan, parts: Parts) -> Launched:
     return prepare(plan, parts).go()
 
 
-def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
+def prepare(plan: Plan, parts: Parts, *, ahead: bool = False, runner: bool = True) -> Prepared:
     """Everything but the last word: places claimed, code kept, a Runner in its session that waits.
 
     `ahead`: it is prepared while another run still trains, and leaves no record if nobody says that word.
+    `runner` False: where it goes is said with that word, so that no Runner is started before.
     """
     plan.refuse()
     check_place(plan.settings.text("tmux_socket"), parts, plan.checkout)
+    check_far(plan.place, parts)
     if not ahead:  # then the run before still has it
         arrange.refuse_taken_port(plan.spec)
     spec = arrange.located(_claim(plan, parts, ahead=ahead))
@@ -66,7 +69,8 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
         _hide_records(plan, spec)
         spec = _with_what_is_there(spec)
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
-        info = _start_session(plan, spec, rundir, parts)  # the Runner gets ready while the code is kept
+        waits = runner and plan.place.is_local
+        info = _start_session(plan, spec, rundir, parts) if waits else None  # gets ready while the code is kept
         failpoint("launch.session_started")
         spec = spec if plan.member else keep_code(plan, spec)
         failpoint("launch.branch_made")
@@ -84,59 +88,83 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False) -> Prepared:
     except BaseException:
         held.close()
         raise
-    return Prepared(spec, info, rundir, plan.environment, _extra(plan, spec, ahead=ahead), parts, held)
+    return Prepared(plan, spec, info, rundir, _extra(plan, spec, ahead=ahead), parts, held)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run whose Runner waits for a word. Its death with us is noticed: we hold the flock of `launching`."""
+    """A run that waits for a word. Its death with us is noticed: we hold the flock of `launching`."""
 
+    plan: Plan
     spec: RunSpec
-    session: SessionInfo
+    session: SessionInfo | None  # where its Runner waits; None where that is started with the word
     rundir: RunDir
-    environment: Mapping[str, str]
     extra: Mapping[str, object]
     parts: Parts
     held: contextlib.ExitStack
 
-    def go(self, uuids: tuple[str, ...] = (), *, shares: int = 1) -> Launched:
+    def go(self, uuids: tuple[str, ...] = (), *, shares: int = 1, place: Place | None = None) -> Launched:
         """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported.
 
-        `shares`: how many runs may have each of these GPUs together.
+        `shares`: how many runs may have each of these GPUs together. At a place that is not local it is ordered,
+        and nothing is waited for.
         """
-        spec, rundir, environment = self.spec, self.rundir, dict(self.environment)
+        place = place or self.plan.place
         try:
-            with self.held:
-                if uuids:
-                    spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
-                    leases = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
-                    spec_file.write(rundir, spec, {**self.extra, "leases": leases, "lease_shares": shares})
-                    environment |= gpus.variables(uuids)
-                # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
-                write_atomically(rundir.environment, _environment_bytes(environment), mode=0o600, durable=False)
-                failpoint("launch.ready")
-            self._nudge()
-            _await_report(rundir, spec)
+            return self._go_here(uuids, shares) if place.is_local else self._order(place)
         except (AutoresearchError, OSError) as error:
-            _record_failure(rundir, self.parts, str(error))
+            _record_failure(self.rundir, self.parts, str(error))
             raise
+
+    def _go_here(self, uuids: tuple[str, ...], shares: int) -> Launched:
+        spec, rundir, environment = self.spec, self.rundir, dict(self.plan.environment)
+        with self.held:
+            if uuids:
+                spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
+                leases = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
+                spec_file.write(rundir, spec, {**self.extra, "leases": leases, "lease_shares": shares})
+                environment |= gpus.variables(uuids)
+            session = self.session or _start_session(self.plan, spec, rundir, self.parts)
+            # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
+            write_atomically(rundir.environment, _environment_bytes(environment), mode=0o600, durable=False)
+            failpoint("launch.ready")
+        _nudge(session)
+        _await_report(rundir, spec)
         if rundir.exit_record.exists():  # stopped meanwhile: nobody comes to read it, and it may hold secrets
             rundir.environment.unlink(missing_ok=True)
         _close_previous(spec, self.parts)
-        return Launched(spec, self.session.attach)
+        return Launched(spec, session.attach)
+
+    def _order(self, place: Place) -> Launched:
+        """Leave it to the Follower of that place; a session of its own shows what comes back."""
+        from autoresearch.lab.far.attend import attend
+        from autoresearch.lab.far.ordering import order
+
+        spec, socket = replace(self.spec, launcher=place.kind.value), self.plan.settings.text("tmux_socket")
+        with self.held:
+            spec_file.write(self.rundir, spec, self.extra)
+            environment = _environment_bytes(self.plan.environment)
+            write_atomically(self.rundir.environment, environment, mode=0o600, durable=False)
+            session = order(self.plan, spec, self.rundir, place, self.parts)
+            failpoint("launch.ordered")
+        attend(place, self.parts, socket)
+        _close_previous(spec, self.parts)
+        return Launched(spec, session.attach)
 
     def withdraw(self) -> None:
         """It shall not run after all: the Runner goes, and no record says that it was there."""
         self.rundir.spec.unlink(missing_ok=True)
         self.held.close()
-        self._nudge()
+        if self.session:
+            _nudge(self.session)
         failpoint("launch.withdrawn")
         erase(self.rundir, self.spec.run, self.parts)
 
-    def _nudge(self) -> None:
-        """Wake the Runner, which else looks at the lock now and then; SIGCHLD harms no other process."""
-        with contextlib.suppress(OSError):
-            os.kill(self.session.pane_pid, signal.SIGCHLD)
+
+def _nudge(session: SessionInfo) -> None:
+    """Wake the Runner, which else looks at the lock now and then; SIGCHLD harms no other process."""
+    with contextlib.suppress(OSError):
+        os.kill(session.pane_pid, signal.SIGCHLD)
 
 
 def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:

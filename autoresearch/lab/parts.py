@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records.index import Index
 
 if TYPE_CHECKING:
+    from autoresearch.core.far import JobLauncher
     from autoresearch.core.finding import Finding
+    from autoresearch.core.places import Place
     from autoresearch.launchers.tmux_session import SessionInfo
 
 
@@ -40,6 +43,10 @@ class Launcher(Protocol):
         """The program to become for looking at a session."""
 
 
+def _nowhere(place: Place, environ: Mapping[str, str]) -> JobLauncher:
+    raise EnvironmentUnusable(f"no launcher is wired for {place.name}")
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What `commands.wiring` puts together once per command."""
@@ -48,3 +55,4 @@ class Parts:
     index: Index
     launcher: Callable[[str], Launcher]  # by tmux socket setting
     clock: Callable[[], float] = time.time
+    place: Callable[[Place, Mapping[str, str]], JobLauncher] = _nowhere  # of a place that is not local

@@ -13,8 +13,9 @@ from autoresearch.core import naming
 from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.limits import Limits
+from autoresearch.core.places import LOCAL, Place
 from autoresearch.core.run import RunSpec
-from autoresearch.errors import EnvironmentUnusable
+from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.enough_gpus import TOO_FEW, Wanted, checks, joins
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
@@ -78,6 +79,7 @@ class Plan:
     findings: tuple[Finding, ...]
     settings: Settings
     member: Member | None = None
+    place: Place = LOCAL  # where it goes; a campaign says so with the word
 
     @property
     def remarks(self) -> tuple[Finding, ...]:
@@ -135,7 +137,18 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         ),
         settings=settings,
         member=member,
+        place=LOCAL if member else _place(settings),
     )
+
+
+def _place(settings: Settings) -> Place:
+    """Where a lone run goes. UsageError where several places are named: a run goes to one."""
+    places = settings.places()
+    if len(places) > 1:
+        names = ", ".join(place.name for place in places)
+        message = f"a run goes to one place, and {len(places)} are named: {names}"
+        raise UsageError(message, hint="a campaign can use all of them")
+    return places[0]
 
 
 def _too_few_gpus(

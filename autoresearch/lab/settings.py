@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autoresearch.core.durations import parse_duration, problem
 from autoresearch.core.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
+from autoresearch.core.places import Place, parse_pool
 from autoresearch.errors import UsageError
 
 FILE = "autoresearch.yaml"
+LAUNCHERS = "launchers"  # the one key that is no single value
+_LAUNCHERS_HINT = "such as: launchers: {gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ KEYS = (
         "how long boot and validation may hold the first-step clock",
     ),
     Key("tmux_socket", "", False, "tmux socket name or path; empty: the default server"),
+    Key("launcher", "local", False, "where runs go: local, slurm, ray, ssh:HOST ... or a name under `launchers:`"),
     Key("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
     Key("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),
     Key("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
@@ -73,10 +78,19 @@ class Settings:
 
     values: Mapping[str, Value]
     file: Path | None
+    launchers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the `launchers:` block
 
     def text(self, name: str) -> str:
         """The value as typed."""
         return self.values[name].text
+
+    def places(self) -> tuple[Place, ...]:
+        """The places where runs go. UsageError says which value cannot be understood."""
+        value = self.values["launcher"]
+        try:
+            return parse_pool(value.text, self.launchers)
+        except ValueError as error:
+            raise UsageError(f"{value.source}: launcher: {error}") from error
 
     def seconds(self, name: str) -> float | None:
         """A duration in seconds; None when empty."""
@@ -100,7 +114,7 @@ def find_file(start: Path) -> Path | None:
 def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
     """Read the settings that hold for a directory; UsageError names the file or variable of a bad value."""
     file = find_file(start.absolute())
-    typed = _read(file) if file else {}
+    typed, launchers = _read(file) if file else ({}, {})
     values: dict[str, Value] = {}
     for key in KEYS:
         value = Value(key, key.builtin, "built-in")
@@ -112,17 +126,20 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
             value = Value(key, flags[key.name], "flag --" + key.name.replace("_", "-"))
         _check(value)
         values[key.name] = value
-    return Settings(values, file)
+    return Settings(values, file, launchers)
 
 
-def _read(file: Path) -> dict[str, str]:
+def _read(file: Path) -> tuple[dict[str, str], dict[str, Mapping[str, Any]]]:
     from autoresearch.lab.yaml_files import load_mapping
 
-    data = load_mapping(file)
+    data = dict(load_mapping(file))
+    launchers = data.pop(LAUNCHERS, None) or {}
+    if not isinstance(launchers, dict) or not all(isinstance(block, dict) for block in launchers.values()):
+        raise UsageError(f"{file}: launchers: must hold a block of options for each name", hint=_LAUNCHERS_HINT)
     unknown = sorted(set(data) - set(BY_NAME))
     if unknown:
         raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(BY_NAME)}")
-    return {name: "" if value is None else str(value) for name, value in data.items()}
+    return {name: "" if value is None else str(value) for name, value in data.items()}, launchers
 
 
 def _check(value: Value) -> None:

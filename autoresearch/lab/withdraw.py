@@ -12,7 +12,8 @@ from autoresearch.records.rundir import RunDir, locked, read_json
 
 def begun(rundir: RunDir) -> bool:
     """Whether the word was given: its environment waits for the Runner, or the Runner has taken it."""
-    return rundir.environment.exists() or rundir.runner.exists() or rundir.exit_record.exists()
+    there = (rundir.environment, rundir.order, rundir.runner, rundir.exit_record)
+    return any(path.exists() for path in there)
 
 
 def never_begun(rundir: RunDir) -> bool:

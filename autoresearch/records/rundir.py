@@ -1,19 +1,22 @@
 """The run directory: one place that knows every file name in it, and how to write them safely.
 
-    spec.json      what was decided; complete before anything is started, never changed afterwards
-    launching      flock'd by the CLI while it launches this run
-    environment    the trainer's environment, NUL separated, mode 0600; the Runner reads and removes it
-    lock           flock'd by the Runner while it lives; its mtime is the heartbeat
-    runner.json    who runs, once the launch is over: pid, start time, boot id, host, the trainer's pid
-    session.json   where it was started: launcher, session, socket, attach line
-    run.log        stdout and stderr of prepare commands, trainer and cleanup commands
-    evaluation.log stdout and stderr of the evaluation; made anew when it begins, once the trainer is over
-    events.jsonl   one object a line, appended by the Runner and by interventions
-    inbox.jsonl    signals from elsewhere, appended by the CLI, read by the Runner
-    stop           a stop request: {"how": "now"|"drain", "reason": ...}
-    exit.json      the exit record; written last by the Runner, by renaming the reserved exit.rec
-    collected.json what the collector made of it; its presence means that row and flag are written
-    collect.lock   flock'd while collecting
+spec.json      what was decided; complete before anything is started, never changed afterwards
+launching      flock'd by the CLI while it launches this run
+environment    the trainer's environment, NUL separated, mode 0600; the Runner reads and removes it
+lock           flock'd by the Runner while it lives; its mtime is the heartbeat
+runner.json    who runs, once the launch is over: pid, start time, boot id, host, the trainer's pid
+session.json   where it was started: launcher, session, socket, attach line
+run.log        stdout and stderr of prepare commands, trainer and cleanup commands
+evaluation.log stdout and stderr of the evaluation; made anew when it begins, once the trainer is over
+events.jsonl   one object a line, appended by the Runner and by interventions
+inbox.jsonl    signals from elsewhere, appended by the CLI, read by the Runner
+stop           a stop request: {"how": "now"|"drain", "reason": ...}
+exit.json      the exit record; written last by the Runner, by renaming the reserved exit.rec
+collected.json what the collector made of it; its presence means that row and flag are written
+collect.lock   flock'd while collecting
+order.json     of a run at another place: which one, and what its launcher calls it (records/order_file.py)
+observed.json  ... and what was seen of it there last
+far/           ... and its far directory, where that place sees our paths
 """
 
 from __future__ import annotations
@@ -95,10 +98,24 @@ class RunDir:
     def collect_lock(self) -> Path:
         return self.path / "collect.lock"
 
+    @property
+    def order(self) -> Path:
+        return self.path / "order.json"
+
+    @property
+    def observed(self) -> Path:
+        return self.path / "observed.json"
+
+    @property
+    def far(self) -> Path:
+        return self.path / "far"
+
     def state(self, *, now: float | None = None) -> RunState:
-        """What the files say; the kernel's lock says whether the Runner lives."""
+        """What the files say; the kernel's lock says whether the Runner lives, of a far run whoever follows it."""
         if self.exit_record.exists():
             return RunState.ENDED
+        if self.order.exists():
+            return self._observed_state()
         if is_locked(self.lock):
             if self.stop.exists():
                 return RunState.STOPPING
@@ -114,6 +131,15 @@ class RunDir:
             return RunState.ENDED
         age = (time.time() if now is None else now) - self._born()
         return RunState.STARTING if not self.runner.exists() and age < STARTING_S else RunState.DEAD
+
+    def _observed_state(self) -> RunState:
+        """A far run is over when it has an exit record here; nothing that is not seen ends it."""
+        seen = read_json(self.observed) or {}
+        try:
+            state = RunState(seen.get("state", RunState.STARTING))
+        except ValueError:  # a newer version's
+            state = RunState.RUNNING
+        return RunState.STOPPING if self.stop.exists() and state.lives and state is not RunState.UNREACHABLE else state
 
     def _born(self) -> float:
         try:

@@ -1,0 +1,38 @@
+"""`autoresearch follow DIRECTORY`: follow the runs of one place (started when a run is ordered there)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoresearch.commands.wiring import job_launcher
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import NotFoundError
+
+
+def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_default=False)]) -> int:
+    """Follow every run of a place until there is none."""
+    from autoresearch.core.places import Place
+    from autoresearch.lab import detached
+    from autoresearch.lab.far.follower import Follower
+    from autoresearch.records.rundir import locked, read_json
+
+    folder = Path(directory)
+    record = read_json(folder / "place.json")
+    if record is None:
+        raise NotFoundError(f"{folder} is no directory of a place")
+    with locked(folder / "lock", blocking=False) as alone:
+        if not alone:
+            return 0
+        environ = os.environ
+        if (folder / "controller.environment").exists():
+            environ.update(detached.take_environment(folder))
+        parts = replace(real_parts(), environ=environ)
+        follower = Follower(folder, job_launcher(Place.from_json(record), environ), parts)
+        detached.reported(folder)
+        follower.run()
+    return 0

@@ -1,0 +1,56 @@
+"""Have somebody follow the runs of a place: one Follower for each, in a session of its own, started when needed."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from autoresearch.core.naming import session_name
+from autoresearch.core.places import Place
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab import detached
+from autoresearch.lab.parts import Parts
+from autoresearch.records import order_file
+from autoresearch.records.index import state_home
+from autoresearch.records.rundir import RunDir, is_locked, locked, write_json
+
+
+def directory_of(place: Place, parts: Parts) -> Path:
+    """Where the Follower of a place keeps its lock, its words and its log."""
+    return state_home(parts.environ) / "places" / place.key
+
+
+def attend(place: Place, parts: Parts, socket: str) -> None:
+    """Start the Follower of a place unless it lives; returns once it holds its lock. See `lab.detached.start`."""
+    folder = directory_of(place, parts)
+    folder.mkdir(parents=True, exist_ok=True)
+    if is_locked(folder / "lock"):
+        ring(folder)
+        return
+    with locked(folder / "starting"):  # two CLIs at once start one
+        if is_locked(folder / "lock"):
+            ring(folder)
+            return
+        write_json(folder / "place.json", place.to_json(), durable=False)
+        session = session_name(f"follow-{place.name}", place.key[-8:])
+        detached.start(folder, ["follow", str(folder)], session, f"follow-{place.key}", parts, socket)
+
+
+def attend_run(rundir: RunDir, parts: Parts) -> bool:
+    """The same for the place of a far run, where nobody follows it; False for a run of this machine.
+
+    Never an error: whoever looks at a run is to be told what is known, and looks again.
+    """
+    order = order_file.read(rundir)
+    if order is None:
+        return False
+    if not rundir.exit_record.exists() and order.unattended():
+        with contextlib.suppress(AutoresearchError, OSError):
+            attend(order.place, parts, order.socket)
+    return True
+
+
+def ring(folder: Path) -> None:
+    """Wake the Follower: there is an order, or a stop request."""
+    with contextlib.suppress(OSError):
+        (folder / "bell").touch()

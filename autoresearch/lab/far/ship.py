@@ -1,0 +1,79 @@
+"""Ship a run: everything its Runner needs lies in its far directory before a launcher is asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.far import Job, Reach
+from autoresearch.core.run import RunSpec
+from autoresearch.lab.launch import RUNNER
+from autoresearch.records.order_file import Order
+from autoresearch.records.rundir import RunDir, read_json
+
+MARGIN_S = 120.0  # beside the limits, for what the Runner does after them
+
+
+def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Order, Job]:
+    """Write spec, environment and Runner where the run will be; safe to repeat. The order says where that is."""
+    if not reach.shared:
+        raise NotImplementedError  # replaced by the translation of paths, see the ssh launcher
+    directory = str(rundir.far)
+    runner = f"{rundir.path.parent}/.far/runner_{_digest()}"  # a name that Python takes for a package
+    _put_runner(reach, runner)
+    far = _far_spec(read_json(rundir.spec) or {}, directory)
+    files = {"spec.json": json.dumps(far).encode()}
+    if rundir.environment.exists():
+        files["environment"] = rundir.environment.read_bytes()
+    reach.put(directory, files, private=("environment",))
+    return replace(order, directory=directory), job_of(spec, order, directory, runner)
+
+
+def job_of(spec: RunSpec, order: Order, directory: str, runner: str) -> Job:
+    """The job that starts the Runner; its interpreter is the trainer's, unless the place names another one."""
+    python = order.place.text("python") or spec.interpreter or "python3"
+    limits = spec.limits
+    return Job(
+        run=spec.run,
+        name=spec.session,
+        campaign=spec.campaign,
+        directory=directory,
+        argv=(python, "-S", "-E", "-s", runner, directory),
+        cwd=spec.cwd,
+        max_s=limits.max_s + (spec.evaluate_s if spec.evaluate else 0.0) + 2 * limits.grace_s + MARGIN_S,
+        grace_s=limits.grace_s,
+        gpus=order.gpus,
+        environment={"AUTORESEARCH_RUN_ID": spec.run},
+        attempt=order.attempt,
+        again=order.submitting is not None,
+    )
+
+
+def _far_spec(record: dict[str, Any], directory: str) -> dict[str, Any]:
+    """spec.json for the far Runner: nobody collects there, nobody there waits for a word."""
+    return {
+        **record,
+        "run_dir": directory,
+        "journal": f"{directory}/journal.md",
+        "collector": [],
+        "await_launch": "",
+    }
+
+
+def _runner_files() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(Path(RUNNER).glob("*.py"))}
+
+
+def _digest() -> str:
+    data = b"".join(name.encode() + body for name, body in _runner_files().items())
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def _put_runner(reach: Reach, directory: str) -> None:
+    """A copy of the Runner, once for each version of it."""
+    if not reach.shared or not Path(directory, "whole").exists():
+        reach.put(directory, {**_runner_files()})
+        reach.put(directory, {"whole": b""})

@@ -1,0 +1,55 @@
+"""A place that sees our paths: its files are ours, its programs are started here (sbatch, curl ...)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from autoresearch.core.far import Said, Seen, Unreachable, Want
+from autoresearch.runner import post
+
+MOST_SAID = 1 << 20
+
+
+class SharedFiles:
+    """`core.far.Reach` of this machine. `environ` is what programs are started with; None: our own."""
+
+    shared = True
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self.environ = environ
+
+    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+        """See `core.far.Reach`. A lock that is free says nothing: flock may not cross a network file system."""
+        found = {want.run: Seen(**post.look(want.directory, want.offsets)) for want in wants}
+        return {run: seen if seen.alive else replace(seen, alive=None) for run, seen in found.items()}
+
+    def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
+        """See `core.far.Reach`; OSError where the disk is full."""
+        post.put(directory, files, private)
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+        """See `core.far.Reach`."""
+        try:
+            said = subprocess.run(
+                list(argv),
+                input=stdin,
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
+                cwd=cwd or None,
+                env=dict(self.environ) if self.environ is not None else None,
+            )
+        except FileNotFoundError as error:
+            return Said(127, b"", str(error).encode())
+        except subprocess.TimeoutExpired as error:
+            raise Unreachable(f"{argv[0]} gave no answer within {timeout_s:.0f} s", code="no_answer") from error
+        return Said(said.returncode, said.stdout[:MOST_SAID], said.stderr[:MOST_SAID])
+
+    def clock_offset(self) -> float:
+        """See `core.far.Reach`: other nodes' clocks show in their files."""
+        return 0.0
+
+    def close(self) -> None:
+        """See `core.far.Reach`."""

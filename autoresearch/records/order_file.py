@@ -1,0 +1,88 @@
+"""order.json: that a run is to be run at a place, and how far that has come; observed.json: what was seen there last.
+
+The order is written before anything leaves this machine, and `submitting` before a launcher is asked, so that
+whoever comes after a kill knows that there may be a job to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from autoresearch.core.far import Handle
+from autoresearch.core.places import Place
+from autoresearch.records.rundir import RunDir, is_locked, read_json, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One run for one place."""
+
+    run: str
+    place: Place
+    ordered: float  # wall clock
+    follower: str  # the directory of whoever follows the runs of this place
+    directory: str = ""  # the far directory; "" until it is shipped
+    declared: tuple[str, ...] = ()  # names of environment variables that were meant for the run, not just inherited
+    gpus: int = 0  # that the launcher is asked for
+    socket: str = ""  # tmux socket setting: where the Follower's session goes
+    attempt: int = 1
+    submitting: float | None = None  # when a launcher was asked; there may be a job from then on
+    submitted: float | None = None
+    handle: Handle | None = None
+
+    def unattended(self) -> bool:
+        """Whether nobody follows the runs of its place now."""
+        from pathlib import Path
+
+        return not is_locked(Path(self.follower) / "lock")
+
+
+def write(rundir: RunDir, order: Order) -> None:
+    """Write order.json, durably and atomically."""
+    write_json(rundir.order, {"schema": 1, **asdict(order), "place": order.place.to_json()})
+
+
+def read(rundir: RunDir) -> Order | None:
+    """The order of a far run; None for a run of this machine, or where it is damaged."""
+    data = read_json(rundir.order)
+    if data is None:
+        return None
+    known = {name: data[name] for name in Order.__dataclass_fields__ if name in data}
+    try:
+        known["place"] = Place.from_json(known["place"])
+        known["handle"] = Handle(**known["handle"]) if known.get("handle") else None
+        known["declared"] = tuple(known.get("declared") or ())
+        return Order(**known)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the Follower saw last; it is written when it changes."""
+
+    state: str  # a RunState
+    t: float  # wall clock, of that change
+    since: float  # since when it is so
+    reason: str = ""  # why it waits, why nobody answers
+    word: str = ""  # the launcher's own word
+    node: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def observe(rundir: RunDir, observed: Observed) -> None:
+    """Write observed.json."""
+    write_json(rundir.observed, asdict(observed), durable=False)
+
+
+def observed(rundir: RunDir) -> Observed | None:
+    """What was seen last; None before anybody looked."""
+    data = read_json(rundir.observed)
+    try:
+        return (
+            Observed(**{name: data[name] for name in Observed.__dataclass_fields__ if name in data}) if data else None
+        )
+    except TypeError:
+        return None
