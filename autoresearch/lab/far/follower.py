@@ -8,9 +8,7 @@ here, once, when the exit record has come and everything else of the run with it
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -225,10 +223,3 @@ class Follower:
     def _sleep(self) -> None:
         """Until the bell rings, or it is time to look again."""
         time.sleep(LOOK_S if self.silent_since is None else min(SLOWEST_S, LOOK_S * 4))
-
-
-def log(text: str) -> None:
-    """A line in the Follower's own pane."""
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-    with contextlib.suppress(OSError):
-        os.fsync(2)
