@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.objective import Direction, Objective, same_metric
-from autoresearch.core.places import Place
 from autoresearch.core.researcher import ResearchSpec
 
 NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
@@ -83,7 +82,6 @@ class CampaignSpec:
     confirm: bool = True
     confirm_runs: int = 12  # at most, of both sides, at the end
     parallel: int = 1
-    places: tuple[Place, ...] = ()  # where runs go, in the order in which they are filled; (): tmux on this machine
     gpus_per_run: int = 0
     runs_per_gpu: int = 1
     gpus: tuple[str, ...] = ()  # UUIDs that may be leased
@@ -99,7 +97,7 @@ class CampaignSpec:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of campaign.json."""
-        return {**asdict(self), "places": [place.to_json() for place in self.places]}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> CampaignSpec:
@@ -109,7 +107,6 @@ class CampaignSpec:
         known["objective"] = Objective(objective["metric"], Direction(objective["direction"]))
         known["proposer"] = ProposerSpec(**record["proposer"])
         known["rules"] = Rules(**record["rules"])
-        known["places"] = tuple(Place.from_json(one) for one in record.get("places") or ())
         known["research"] = ResearchSpec.from_json(record.get("research") or {})
         return cls(**known)
 
