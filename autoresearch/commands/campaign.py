@@ -37,6 +37,7 @@ def start(
     seed: Annotated[int, typer.Option(help="Of the proposer.")] = 0,
     baseline: Annotated[int, typer.Option(help="Replicates of the baseline.")] = 0,
     parallel: Annotated[int, typer.Option(help="Runs at a time.")] = 0,
+    launcher: Annotated[str, typer.Option(metavar="PLACES", help="Where: local:2, ssh:gpu1:4, slurm:8.")] = "",
     gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
     gpus_per_run: Annotated[int, typer.Option(help="GPUs that one run needs.")] = -1,
     prune: Annotated[str, typer.Option(help="End runs whose curve is behind: median or halving.")] = "",
@@ -84,6 +85,7 @@ def start(
         "seed": seed or None,
         "baseline": baseline or None,
         "parallel": parallel or None,
+        "launcher": launcher,
         "gpus": gpus,
         "gpus_per_run": gpus_per_run if gpus_per_run >= 0 else None,
         "prune": prune,
@@ -111,7 +113,8 @@ def start(
     declared = declare(source, flags, start=Path.cwd(), now=parts.clock())
     settings = project.load(declared.blueprint.parent, environ=os.environ, flags={})
     socket, looks = settings.text("tmux_socket"), checks(settings.text("gpu_check"))
-    plan = begin.with_own_results(charter(declared, parts, tmux_socket=socket, gpu_check=looks), parts)
+    plan = charter(declared, parts, tmux_socket=socket, gpu_check=looks, project=settings)
+    plan = begin.with_own_results(plan, parts)
     findings = begin.preflight(plan)
     if not yes and not _agreed(plan, findings, as_json=as_json):
         return 0
@@ -175,6 +178,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         ("command", " ".join(plan.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),
         ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
+        ("where", f"{', '.join(map(str, spec.places))}{said('launcher')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
         ("seeds", plan.terms.seed_words),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
