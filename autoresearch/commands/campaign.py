@@ -249,7 +249,7 @@ def status(
         payload["standing"],
         f"best: {_best_words(payload)}",
         *_researcher_words(payload),
-        *(f"running: {one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}" for one in payload["running"]),
+        *(_running_line(one) for one in payload["running"]),
         *([f"also running: {', '.join(others)}"] if others else []),
         f"ledger: {payload['ledger']}",
         *([f"passed over, damaged: {place.journal}, line {n}" for n in view.damaged[:3]]),
@@ -363,7 +363,7 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     from autoresearch.core.stop_rules import stand
     from autoresearch.lab.campaign.agenda import facts
     from autoresearch.lab.campaign.shelf import held
-    from autoresearch.lab.campaign.standing import next_commands, state_now
+    from autoresearch.lab.campaign.standing import next_commands, running, state_now
 
     found = stand(view.spec.rules, facts(view, real_parts().clock()), view.spec.objective)
     state = state_now(place, view)
@@ -398,14 +398,19 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
         "skipped": len(view.skipped),
         "confirmed": [idea.slug for idea in view.ideas if idea.confirmed == "confirmed"],
         "rows": len(view.rows),
-        "running": [
-            {"slug": idea.slug, "index": idea.index, "run": run.run, "replicate": run.replicate, "why": run.why}
-            for idea, run in view.live
-        ],
+        "running": [running(idea, run) for idea, run in view.live],
         "ledger": str(place.ledger),
         "directory": str(place.path),
         "next": next_commands(view, state),
     }
+
+
+def _running_line(one: dict[str, Any]) -> str:
+    said = f"{one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}"
+    where = f" at {one['place']}" if one["place"] else ""
+    why = f" ({one['reason']})" if one["reason"] else ""
+    state = one["state"] if one["state"] in ("pending", "unreachable", "evaluating", "stopping") else "running"
+    return f"{state}: {said}{where}{why}"
 
 
 def _controller_pid(place: CampaignDir) -> int | None:
