@@ -22,6 +22,10 @@ def options_of(kind: Kind) -> Mapping[str, str]:
         from autoresearch.launchers.slurm import OPTIONS
 
         return {**COMMON, **OPTIONS}
+    if kind is Kind.RAY:
+        from autoresearch.launchers.ray import OPTIONS as OF_RAY
+
+        return {**COMMON, **OF_RAY}
     return COMMON
 
 
@@ -42,4 +46,8 @@ def launcher_of(place: Place, environ: Mapping[str, str]) -> JobLauncher:
         from autoresearch.launchers.slurm import SlurmLauncher
 
         return SlurmLauncher(place, environ)
+    if place.kind is Kind.RAY:
+        from autoresearch.launchers.ray import RayLauncher
+
+        return RayLauncher(place, environ)
     raise UsageError(f"{place.kind} cannot be asked yet")
