@@ -22,6 +22,10 @@ def options_of(kind: Kind) -> Mapping[str, str]:
         from autoresearch.launchers.slurm import OPTIONS
 
         return {**COMMON, **OPTIONS}
+    if kind is Kind.SSH:
+        from autoresearch.launchers.ssh import OPTIONS as SSH_OPTIONS
+
+        return {**COMMON, **SSH_OPTIONS}
     return COMMON
 
 
@@ -42,4 +46,8 @@ def launcher_of(place: Place, environ: Mapping[str, str]) -> JobLauncher:
         from autoresearch.launchers.slurm import SlurmLauncher
 
         return SlurmLauncher(place, environ)
+    if place.kind is Kind.SSH:
+        from autoresearch.launchers.ssh import SshLauncher
+
+        return SshLauncher(place, environ)
     raise UsageError(f"{place.kind} cannot be asked yet")
