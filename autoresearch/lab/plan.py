@@ -137,13 +137,13 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         ),
         settings=settings,
         member=member,
-        place=LOCAL if member else _place(settings),
+        place=LOCAL if member else _place(settings, blueprint.notes.launcher),
     )
 
 
-def _place(settings: Settings) -> Place:
+def _place(settings: Settings, note: str) -> Place:
     """Where a lone run goes. UsageError where several places are named: a run goes to one."""
-    places = settings.places()
+    places = settings.places(note)
     if len(places) > 1:
         names = ", ".join(place.name for place in places)
         message = f"a run goes to one place, and {len(places)} are named: {names}"

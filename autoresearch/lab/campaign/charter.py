@@ -21,10 +21,13 @@ from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
 from autoresearch.lab.campaign.declare_research import research_spec
 from autoresearch.lab.campaign.shelf import HYBRID
+from autoresearch.lab.campaign.where import where
 from autoresearch.lab.enough_gpus import Wanted
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.lab.settings import Settings
+from autoresearch.lab.settings import load as load_settings
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.launchers import gpus
@@ -52,7 +55,14 @@ class Charter:
     dirty: tuple[str, ...]  # what the base would hold beyond HEAD
 
 
-def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_check: bool = True) -> Charter:
+def charter(
+    declared: Declared,
+    parts: Parts,
+    *,
+    tmux_socket: str = "",
+    gpu_check: bool = True,
+    project: Settings | None = None,
+) -> Charter:
     """Decide everything. Raises UsageError, BlueprintError or EnvironmentUnusable with one sentence."""
     resolved = resolve(declared.blueprint, environ=parts.environ)
     raise_on_errors(resolved)
@@ -85,8 +95,12 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
     spec = _spec(declared, asked, checkout, objective, rules, parts)
     spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
     spec = replace(spec, gpu_check=declared["gpu_check"] and gpu_check)
+    project = project or load_settings(declared.blueprint.parent, environ=parts.environ)
+    room = where(declared, project, resolved.blueprint.notes.launcher)
+    sources = {"launcher": room.source} if room.source != "built-in" else {}
+    spec = replace(spec, places=room.places, parallel=room.parallel, sources={**spec.sources, **sources})
     raise_on(arrange.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
-    findings = (*resolved.findings, *lint, *_promise(spec), *_seen_in_prints(spec, resolved))
+    findings = (*resolved.findings, *lint, *room.findings, *_promise(spec), *_seen_in_prints(spec, resolved))
     findings += (*_too_few_gpus(asked, spec, parts), *_agent(spec, parts))
     return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
 
