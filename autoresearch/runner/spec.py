@@ -46,3 +46,6 @@ class Spec:
         self.await_launch = str(given.get("await_launch") or "")
         self.claim = bool(given.get("claim"))  # on a file system whose locks may not cross machines
         self.collector = [str(word) for word in given.get("collector") or []]
+        self.told = bool(given.get("told"))  # stdout is the only way back: tell everything there
+        # beginnings of variables that a scheduler sets for this job; the trainer's own win
+        self.inherit = tuple(str(word) for word in given.get("inherit") or ())

@@ -29,6 +29,7 @@ from autoresearch.lab.far import mirror as mirroring
 from autoresearch.lab.far.bell import Bell
 from autoresearch.lab.far.departures import Departures
 from autoresearch.lab.far.following import Following
+from autoresearch.lab.far.gather import gather
 from autoresearch.lab.far.rhythm import Rhythm, Silence
 from autoresearch.lab.far.settle import Memory, Settled, settle
 from autoresearch.lab.far.ship import ship
@@ -145,7 +146,7 @@ class Follower:
 
     def _take_up(self, rundir: RunDir, order: order_file.Order) -> Following:
         spec = spec_file.read(rundir)
-        one = Following(rundir, spec, order, mirroring.Mirror(rundir, spec), told=order_file.observed(rundir))
+        one = Following(rundir, spec, order, mirroring.Mirror(rundir, spec, order.watched), told=order_file.observed(rundir))
         if order.submitted is not None:
             one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
         self.looks.at_once()
@@ -192,6 +193,7 @@ class Follower:
             return
         try:
             one.order, job = ship(one.rundir, one.spec, one.order, self.launcher.reach)
+            one.mirror.watch(one.order.watched)
             if stop is not None:  # a kill came between submit and note: there may be a job to find
                 self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
             one.order = replace(one.order, submitting=one.order.submitting or self.parts.clock())
@@ -309,6 +311,9 @@ class Follower:
             return self._tell(one, found) or came
         if found.remove and one.handle:
             self.launcher.stop(one.handle, hard=True)
+        if not gather(one.rundir, one.spec, one.order, self.launcher.reach):
+            self._tell(one, Settled(RunState.RUNNING, "it is over, its results are copied"))
+            return True
         ours = mirroring.in_our_time(found.record, self.offset_s) if seen.exit else found.record
         self._end(one, ours)
         return True

@@ -27,8 +27,9 @@ _CALENDAR = "%Y-%m-%d %H:%M:%SZ"
 class Mirror:
     """What is here of one far directory. A kill or a full disk at any moment loses no byte and doubles no line."""
 
-    def __init__(self, rundir: RunDir, spec: RunSpec) -> None:
+    def __init__(self, rundir: RunDir, spec: RunSpec, watched: Mapping[str, str] | None = None) -> None:
         self.rundir = rundir
+        self._watched = {far: Path(here) for far, here in (watched or {}).items()}  # files of metrics elsewhere
         self.journal = Path(spec.result_dir) / journal.NAME
         self.had: dict[str, int] = {}  # file name -> bytes of the far file that are here
         self._runner: Mapping[str, Any] | None = None
@@ -39,9 +40,17 @@ class Mirror:
         """Count anew. Logs are their own count; lines are added to others', so theirs is noted."""
         noted = read_json(self.rundir.path / OFFSETS) or {}
         self.had = {name: int(noted.get(name, 0)) for name in (EVENTS, JOURNAL)}
-        for path in (self.rundir.log, self.rundir.evaluation):
-            self.had[path.name] = path.stat().st_size if path.exists() else 0
+        for name, path in self._pieces().items():
+            self.had[name] = path.stat().st_size if path.exists() else 0
         self._unsure = True
+
+    def watch(self, watched: Mapping[str, str]) -> None:
+        """Which files of metrics there are mirrored, and where to; known once the run is shipped."""
+        self._watched = {far: Path(here) for far, here in watched.items()}
+        self._begin()
+
+    def _pieces(self) -> dict[str, Path]:
+        return {path.name: path for path in (self.rundir.log, self.rundir.evaluation)} | self._watched
 
     def take(self, seen: Seen, offset_s: float) -> bool:
         """Take in what was seen, and say whether lines came. offset_s: the far clock minus ours.
@@ -55,10 +64,11 @@ class Mirror:
             raise
 
     def _take(self, seen: Seen, offset_s: float) -> bool:
-        for path in (self.rundir.log, self.rundir.evaluation):
-            if piece := seen.grown.get(path.name):
+        for name, path in self._pieces().items():
+            if piece := seen.grown.get(name):
+                path.parent.mkdir(parents=True, exist_ok=True)
                 _append(path, piece)
-                self.had[path.name] += len(piece)
+                self.had[name] += len(piece)
         came = False
         for name, path in ((EVENTS, self.rundir.events), (JOURNAL, self.journal)):
             piece = seen.grown.get(name, b"")
