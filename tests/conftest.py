@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.agents.plugin"]  # a scripted model, and real agents that talk to it
+pytest_plugins = ["tests.agents.plugin", "tests.engines.slurm.plugin"]  # scripted models, real agents; a real Slurm
 
 MARK = "AUTORESEARCH_TEST"
 RUN = "AUTORESEARCH_RUN_ID"
