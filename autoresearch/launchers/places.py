@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from autoresearch.core.far import JobLauncher
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
+from autoresearch.launchers.options import check_value, refuse_secret
 
 COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",
-    "gpus_per_run": "GPUs that each run gets",
+    "gpus_per_run": "GPUs that each run gets; default: what the run says, else what its recipe asks for",
     "pending_limit": "how long a run may wait in a queue; default 24h",
+}
+HERE = {
+    "gpus_per_run": "GPUs that each run leases, as `--gpus N`",
 }
 
 
@@ -22,17 +26,20 @@ def options_of(kind: Kind) -> Mapping[str, str]:
         from autoresearch.launchers.slurm import OPTIONS
 
         return {**COMMON, **OPTIONS}
-    return COMMON
+    return HERE if kind is Kind.LOCAL else COMMON
 
 
 def check(place: Place) -> None:
-    """UsageError for an option that its launcher does not know."""
+    """UsageError for an option that its launcher does not know, that holds a secret, or makes no sense."""
     known = options_of(place.kind)
-    for name in place.options:
+    for name, value in place.options.items():
+        where = f"launchers.{place.name}.{name}"
+        refuse_secret(where, name, value, known=name in known)
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
-            raise UsageError(f"launchers.{place.name}: {place.kind} has no option {name!r}", hint=hint)
+            raise UsageError(f"{where}: {place.kind} has no such option", hint=hint, code="bad_launcher")
+        check_value(where, name, value)
 
 
 def launcher_of(place: Place, environ: Mapping[str, str]) -> JobLauncher:
