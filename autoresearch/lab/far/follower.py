@@ -202,8 +202,9 @@ class Follower:
             **{key: value for key, value in record.items() if value is not None},
         }
         with contextlib.suppress(Unreachable, AutoresearchError):
-            if one.handle:
-                self.launcher.forget(one.handle)
+            if one.handle and (told := self.launcher.forget(one.handle)):
+                events.append(one.rundir.events, "freed", text=told)
+                journal.append(Path(one.spec.result_dir), told)
         one.rundir.environment.unlink(missing_ok=True)
         failpoint("follower.before_exit_record")
         write_json(one.rundir.exit_record, whole)
