@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.campaign_view import FROM_ITS_PLACE, CampaignView
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.failure_kinds import FailureKind
@@ -140,7 +140,7 @@ def _outcome(
         metric_step=measurement.last[0] if measurement.last else None,
         best_value=measurement.best[1] if measurement.best else None,
         metric_source=measurement.source,
-        failure=failure.kind if failure else _cause(spec, end),
+        failure=failure.kind if failure and end.cause not in FROM_ITS_PLACE else _cause(spec, end),
         failure_line=failure.line if failure else "",
         results=results,
         warnings=tuple(mask_text(text)[:500] for text in measurement.warnings[:MOST_WARNINGS]),

@@ -147,7 +147,8 @@ class Prepared:
             write_atomically(self.rundir.environment, environment, mode=0o600, durable=False)
             session = order(self.plan, spec, self.rundir, place, self.parts)
             failpoint("launch.ordered")
-        attend(place, self.parts, socket)
+        with contextlib.suppress(AutoresearchError, OSError):  # it is ordered: whoever looks at it next tries again
+            attend(place, self.parts, socket)
         _close_previous(spec, self.parts)
         return Launched(spec, session.attach)
 
