@@ -115,6 +115,8 @@ class KubernetesLauncher:
         """See `core.far.JobLauncher`: one kubectl for all jobs of this place and their pods."""
         words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.place.key)}", "-o", "json")
         items: list[dict[str, Any]] = json.loads(self.kubectl.ask(*words)).get("items") or []
+        if self.carried is not None:
+            self._pass_on_stops(handles)
         runs = {label_value(handle.run): handle.run for handle in handles}
         jobs: dict[str, dict[str, Any]] = {}
         pods: dict[str, list[dict[str, Any]]] = {}
@@ -201,6 +203,15 @@ class KubernetesLauncher:
                 self._disrupted[handle.run] = lost
         kept = self._disrupted.get(handle.run)
         return kept if kept and found.state is JobState.OVER and not found.cause else found
+
+    def _pass_on_stops(self, handles: Sequence[Handle]) -> None:
+        """Stop requests for pods whose files nobody can write: they see a TERM instead."""
+        assert self.carried is not None
+        for handle in handles:
+            directory = str(handle.more.get("directory", ""))
+            if directory in self.carried.stops:
+                self.stop(handle, hard=False)
+                del self.carried.stops[directory]
 
     def _end_pods(self, handle: Handle) -> None:
         """The kubelet ends them with their grace, and keeps them and their log; a deleted pod's log is gone."""

@@ -1,4 +1,4 @@
-"""How the files of pods are reached: on a volume that is mounted here, too; or there by a Secret and back by the log."""
+"""How files of pods are reached: on a volume that is mounted here, too; or there by a Secret, and back by the log."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ class CarriedFiles(VolumeFiles):
     def _listen(self) -> None:
         runs = set(self.pods.values())
         since = [b"--since-time=" + when for when in [self._since(runs)] if when]
-        words = ["logs", "-l", self.selector, "-c", self.container, "--prefix", "--timestamps", "--tail=-1", "--ignore-errors"]
-        words += ["--max-log-requests=100000", f"--limit-bytes={MOST_LOG}", *(word.decode() for word in since)]
+        words = ["logs", "-l", self.selector, "-c", self.container, "--prefix", "--timestamps", "--tail=-1"]
+        words += ["--ignore-errors", "--max-log-requests=100000", f"--limit-bytes={MOST_LOG}", *(word.decode() for word in since)]
         pieces: dict[str, list[tuple[bytes, bytes]]] = {}
         for line in self.kubectl.ask(*words, timeout_s=120.0).splitlines(keepends=True):
             match = _LINE.match(line)

@@ -82,7 +82,7 @@ def meaning(said: Said) -> Unreachable | Declined | AlreadyThere:
     if _CONFIG.search(text) or _CONFIG_FILE.search(text):
         return Unreachable(sentence, code="bad_kubeconfig", hint="correct the place's kubeconfig or context")
     if _CERTIFICATE.search(text):
-        return Unreachable(sentence, code="untrusted", hint="the cluster's certificate is not the one that was expected")
+        return Unreachable(sentence, code="untrusted", hint="its certificate is not the one that was expected")
     return Unreachable(sentence)
 
 

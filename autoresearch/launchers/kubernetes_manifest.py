@@ -127,4 +127,4 @@ def _seconds(place: Place, option: str, default: str) -> int:
 
 
 def _wrong(place: Place, option: str, why: str, hint: str = "") -> UsageError:
-    return UsageError(f"launchers.{place.name}.{option}: {why}", hint=hint)
+    return UsageError(f"launchers.{place.name}.{option}: {why}", hint=hint, code="bad_launcher")

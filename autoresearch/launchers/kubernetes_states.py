@@ -18,7 +18,7 @@ Object = Mapping[str, Any]
 
 _NEVER = {"InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff", "CreateContainerConfigError", "StartError"}
 _PULL = ("ImagePullBackOff", "ErrImagePull")
-_NO_SUCH_IMAGE = re.compile(r"not found|manifest unknown|does not exist|denied|unauthorized|no match for platform", re.I)
+_NO_SUCH_IMAGE = re.compile(r"not found|manifest unknown|does not exist|denied|unauthorized|no match for", re.I)
 _USUAL_WAIT = {"", "ContainerCreating", "PodInitializing"}
 _DISRUPTED = {  # reason of the condition DisruptionTarget -> cause
     "PreemptionByScheduler": "preempted",
@@ -30,6 +30,8 @@ _DISRUPTED = {  # reason of the condition DisruptionTarget -> cause
 _POD_REASONS = {"Evicted": "preempted", "Preempting": "preempted", "Preempted": "preempted"} | dict.fromkeys(
     ("NodeLost", "NodeShutdown", "Terminated", "Shutdown", "NodeAffinity", "UnexpectedAdmissionError"), "node_failed"
 )
+_SUSPENDED = "the job is suspended: a queue such as Kueue lets it in, or not"
+_NO_POD = "it has no pod yet; perhaps a quota is used up (kubectl describe job)"
 _DEADLINE = "the job was longer there than its activeDeadlineSeconds"
 
 
@@ -69,9 +71,9 @@ def _plain_job(job: Object, pods: Sequence[Object]) -> Observation:
             return over if over and over.cause else lost
         return over or Observation(JobState.OVER, "Failed", reason, returncode=_exit_code(pod))
     if (job.get("spec") or {}).get("suspend"):
-        return Observation(JobState.PENDING, "Suspended", "the job is suspended: a queue such as Kueue lets it in, or not")
+        return Observation(JobState.PENDING, "Suspended", _SUSPENDED)
     if pod is None:
-        return Observation(JobState.PENDING, "NoPod", "it has no pod yet; a quota may be used up (kubectl describe job)")
+        return Observation(JobState.PENDING, "NoPod", _NO_POD)
     return _ended_pod(pod) or _living_pod(pod)
 
 
@@ -159,7 +161,7 @@ def _ray_job(job: Object, pods: Sequence[Object]) -> Observation:
     if word == "Complete" or said in ("SUCCEEDED", "FAILED", "STOPPED"):
         return _ended_ray_job(said, message)
     if word in ("Suspending", "Suspended"):
-        return Observation(JobState.PENDING, word, "the job is suspended: a queue such as Kueue lets it in, or not")
+        return Observation(JobState.PENDING, word, _SUSPENDED)
     head = next((pod for pod in pods if _is_head(pod)), None)
     if lost := _ended_pod(head) if head else None:
         return replace(lost, ending=lost.ending or Ending.LOST, cause=lost.cause or "head_lost")
@@ -201,4 +203,5 @@ def _ended_ray_job(said: str, message: str) -> Observation:
 
 
 def _is_head(pod: Object) -> bool:
-    return (pod["metadata"].get("labels") or {}).get("ray.io/node-type", "head") == "head"
+    labels = pod["metadata"].get("labels") or {}
+    return str(labels.get("ray.io/node-type", "head")) == "head"
