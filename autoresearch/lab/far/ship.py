@@ -22,7 +22,11 @@ ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "
 def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Order, Job]:
     """Write spec, environment and Runner where the run will be; safe to repeat. The order says where that is."""
     if not reach.shared:
-        raise NotImplementedError  # replaced by the translation of paths, see the ssh launcher
+        from autoresearch.lab.far.sync import send
+
+        sent = send(rundir, spec, order, reach, _runner_files())
+        order = replace(order, directory=sent.directory, paths=sent.paths, watched=sent.watched, code=sent.code)
+        return order, replace(job_of(spec, order, sent.directory, sent.runner, sent.python), cwd=sent.cwd)
     directory = str(rundir.far)
     runner = f"{rundir.path.parent}/.far/runner_{_digest()}"  # a name that Python takes for a package
     _put_runner(reach, runner)
@@ -34,9 +38,9 @@ def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Ord
     return replace(order, directory=directory), job_of(spec, order, directory, runner)
 
 
-def job_of(spec: RunSpec, order: Order, directory: str, runner: str) -> Job:
+def job_of(spec: RunSpec, order: Order, directory: str, runner: str, python: str = "") -> Job:
     """The job that starts the Runner; its interpreter is the trainer's, unless the place names another one."""
-    python = order.place.text("python") or spec.interpreter or "python3"
+    python = python or order.place.text("python") or spec.interpreter or "python3"
     limits = spec.limits
     return Job(
         run=spec.run,
@@ -62,6 +66,7 @@ def _far_spec(record: dict[str, Any], directory: str) -> dict[str, Any]:
         "journal": f"{directory}/journal.md",
         "collector": [],
         "await_launch": "",
+        "claim": True,
         "inherit": list(ALLOCATED),
     }
 
