@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Mapping
+from types import ModuleType
 
 from autoresearch.core.far import JobLauncher
 from autoresearch.core.places import Kind, Place
@@ -20,13 +22,24 @@ HERE = {
 }
 
 
+_LAUNCHERS = {  # the file in this room, and its launcher: imported when a place of that kind is asked
+    Kind.SSH: ("ssh", "SshLauncher"),
+    Kind.SLURM: ("slurm", "SlurmLauncher"),
+    Kind.RAY: ("ray", "RayLauncher"),
+    Kind.KUBERNETES: ("kubernetes", "KubernetesLauncher"),
+}
+
+
 def options_of(kind: Kind) -> Mapping[str, str]:
     """Option -> what it is for."""
-    if kind is Kind.SLURM:
-        from autoresearch.launchers.slurm import OPTIONS
+    if kind is Kind.LOCAL:
+        return HERE
+    options: Mapping[str, str] = _module(kind).OPTIONS
+    return {**COMMON, **options}
 
-        return {**COMMON, **OPTIONS}
-    return HERE if kind is Kind.LOCAL else COMMON
+
+def _module(kind: Kind) -> ModuleType:
+    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[kind][0]}")
 
 
 def check(place: Place) -> None:
@@ -45,8 +58,5 @@ def check(place: Place) -> None:
 def launcher_of(place: Place, environ: Mapping[str, str]) -> JobLauncher:
     """The launcher of a place that is not local. UsageError for options that make no sense."""
     check(place)
-    if place.kind is Kind.SLURM:
-        from autoresearch.launchers.slurm import SlurmLauncher
-
-        return SlurmLauncher(place, environ)
-    raise UsageError(f"{place.kind} cannot be asked yet")
+    made: JobLauncher = getattr(_module(place.kind), _LAUNCHERS[place.kind][1])(place, environ)
+    return made

@@ -26,10 +26,10 @@ def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
         return {"there": False}
     grown, more = {}, False
     record = parse_object(read_file(f"{directory}/exit.json"))  # before the files: what is read then is all of them
-    for name in GROWING:
+    for name in (*GROWING, *(name for name in offsets if name.startswith("/"))):  # or a file anywhere there
         if name not in offsets:
             continue
-        piece = read_from(f"{directory}/{name}", offsets[name], PIECE)
+        piece = read_from(name if name.startswith("/") else f"{directory}/{name}", offsets[name], PIECE)
         more = more or len(piece) == PIECE
         if piece:
             grown[name] = piece

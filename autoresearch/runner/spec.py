@@ -45,3 +45,6 @@ class Spec:
         # started early, to wait for the command to be ready; "ahead": and to leave no trace if it never is
         self.await_launch = str(given.get("await_launch") or "")
         self.collector = [str(word) for word in given.get("collector") or []]
+        self.told = bool(given.get("told"))  # stdout is the only way back: tell everything there
+        # beginnings of variables that a scheduler sets for this job; the trainer's own win
+        self.inherit = tuple(str(word) for word in given.get("inherit") or ())

@@ -17,21 +17,36 @@ TOLD_S = 2.0  # clocks that differ by less are one clock
 OFFSETS = "mirror.json"  # how much of each far file is here
 
 
-def offsets(rundir: RunDir) -> dict[str, int]:
-    """Bytes of each far file that are here. The log's are counted: a kill may come between it and the note."""
+def offsets(rundir: RunDir, watched: Mapping[str, str] | None = None) -> dict[str, int]:
+    """Bytes of each far file that are here. The log's are counted: a kill may come between it and the note.
+
+    watched: files of metrics elsewhere there -> here.
+    """
     known = {name: int(n) for name, n in (read_json(rundir.path / OFFSETS) or {}).items()}
     found = {"events.jsonl": 0, "journal.md": 0, **known}
     for path in (rundir.log, rundir.evaluation):
         found[path.name] = path.stat().st_size if path.exists() else 0
+    for far, here in (watched or {}).items():
+        found[far] = Path(here).stat().st_size if Path(here).exists() else 0
     return found
 
 
-def mirror(rundir: RunDir, spec: RunSpec, seen: Seen, had: dict[str, int], offset_s: float) -> None:
-    """Take in what was seen; `had` is updated. offset_s: the far clock minus ours."""
-    for path in (rundir.log, rundir.evaluation):
-        if piece := seen.grown.get(path.name):
+def mirror(
+    rundir: RunDir,
+    spec: RunSpec,
+    seen: Seen,
+    had: dict[str, int],
+    offset_s: float,
+    watched: Mapping[str, str] | None = None,
+) -> None:
+    """Take in what was seen; `had` is updated. offset_s: the far clock minus ours. watched: see `offsets`."""
+    taken = {path.name: path for path in (rundir.log, rundir.evaluation)}
+    taken |= {far: Path(here) for far, here in (watched or {}).items()}
+    for name, path in taken.items():
+        if piece := seen.grown.get(name):
+            path.parent.mkdir(parents=True, exist_ok=True)
             _append(path, piece)
-            had[path.name] += len(piece)
+            had[name] += len(piece)
     told = _whole_lines(seen.grown.get("events.jsonl", b""))
     for line in told.splitlines(keepends=True):
         _append(rundir.events, _in_our_time(line, offset_s))
