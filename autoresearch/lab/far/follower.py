@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, JobLauncher, JobState, Observation, Seen, Unreachable, Want
+from autoresearch.core.far import Declined, JobLauncher, JobState, Observation, Seen, Unreachable, Want
 from autoresearch.core.places import Place
 from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
