@@ -27,7 +27,8 @@ def test_a_campaign_on_slurm(camp: Any, slurm: Any) -> None:
 def test_a_mixed_pool(camp: Any, slurm: Any) -> None:
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")
-    camp.start("--launcher", "local:1,slurm:1", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=3)
+    keys = {"space": {"lr": [0.5, 0.2]}, "proposer": "grid", "confirm": False}
+    camp.start("--launcher", "local:1,slurm:1", **keys, count=1, baseline=3)
     camp.until(lambda: len(camp.view().live) == 2 and len(slurm.jobs()) == 1)
     shown = camp.bench.ask("campaign", "status", camp.place.path.name)["running"]
     assert sorted(str(one["place"]) for one in shown) == ["None", "slurm"]
@@ -67,23 +68,21 @@ def test_a_controller_that_is_killed_finds_its_jobs_again(camp: Any, slurm: Any)
 
 
 def test_nobody_answers_for_a_while(camp: Any, slurm: Any) -> None:
-    camp.recipe(mode="hold")
-    camp.bench.git("commit", "-qam", "hold")
-    camp.start("--launcher", "slurm:1", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=2)
-    camp.until(lambda: any(job.get("pid") for job in slurm.jobs()))
-    slurm.down(now=True)
+    """What waits in a queue cannot be seen then; what trains can, in its files, and ends without the scheduler."""
+    slurm.home.joinpath("slots").write_text("0")
+    camp.start("--launcher", "slurm:1", space={"lr": [0.5]}, proposer="grid", confirm=False, count=1, baseline=2)
     name = camp.place.path.name
-    camp.until(
-        lambda: [one["state"] for one in camp.bench.ask("campaign", "status", name)["running"]] == ["unreachable"]
-    )
-    camp.go.touch()
+    camp.until(lambda: [one["state"] for one in _running(camp, name)] == ["pending"])
+    slurm.down(now=True)
+    camp.until(lambda: [one["state"] for one in _running(camp, name)] == ["unreachable"])
+    assert "slurm controller" in _running(camp, name)[0]["reason"]
+    slurm.home.joinpath("slots").write_text("1")
+    camp.until(lambda: camp.view().rows)
     slurm.down(now=False)
     view = camp.over()
     assert [row.ending for row in view.rows] == ["finished"] * 2 and len(slurm.jobs()) == 2
-    events = [
-        json.loads(line) for line in Path(view.rows[0].log_path).with_name("events.jsonl").read_text().splitlines()
-    ]
-    words = [event["event"] for event in events]
+    told = Path(view.rows[0].log_path).with_name("events.jsonl").read_text()
+    words = [json.loads(line)["event"] for line in told.splitlines()]
     assert words.count("unreachable") == 1 == words.count("recovered")
 
 
