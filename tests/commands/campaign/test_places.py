@@ -70,7 +70,7 @@ def test_a_controller_that_is_killed_finds_its_jobs_again(camp: Any, slurm: Any)
 def test_nobody_answers_for_a_while(camp: Any, slurm: Any) -> None:
     """What waits in a queue cannot be seen then; what trains can, in its files, and ends without the scheduler."""
     slurm.home.joinpath("slots").write_text("0")
-    camp.start("--launcher", "slurm:1", space={"lr": [0.5]}, proposer="grid", confirm=False, count=1, baseline=2)
+    camp.start("--launcher", "slurm:1", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=2)
     name = camp.place.path.name
     camp.until(lambda: [one["state"] for one in _running(camp, name)] == ["pending"])
     slurm.down(now=True)
