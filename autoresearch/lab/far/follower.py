@@ -146,7 +146,8 @@ class Follower:
 
     def _take_up(self, rundir: RunDir, order: order_file.Order) -> Following:
         spec = spec_file.read(rundir)
-        one = Following(rundir, spec, order, mirroring.Mirror(rundir, spec, order.watched), told=order_file.observed(rundir))
+        mirror = mirroring.Mirror(rundir, spec, order.watched)
+        one = Following(rundir, spec, order, mirror, told=order_file.observed(rundir))
         if order.submitted is not None:
             one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
         self.looks.at_once()
