@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import time
 from typing import Any
@@ -188,7 +189,7 @@ def test_silence_is_asked_less_and_less_and_then_at_once(ground: Any, turned: An
         if follower.no_launcher.tries > before:
             times.append(turned.now)
         turned.now += 0.5
-    gaps = [round(b - a, 1) for a, b in zip(times, times[1:], strict=False)]
+    gaps = [round(b - a, 1) for a, b in itertools.pairwise(times)]
     assert gaps == sorted(gaps) and gaps[0] <= 1.0 and gaps[-1] == 30.0
     ground.answers()
     follower.rung()  # somebody looks: no waiting
