@@ -20,6 +20,7 @@ from autoresearch.core.far import Declined, Handle, JobLauncher, JobState, Obser
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far import mirror as mirroring
+from autoresearch.lab.far.gather import gather
 from autoresearch.lab.far.settle import Memory, Settled, settle
 from autoresearch.lab.far.ship import ship
 from autoresearch.lab.parts import Parts
@@ -96,7 +97,7 @@ class Follower:
                 continue
             with contextlib.suppress(AutoresearchError, OSError):
                 one = Following(rundir, spec_file.read(rundir), order)
-                one.memory.offsets = mirroring.offsets(rundir)
+                one.memory.offsets = mirroring.offsets(rundir, order.watched)
                 self.runs[entry.run] = one
 
     # -- submitting ---------------------------------------------------------------------------------------------
@@ -109,6 +110,7 @@ class Follower:
             return
         try:
             order, job = ship(one.rundir, one.spec, one.order, self.launcher.reach)
+            one.memory.offsets = mirroring.offsets(one.rundir, order.watched)
             one.order = replace(order, submitting=self.parts.clock())
             order_file.write(one.rundir, one.order)
             failpoint("follower.submitting")
@@ -139,7 +141,7 @@ class Follower:
 
     def _advance(self, one: Following, seen: Seen, said: Observation) -> None:
         offset_s = self.launcher.reach.clock_offset()
-        mirroring.mirror(one.rundir, one.spec, seen, one.memory.offsets, offset_s)
+        mirroring.mirror(one.rundir, one.spec, seen, one.memory.offsets, offset_s, one.order.watched)
         self._pass_on_stop(one, said)
         if seen.more:  # the rest comes with the next look, before any last word
             return
@@ -148,7 +150,10 @@ class Follower:
         if found.record is not None:
             if found.remove and one.handle:
                 self.launcher.stop(one.handle, hard=True)
-            self._end(one, mirroring.in_our_time(found.record, offset_s))
+            if gather(one.rundir, one.spec, one.order, self.launcher.reach):
+                self._end(one, mirroring.in_our_time(found.record, offset_s))
+            else:
+                self._tell(one, Settled(RunState.RUNNING, "it is over, its results are copied"), said)
             return
         self._tell(one, found, said)
 
