@@ -167,9 +167,10 @@ class Yard:
         """Texts over there that name a path of ours, outside of files that hold what people wrote."""
         found = []
         for path in self.far.rglob("*"):
-            if path.is_file() and path.suffix in (".json", ".yaml", ".jsonl") or path.name == "environment":
-                if any(str(ours).encode() in path.read_bytes() for ours in (self.repo, self.spec.result_dir)):
-                    found.append(str(path))
+            read = path.suffix in (".json", ".yaml", ".jsonl") or path.name == "environment"
+            data = path.read_bytes() if read and path.is_file() else b""
+            if any(str(ours).encode() in data for ours in (self.repo, self.spec.result_dir)):
+                found.append(str(path))
         return found
 
 

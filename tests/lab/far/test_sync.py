@@ -181,7 +181,7 @@ def test_a_root_that_cannot_be_made_is_refused(yard: Any) -> None:
 
 def test_a_host_without_python_is_refused(yard: Any) -> None:
     yard.place = replace(yard.place, options={**yard.place.options, "python": "/nowhere/python3"})
-    with pytest.raises(Declined, match="/nowhere/python3 is no python >= 3.9"):
+    with pytest.raises(Declined, match=r"/nowhere/python3 is no python >= 3\.9"):
         yard.ship()
 
 
