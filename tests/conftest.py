@@ -25,7 +25,11 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.agents.plugin"]  # a scripted model, and real agents that talk to it
+pytest_plugins = [
+    "tests.agents.plugin",  # a scripted model, and real agents that talk to it
+    "tests.engines.slurm.plugin",  # a real Slurm
+    "tests.far.plugin",  # what every launcher must do, and a small one
+]
 
 MARK = "AUTORESEARCH_TEST"
 RUN = "AUTORESEARCH_RUN_ID"

@@ -3,43 +3,60 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Mapping
+from types import ModuleType
 
 from autoresearch.core.far import JobLauncher
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
+from autoresearch.launchers.options import check_value, refuse_secret
 
 COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",
-    "gpus_per_run": "GPUs that each run gets",
+    "gpus_per_run": "GPUs that each run gets; default: what the run says, else what its recipe asks for",
     "pending_limit": "how long a run may wait in a queue; default 24h",
+}
+HERE = {
+    "gpus_per_run": "GPUs that each run leases, as `--gpus N`",
+}
+
+
+_LAUNCHERS = {  # the file in this room, and its launcher: imported when a place of that kind is asked
+    Kind.SSH: ("ssh", "SshLauncher"),
+    Kind.SLURM: ("slurm", "SlurmLauncher"),
+    Kind.RAY: ("ray", "RayLauncher"),
+    Kind.KUBERNETES: ("kubernetes", "KubernetesLauncher"),
 }
 
 
 def options_of(kind: Kind) -> Mapping[str, str]:
     """Option -> what it is for."""
-    if kind is Kind.SLURM:
-        from autoresearch.launchers.slurm import OPTIONS
+    if kind is Kind.LOCAL:
+        return HERE
+    options: Mapping[str, str] = _module(kind).OPTIONS
+    return {**COMMON, **options}
 
-        return {**COMMON, **OPTIONS}
-    return COMMON
+
+def _module(kind: Kind) -> ModuleType:
+    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[kind][0]}")
 
 
 def check(place: Place) -> None:
-    """UsageError for an option that its launcher does not know."""
+    """UsageError for an option that its launcher does not know, that holds a secret, or makes no sense."""
     known = options_of(place.kind)
-    for name in place.options:
+    for name, value in place.options.items():
+        where = f"launchers.{place.name}.{name}"
+        refuse_secret(where, name, value, known=name in known)
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
-            raise UsageError(f"launchers.{place.name}: {place.kind} has no option {name!r}", hint=hint)
+            raise UsageError(f"{where}: {place.kind} has no such option", hint=hint, code="bad_launcher")
+        check_value(where, name, value)
 
 
 def launcher_of(place: Place, environ: Mapping[str, str]) -> JobLauncher:
     """The launcher of a place that is not local. UsageError for options that make no sense."""
     check(place)
-    if place.kind is Kind.SLURM:
-        from autoresearch.launchers.slurm import SlurmLauncher
-
-        return SlurmLauncher(place, environ)
-    raise UsageError(f"{place.kind} cannot be asked yet")
+    made: JobLauncher = getattr(_module(place.kind), _LAUNCHERS[place.kind][1])(place, environ)
+    return made

@@ -15,6 +15,8 @@ from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, read_json
 
 MARGIN_S = 120.0  # beside the limits, for what the Runner does after them
+ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+"""Beginnings of the variables by which a scheduler tells a job what it has."""
 
 
 def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Order, Job]:
@@ -31,7 +33,7 @@ def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Ord
     far = _far_spec(read_json(rundir.spec) or {}, directory)
     files = {"spec.json": json.dumps(far).encode()}
     if rundir.environment.exists():
-        files["environment"] = rundir.environment.read_bytes()
+        files["environment"] = _without_our_allocation(rundir.environment.read_bytes(), order.declared)
     reach.put(directory, files, private=("environment",))
     return replace(order, directory=directory), job_of(spec, order, directory, runner)
 
@@ -64,7 +66,17 @@ def _far_spec(record: dict[str, Any], directory: str) -> dict[str, Any]:
         "journal": f"{directory}/journal.md",
         "collector": [],
         "await_launch": "",
+        "claim": True,
+        "inherit": list(ALLOCATED),
     }
+
+
+def _without_our_allocation(environment: bytes, declared: tuple[str, ...]) -> bytes:
+    """What a scheduler said to this machine's shell says nothing there; the Runner adds what it is told there."""
+    mine = tuple(name.encode() for name in ALLOCATED)
+    kept = {name.encode() for name in declared}
+    pairs = environment.split(b"\0")
+    return b"\0".join(p for p in pairs if not p.startswith(mine) or p.partition(b"=")[0] in kept)
 
 
 def _runner_files() -> dict[str, bytes]:

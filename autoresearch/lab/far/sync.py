@@ -254,7 +254,7 @@ class _Sending:
             "journal": f"{directory}/journal.md",
             "collector": [],
             "await_launch": "",
-            "inherit_environment": True,  # the far host keeps its own PATH, HOME ...
+            "inherit": [""],  # everything: the far host keeps its own PATH, HOME ...
             "interpreter": interpreter,
             "leases": [],
             "gpus": [],
