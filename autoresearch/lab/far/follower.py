@@ -27,7 +27,7 @@ from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far import mirror as mirroring
 from autoresearch.lab.far.bell import Bell
-from autoresearch.lab.far.departures import Departures
+from autoresearch.lab.far.departures import Departures, Noted
 from autoresearch.lab.far.following import Following
 from autoresearch.lab.far.gather import gather
 from autoresearch.lab.far.rhythm import Rhythm, Silence
@@ -385,10 +385,12 @@ class Follower:
         for noted in self.departures.over():
             if noted.orphaned:
                 self.launcher.stop(noted.handle, hard=True)
-            self._forget(noted.handle)
+            self._forget(noted)
             self.departures.drop(noted.handle.run)
         self.departing = False
 
-    def _forget(self, handle: Handle) -> None:
+    def _forget(self, noted: Noted) -> None:
         with contextlib.suppress(*_OWN):
-            self.launcher.forget(handle)
+            told = self.launcher.forget(noted.handle)
+            if told and not noted.orphaned:
+                events.append(noted.rundir.events, "freed", text=told)
