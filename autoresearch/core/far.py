@@ -184,8 +184,11 @@ class JobLauncher(Protocol):
     def stop(self, handle: Handle, *, hard: bool) -> None:
         """End the job: softly (the Runner gets TERM and its grace), or for good. One that is over is no error."""
 
-    def forget(self, handle: Handle) -> None:
-        """The run is recorded: remove what the launcher still keeps of it. Never an error."""
+    def forget(self, handle: Handle) -> str | None:
+        """The run is recorded: remove what the launcher still keeps of it. Never an error.
+
+        A sentence says what else of the run was freed there, or could not be; nothing where there was none.
+        """
 
 
 @runtime_checkable

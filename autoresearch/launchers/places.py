@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
+from typing import Any
 
 from autoresearch.core.far import JobLauncher
 from autoresearch.core.places import Kind, Place
@@ -26,6 +27,7 @@ COPIED = {  # of a place that does not see our files; lab/far/{sync,there,gather
     "collect_max_gb": "results that are larger stay there, and are named; default 5",
 }
 
+Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
 _LAUNCHERS = {  # the file in this room, and its launcher: imported when a place of that kind is asked
     Kind.SSH: ("ssh", "SshLauncher"),
     Kind.SLURM: ("slurm", "SlurmLauncher"),
@@ -59,8 +61,12 @@ def check(place: Place) -> None:
         check_value(where, name, value)
 
 
-def launcher_of(place: Place, environ: Mapping[str, str]) -> JobLauncher:
-    """The launcher of a place that is not local. UsageError for options that make no sense."""
+def launcher_of(place: Place, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
+    """The launcher of a place that is not local. UsageError for options that make no sense.
+
+    render: template and values in, a manifest out; for Kubernetes, which templates are the lab's.
+    """
     check(place)
-    made: JobLauncher = getattr(_module(place.kind), _LAUNCHERS[place.kind][1])(place, environ)
+    more = (render,) if place.kind is Kind.KUBERNETES else ()
+    made: JobLauncher = getattr(_module(place.kind), _LAUNCHERS[place.kind][1])(place, environ, *more)
     return made

@@ -18,6 +18,7 @@ from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers.ray_api import Answer, RayApi, quoted
+from autoresearch.launchers.ray_leftovers import MARK, OVER, free
 from autoresearch.launchers.shared import SharedFiles
 
 OPTIONS = {
@@ -25,16 +26,17 @@ OPTIONS = {
     "driver_gpus": "GPUs that the Runner's own job reserves, for a trainer that is no Ray program; default 0",
     "driver_cpus": "CPUs of the same; default 0",
     "driver_resources": "Ray's custom resources of the same, a mapping; they say where it may run",
+    "keep_actors": "yes: detached actors and placement groups of a run outlive it; default no",
 }
 AGENT_S = 60.0  # a head that has just started has no agent for jobs yet
 AGENT_TRIES = 5
 AFTER_GRACE_S = 180.0  # the Runner's cleanup and its record, after the trainer's grace
-MARK = "AUTORESEARCH_RAY_JOB"  # in the environment of every actor of a job; not the run id: see `_request`
 _STATES = {"PENDING": JobState.PENDING, "RUNNING": JobState.RUNNING}
 _NEVER_RAN = (
     *("RUNTIME_ENV_SETUP_FAILURE", "JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_START_FAILURE"),
     *("JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE", "JOB_ENTRYPOINT_COMMAND_START_ERROR"),
 )
+_KILLED = ("JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE", *_NEVER_RAN)
 _NO_AGENT_HINT = (
     "its dashboard agent never came up: often another Ray on that host has its ports; "
     "start the head with --dashboard-agent-listen-port and --dashboard-agent-grpc-port of its own"
@@ -87,14 +89,44 @@ class RayLauncher:
         return {h.run: observation(known[h.native]) for h in handles if h.native in known}
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `core.far.JobLauncher`. Ray itself sends TERM, and KILL after RAY_JOB_STOP_WAIT_TIME_S."""
-        said = self.api.ask("POST", f"/api/jobs/{quoted(handle.native)}/stop")
+        """See `core.far.JobLauncher`. Ray sends TERM, and KILL after RAY_JOB_STOP_WAIT_TIME_S.
+
+        A stop of a job that never started waits with it, so that `hard` ends what would start it.
+        """
+        job = self.api.job(handle.native)
+        if job is None or (job.get("status") in OVER and not hard):
+            return
+        if job.get("status") not in OVER:
+            self._done(self.api.ask("POST", f"/api/jobs/{quoted(handle.native)}/stop"))
+        if hard:
+            self._free(handle, job, sweep=job.get("status") == "RUNNING")
+
+    def forget(self, handle: Handle) -> str:
+        """See `core.far.JobLauncher`."""
+        job = self.api.job(handle.native)
+        if job is None:
+            return ""
+        killed = str(job.get("error_type")) in _KILLED or (job.get("driver_exit_code") or 0) < 0
+        told = "" if self._keeps_actors() and not killed else self._free(handle, job, sweep=killed)
+        self.api.ask("DELETE", f"/api/jobs/{quoted(handle.native)}")
+        return told
+
+    def _free(self, handle: Handle, job: Mapping[str, Any], *, sweep: bool) -> str:
+        """Free what a job holds beside itself; one sentence about it, "" where there was nothing."""
+        there, still = free(
+            self.api, handle.native, handle.run, str(job.get("job_id") or ""), node=node_of(job), sweep=sweep
+        )
+        if still:
+            return f"still on Ray, and could not be freed: {still}"
+        return f"freed on Ray: {there}" if there else ""
+
+    def _keeps_actors(self) -> bool:
+        return self.place.text("keep_actors").lower() in ("yes", "true")
+
+    def _done(self, said: Answer) -> None:
+        """Unreachable unless it was done, or there is nothing (more) to do it to."""
         if said.status >= 500:
             self.api.expect(said, dict)
-
-    def forget(self, handle: Handle) -> None:
-        """See `core.far.JobLauncher`."""
-        self.api.ask("DELETE", f"/api/jobs/{quoted(handle.native)}")
 
     def _request(self, job: Job, native: str) -> dict[str, Any]:
         """The body of a submit. What is in `runtime_env` and `metadata` everybody can read in the dashboard.
@@ -141,7 +173,7 @@ def submission_id(job: Job) -> str:
 def observation(job: Mapping[str, Any]) -> Observation:
     """What one entry of GET /api/jobs/ says (ray/dashboard/modules/job/pydantic_models.py, JobDetails)."""
     word, kind = str(job.get("status", "")), str(job.get("error_type") or "")
-    node = str(job.get("driver_agent_http_address") or "").removeprefix("http://").rpartition(":")[0]
+    node = node_of(job)
     message = " ".join(str(job.get("message") or "").split())[:500]
     if word in _STATES:
         reason = message if word == "PENDING" else ""
@@ -159,3 +191,8 @@ def observation(job: Mapping[str, Any]) -> Observation:
         returncode=code if isinstance(code, int) else None,
         node=node,
     )
+
+
+def node_of(job: Mapping[str, Any]) -> str:
+    """The address of the node where a job's driver is; "" before it started."""
+    return str(job.get("driver_agent_http_address") or "").removeprefix("http://").rpartition(":")[0]
