@@ -164,7 +164,7 @@ def one_place(settings: Settings, note: str = "") -> Place:
     if len(places) > 1:
         names = ", ".join(place.name for place in places)
         message = f"a run goes to one place, and {len(places)} are named: {names}"
-        raise UsageError(message, hint="a campaign can use all of them")
+        raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
     return places[0]
 
 
