@@ -559,7 +559,7 @@ class PretendSlurm:
 
 
 @pytest.fixture
-def slurm(bench: Bench) -> PretendSlurm:
+def pretend_slurm(bench: Bench) -> PretendSlurm:
     home = bench.root / "slurm"
     (home / "jobs").mkdir(parents=True)
     (home / "slots").write_text("4")
