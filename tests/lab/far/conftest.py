@@ -1,232 +1,191 @@
-"""A run, its repository, and another host: a directory of this machine with a home and programs of its own."""
+"""A place of the tests: real Runners as detached local processes, run directories, and Followers of it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Handle, Job, JobState, Observation, Said, Seen, Unreachable, Want
 from autoresearch.core.limits import Limits
-from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.places import Kind, Place
 from autoresearch.core.run import RunSpec
-from autoresearch.core.trainer import Source, SourceFormat
-from autoresearch.launchers.shared import SharedFiles
-from autoresearch.records import journal, order_file, spec_file
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.far.follower import Follower
+from autoresearch.lab.parts import Parts
+from autoresearch.records import events, order_file, spec_file
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.exit_record import read as read_exit
+from autoresearch.records.index import Entry, Index
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, write_atomically
 
-TRAINER = """
-import json, os, sys, yaml_free
-out = dict(line.split(": ") for line in open(sys.argv[1]).read().splitlines())["out"]
-os.makedirs(out, exist_ok=True)
-with open(out + "/metrics.jsonl", "w") as file:
-    for n in range(1, 4):
-        file.write(json.dumps({"step": n, "reward": n / 10}) + "\\n")
-        print(f"step:{n} - actor/kl_loss:0.00{n} - critic/rewards/mean:0.{n}", flush=True)
-print("in", os.getcwd(), "with", os.environ.get("TOKEN"), "at", os.environ["HOME"], sys.executable)
-"""
-
-
-class OtherHost(SharedFiles):
-    """`core.far.Reach` of a host whose home is `home`. `cut_after`: so many calls later nobody answers."""
-
-    def __init__(self, home: Path) -> None:
-        home.mkdir(parents=True)
-        super().__init__({"PATH": os.environ["PATH"], "HOME": str(home)})
-        self.shared = False  # type: ignore[misc]
-        self.cut_after = -1
-        self.calls: list[str] = []
-        self.wrong: dict[str, bytes] = {}  # path -> what arrives in place of its first piece, once
-
-    def _call(self, what: str) -> None:
-        if self.cut_after == 0:
-            raise Unreachable("the link is down")
-        self.cut_after -= 1
-        self.calls.append(what)
-
-    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
-        self._call("look")
-        found = super().look(wants)
-        for run, seen in found.items():
-            spoilt = {path: self.wrong.pop(path) for path in list(seen.grown) if path in self.wrong}
-            found[run] = replace(seen, grown={**seen.grown, **spoilt})
-        return found
-
-    def put(self, directory: str, files: Mapping[str, bytes], *, private: Any = ()) -> None:
-        self._call("put")
-        super().put(directory, files, private=private)
-
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
-        self._call(f"run {argv[0]}")
-        return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
-
-
-class Started:
-    """`core.far.JobLauncher` that starts a process over there; one that is over is known by its pid."""
-
-    kind = Kind.SSH
-
-    def __init__(self, reach: OtherHost) -> None:
-        self.reach = reach
-        self.jobs: list[Job] = []
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def preflight(self) -> list[Any]:
-        return []
-
-    def submit(self, job: Job) -> Handle:
-        self.jobs.append(job)
-        env = {**(self.reach.environ or {}), **job.environment, "AUTORESEARCH_TEST": os.environ["AUTORESEARCH_TEST"]}
-        process = subprocess.Popen(list(job.argv), cwd="/", env=env, stdin=subprocess.DEVNULL)
-        self.processes[job.run] = process
-        return Handle(job.run, str(process.pid))
-
-    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        over = {h.run for h in handles if self.processes[h.run].poll() is not None}
-        return {h.run: Observation(JobState.OVER if h.run in over else JobState.RUNNING) for h in handles}
-
-    def stop(self, handle: Handle, *, hard: bool) -> None:
-        self.processes[handle.run].send_signal(signal.SIGKILL if hard else signal.SIGTERM)
-
-    def forget(self, handle: Handle) -> None:
-        self.processes[handle.run].wait()
+PATIENCE_S = 60.0
 
 
 @dataclass
-class Yard:
-    """One run here, and the other host."""
+class Clock:
+    """A clock that a test turns."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def no_tmux(_: str) -> Any:
+    raise EnvironmentUnusable("these tests start no sessions")
+
+
+@dataclass
+class Ground:
+    """One place, and the runs that are ordered there."""
 
     root: Path
-    repo: Path
-    reach: OtherHost
-    place: Place
-    spec: RunSpec
-    environment: dict[str, str]
+    jobs: Any  # tests.far.jobs.LocalJobs
+    index: Index
+    options: dict[str, Any] = field(default_factory=dict)
+    wall: Callable[[], float] = time.time
+    count: int = 0
 
     @property
-    def rundir(self) -> RunDir:
-        return RunDir(Path(self.spec.run_dir))
+    def place(self) -> Place:
+        return Place("yard", Kind.SLURM, 4, self.options)
 
     @property
-    def far(self) -> Path:
-        """The root of everything over there."""
-        return Path(str(self.place.options["root"]))
+    def folder(self) -> Path:
+        folder = self.root / "places" / "yard"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
-    def git(self, *words: str) -> str:
-        return subprocess.run(["git", *words], cwd=self.repo, capture_output=True, text=True, check=True).stdout.strip()
+    def order(self, command: str = "echo hello; exit 0", **changes: Any) -> RunDir:
+        """A run as `Prepared.go` leaves it: spec, environment, order, an entry in the index."""
+        self.count += 1
+        run = f"run-{self.count:06d}"
+        rundir = RunDir(self.root / "runs" / run)
+        rundir.path.mkdir(parents=True)
+        result_dir = self.root / "results" / run
+        result_dir.mkdir(parents=True)
+        starts = self.root / "starts"
+        spec = RunSpec(
+            run=run,
+            slug="run",
+            purpose="",
+            campaign="lone",
+            experiment=run,
+            index=1,
+            replicate=1,
+            blueprint="",
+            blueprint_sha="",
+            recipe="",
+            trainer="generic",
+            command=f"echo {run} >> {starts}\n{command}",
+            cwd=str(self.root),
+            interpreter=sys.executable,
+            limits=Limits(
+                first_step_s=300, max_s=changes.pop("max_s", 300), stall_s=None, grace_s=changes.pop("grace_s", 5)
+            ),
+            session=f"ajet_{run}",
+            run_dir=str(rundir.path),
+            result_dir=str(result_dir),
+            ledger=str(self.root / "results.tsv"),
+            created=time.time(),
+            launcher="slurm",
+            **changes,
+        )
+        spec_file.write(rundir, spec, {"journal": str(result_dir / "experiment_log.md"), "collector": []})
+        self.index.add(Entry(run, "run", spec.session, str(rundir.path), str(result_dir), created=spec.created))
+        environment = b"\0".join(f"{k}={v}".encode() for k, v in os.environ.items())
+        write_atomically(rundir.environment, environment, mode=0o600, durable=False)
+        rundir.log.touch()
+        order_file.write(rundir, Order(run, self.place, time.time(), str(self.folder)))
+        return rundir
 
-    def commit(self) -> str:
-        self.git("add", "-A")
-        self.git("commit", "-qm", "more", "--allow-empty")
-        self.spec = replace(self.spec, commit=self.git("rev-parse", "HEAD"))
-        return self.spec.commit
+    def follower(self, clock: Callable[[], float] = time.monotonic, **changes: Any) -> Follower:
+        """A new one, as after a kill of the one before."""
+        parts = Parts(os.environ, self.index, no_tmux, clock=changes.pop("wall", self.wall))
+        return Follower(self.folder, self.place, changes.pop("launcher", self.jobs), parts, clock)
 
-    def order(self, **changes: Any) -> Order:
-        """Write what a launch writes."""
-        self.spec = replace(self.spec, **changes)
-        Path(self.spec.run_dir).mkdir(parents=True, exist_ok=True)
-        Path(self.spec.result_dir).mkdir(parents=True, exist_ok=True)
-        journal.begin(Path(self.spec.result_dir), self.spec)
-        spec_file.write(self.rundir, self.spec, {"journal": "x", "collector": [], "await_launch": "now", "start": ""})
-        pairs = b"\0".join(f"{name}={value}".encode() for name, value in self.environment.items())
-        write_atomically(self.rundir.environment, pairs, mode=0o600)
-        declared = tuple(n for n in self.environment if n not in ("HOME", "PATH"))
-        made = Order(self.spec.run, self.place, 1.0, str(self.root / "follower"), declared=declared)
-        order_file.write(self.rundir, made)
-        return made
-
-    def another(self, number: int) -> None:
-        """From here on another run of the same code."""
-        run_dir = str(Path(self.spec.run_dir).with_name(f"try-{number}"))
-        result_dir = f"{self.root}/out-{number}"
-        self.spec = replace(self.spec, run=f"try-{number}", experiment=f"try-{number}", run_dir=run_dir)
-        self.spec = replace(self.spec, result_dir=result_dir)
-
-    def ship(self, order: Order | None = None) -> tuple[Order, Job]:
-        from autoresearch.lab.far.ship import ship
-
-        return ship(self.rundir, self.spec, order or self.order(), self.reach)
-
-    def said(self) -> str:
-        """The events and the journal of the run."""
-        texts = [self.rundir.events, Path(self.spec.result_dir) / "experiment_log.md"]
-        return "".join(path.read_text() for path in texts if path.exists())
-
-    def leaks(self) -> list[str]:
-        """Texts over there that name a path of ours, outside of files that hold what people wrote."""
-        found = []
-        for path in self.far.rglob("*"):
-            read = path.suffix in (".json", ".yaml", ".jsonl") or path.name == "environment"
-            data = path.read_bytes() if read and path.is_file() else b""
-            if any(str(ours).encode() in data for ours in (self.repo, self.spec.result_dir)):
-                found.append(str(path))
+    def until(self, follower: Follower, true: Callable[[], Any], *, rung: bool = True) -> Any:
+        """Turn it until something is so."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := true()):
+            assert time.monotonic() < deadline, f"it never became true: {true}"
+            if rung:
+                follower.rung()
+                follower.polls.at_once()
+            follower.turn()
+            time.sleep(0.02)
         return found
 
+    def killed_at(self, name: str) -> None:
+        """A Follower in a process of its own, that is killed there."""
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(BaseException):
+                os.environ["AUTORESEARCH_FAILPOINT"] = f"{name}:kill"
+                follower = self.follower()
+                self.until(follower, lambda: False)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (name, status)
 
-@pytest.fixture
-def yard(tmp_path: Path) -> Yard:
-    repo = tmp_path / "here" / "repo"
-    repo.mkdir(parents=True)
-    (repo / "train.py").write_text(TRAINER)
-    (repo / "yaml_free.py").write_text("")
-    (repo / "run.sh").write_text("#!/bin/sh\n")
-    (repo / "run.sh").chmod(0o755)
-    (repo / "link").symlink_to("train.py")
-    result_dir = tmp_path / "here" / "results"
-    (repo / "recipe.yaml").write_text(f"lr: 0.1\nout: {result_dir}/metrics\n")
-    (repo / ".gitignore").write_text("secret.env\nreports/\n")
-    (repo / "secret.env").write_text("KEY=1\n")
-    run_dir = repo / "reports/auto_research/one/try"
-    spec = RunSpec(
-        run="try-abc123",
-        slug="try",
-        purpose="See.",
-        campaign="one",
-        experiment="try",
-        index=1,
-        replicate=1,
-        blueprint=str(repo / "exp.md"),
-        blueprint_sha="",
-        recipe=str(repo / "recipe.yaml"),
-        trainer="verl",
-        command=f"python {repo}/train.py {repo}/recipe.yaml",
-        cwd=str(repo),
-        interpreter=sys.executable,
-        limits=Limits(grace_s=2.0),
-        session="ajet_try_abc123",
-        run_dir=str(run_dir),
-        result_dir=str(result_dir),
-        ledger=str(run_dir.parent / "results.tsv"),
-        created=time.time(),
-        objective=Objective("reward", Direction.MAXIMIZE),
-        sources=(Source(SourceFormat.JSONL, str(result_dir / "metrics/metrics.jsonl")),),
-    )
-    root = tmp_path / "there" / "data"
-    place = Place("gpu1", Kind.SSH, 1, {"root": str(root), "min_free_gb": 0.001})
-    environment = {"HOME": str(tmp_path / "here"), "PATH": "/nowhere", "TOKEN": "t0p", "PYTHONPATH": f"{repo}:{repo}/x"}
-    one = Yard(tmp_path, repo, OtherHost(tmp_path / "there" / "home"), place, spec, environment)
-    one.git("init", "-q")
-    one.commit()
-    return one
+    def ended(self, follower: Follower, rundir: RunDir) -> ExitRecord:
+        """Its exit record, waited for."""
+        self.until(follower, rundir.exit_record.exists)
+        record = read_exit(rundir)
+        assert record is not None
+        return record
 
+    def starts(self, rundir: RunDir) -> int:
+        """How often its trainer was started."""
+        path = self.root / "starts"
+        return path.read_text().split().count(rundir.path.name) if path.exists() else 0
 
-@pytest.fixture
-def started(yard: Yard) -> Started:
-    return Started(yard.reach)
+    def names(self, rundir: RunDir) -> list[str]:
+        """Its events."""
+        return [event.event for event in events.read(rundir.events)[0]]
+
+    def silence(self, reason: str = "", half: str = "") -> None:
+        """Nobody answers."""
+        (self.root / "launcher" / ("silent" + half)).write_text(reason)
+
+    def answers(self) -> None:
+        """Somebody answers again."""
+        for path in (self.root / "launcher").glob("silent*"):
+            path.unlink()
+
+    def hold(self, reason: str = "Resources") -> None:
+        """Jobs wait."""
+        (self.root / "launcher/held").write_text(reason)
+
+    def release(self) -> None:
+        """They wait no more."""
+        (self.root / "launcher/held").unlink()
+
+    def far(self, rundir: RunDir) -> dict[str, Any]:
+        """The far exit record."""
+        path = rundir.far / "exit.json"
+        return dict(json.loads(path.read_bytes())) if path.exists() else {}
 
 
 @pytest.fixture
-def far_record() -> Callable[[Order], dict[str, Any]]:
-    """The spec over there."""
-    return lambda order: dict(json.loads(Path(order.directory, "spec.json").read_bytes()))
+def ground(tmp_path: Path, local_jobs: Any, reaper: Any) -> Iterator[Ground]:
+    made = Ground(tmp_path, local_jobs, Index(tmp_path / "state"))
+    yield made
+    for record in local_jobs.records():
+        local_jobs.kill(record["native"])
+
+
+@pytest.fixture
+def turned() -> Clock:
+    """A clock that the test turns."""
+    return Clock()
