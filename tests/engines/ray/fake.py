@@ -207,7 +207,7 @@ def _answers(ray: FakeRay) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(raw)
 
-        do_GET = do_POST = do_DELETE = do_PUT = handle_any
+        do_GET = do_POST = do_DELETE = do_PUT = handle_any  # noqa: N815 - the base class wants them so
 
         def answer(self, parts: list[str], body: bytes) -> tuple[int, Any]:
             given = self.headers.get("Authorization") or self.headers.get("X-Ray-Authorization") or ""
