@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from autoresearch.core.ending import Ending
 from autoresearch.core.finding import Finding
@@ -189,3 +189,11 @@ class JobLauncher(Protocol):
 
         A sentence says what else of the run was freed there, or could not be; nothing where there was none.
         """
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """A launcher that can say more about its place than what is wrong there: for `doctor`, and nothing else."""
+
+    def describe(self) -> Sequence[tuple[str, str]]:
+        """(what, how it is): version, partitions and their limits, GPUs, disk, python there. May raise Unreachable."""

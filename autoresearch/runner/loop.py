@@ -91,6 +91,7 @@ class Loop:
         elif number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             self.hurry = self.hurry or (self.stopping.decision is not None and number == signal.SIGINT)
             name = signal.Signals(number).name
+            self.stopping.check_file()  # a launcher may signal us because of it, before we have seen it
             self.stopping.request("now", name.lower(), f"the Runner received {name}")
 
     def _look(self) -> None:

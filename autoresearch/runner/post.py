@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 20  # bytes of one file in one answer
 GROWING = ("run.log", "events.jsonl", "journal.md", "evaluation.log")
-CLAIM = "runner.json"
+CLAIMS = ("claim", "runner.json")  # either says that a Runner was started there
 
 
 def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
             grown[name] = piece
     return {
         "there": True,
-        "claimed": os.path.exists(f"{directory}/{CLAIM}"),
+        "claimed": any(os.path.exists(f"{directory}/{name}") for name in CLAIMS),
         "alive": is_held(f"{directory}/lock"),
         "beat": _mtime(f"{directory}/lock"),
         "runner": parse_object(read_file(f"{directory}/runner.json")),

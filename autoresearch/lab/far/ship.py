@@ -66,6 +66,7 @@ def _far_spec(record: dict[str, Any], directory: str) -> dict[str, Any]:
         "journal": f"{directory}/journal.md",
         "collector": [],
         "await_launch": "",
+        "claim": True,
         "inherit": list(ALLOCATED),
     }
 
