@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from autoresearch.lab.far.attend import ring
 from autoresearch.records import events, journal, order_file, spec_file
 from autoresearch.records.rundir import RunDir, write_json
 
@@ -18,4 +17,4 @@ def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
     journal.append(Path(spec.result_dir), f"stop requested ({how}): {reason}")
     write_json(rundir.stop, {"how": how, "reason": reason, "t": time.time()})
     if order := order_file.read(rundir):
-        ring(Path(order.follower))
+        order_file.ring(Path(order.follower))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, JobLauncher, JobState, Observation, Seen, Unreachable, Want
+from autoresearch.core.far import Declined, JobLauncher, JobState, Observation, Seen, Unreachable, Want
 from autoresearch.core.places import Place
 from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
@@ -146,7 +146,8 @@ class Follower:
 
     def _take_up(self, rundir: RunDir, order: order_file.Order) -> Following:
         spec = spec_file.read(rundir)
-        one = Following(rundir, spec, order, mirroring.Mirror(rundir, spec, order.watched), told=order_file.observed(rundir))
+        mirrored = mirroring.Mirror(rundir, spec, order.watched)
+        one = Following(rundir, spec, order, mirrored, told=order_file.observed(rundir))
         if order.submitted is not None:
             one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
         self.looks.at_once()
