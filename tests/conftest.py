@@ -28,6 +28,7 @@ import pytest
 pytest_plugins = [
     "tests.agents.plugin",  # a scripted model, and real agents that talk to it
     "tests.far.plugin",  # what every launcher must do, and a small one
+    "tests.engines.ssh",  # real sshds, links that can be cut
 ]
 
 MARK = "AUTORESEARCH_TEST"
