@@ -25,7 +25,8 @@ from autoresearch.runner.native import process_control
 _PLACE = r"\[[^\]]+\]|[^:\[\]]+"
 _FORWARD = re.compile(rf"(?:({_PLACE}):)?([0-9]+):(?:{_PLACE}):[0-9]+\Z")  # ssh(1), -L and -R, without sockets
 PR_SET_PDEATHSIG = 1
-PATIENCE_S = 20.0  # for a forward to stand, and for one that ends to let go of its port
+PATIENCE_S = 20.0  # for a forward to stand
+COLLIDES_S = 3.0  # one that ends lets go of its port so soon
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 
 
@@ -109,10 +110,13 @@ class Forwards:
 
     def stand(self) -> str:
         """Have them all stand, waiting some time; why one cannot because somebody else has its port, else ""."""
-        until = self.clock() + PATIENCE_S
-        while self.tend() and self.clock() < until:
+        begun = self.clock()
+        while self.tend():
+            collides = next((held.wrong for held in self._held if held.collides), "")
+            if self.clock() - begun > (COLLIDES_S if collides else PATIENCE_S):
+                return collides
             time.sleep(0.05)
-        return next((held.wrong for held in self._held if held.collides), "")
+        return ""
 
     def tend(self) -> tuple[str, ...]:
         """Start what does not stand and is due; returns at once, with a clause for each that does not stand."""

@@ -339,11 +339,10 @@ def test_a_port_that_somebody_has_is_told_before_the_run_and_during_it(
 ) -> None:
     launcher = sshd.launcher(forwards=[f"{listener}:localhost:22"])
     assert [finding.code for finding in launcher.preflight()] == ["port_taken"]
-    monkeypatch.setattr("autoresearch.launchers.ssh_forwards.PATIENCE_S", 0.1)
+    monkeypatch.setattr("autoresearch.launchers.ssh_forwards.COLLIDES_S", 0.1)
     with pytest.raises(Declined, match=f"port {listener} of this machine") as told:
         launcher.submit(ssh_job(tmp_path / "run-1", "true"))
     assert told.value.code == "port_taken" and not (tmp_path / "run-1" / "lock").exists()
-    monkeypatch.setattr("autoresearch.launchers.ssh_forwards.PATIENCE_S", 30.0)
     theirs = sshd.launcher(remote_forwards=[f"{listener}:localhost:22"])
     with pytest.raises(Declined, match="taken on far"):
         theirs.submit(ssh_job(tmp_path / "run-2", "true"))
