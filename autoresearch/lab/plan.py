@@ -16,14 +16,14 @@ from autoresearch.core.limits import Limits
 from autoresearch.core.places import LOCAL, Place
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.lab.enough_gpus import TOO_FEW, Wanted, checks, joins
+from autoresearch.lab.enough_gpus import TOO_FEW, Far, Wanted, checks, elsewhere, far_gpus, joins
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
-from autoresearch.launchers import gpus
+from autoresearch.launchers import gpus, volume
 from autoresearch.launchers.sandbox import driven_by
 from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.repository import branches
@@ -54,6 +54,16 @@ class Member:
     fix_of: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)  # over the caller's
     gpus: int | None = None  # of the pool for this run; None: the campaign was asked, not the run
+    far_gpus: int | None = None  # of another place, for this run; None: what the recipe asks for
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a run goes: to a place, or wherever its campaign sends it."""
+
+    place: Place
+    far: Far
+    member: Member | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,8 @@ class Plan:
     settings: Settings
     member: Member | None = None
     place: Place = LOCAL  # where it goes; a campaign says so with the word
+    far: Far = field(default_factory=Far)  # GPUs at another place
+    caches: Mapping[str, str] = field(default_factory=dict)  # on the big volume of this machine, for a run here
 
     @property
     def remarks(self) -> tuple[Finding, ...]:
@@ -107,7 +119,8 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
     asked = terms(trainer, resolved, job=naming.session_name(slug, token))
     checkout = None if member else repository.find(resolved.codebase)
-    uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
+    place = LOCAL if member else one_place(settings, blueprint.notes.launcher)
+    uuids = _gpus(wishes.gpus or settings.text("gpus"), parts) if place.is_local else ()
     given = {**parts.environ, **(member.environment if member else {})}
     given = {**ask.QUIET, **given}
     environment = _environment(given, resolved, uuids) | dict(asked.environment)
@@ -122,6 +135,8 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         environment=_recorded(environment, asked, uuids),
         driven_by=driven_by(parts.environ),
     )
+    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environment)
+    where = Where(place, far_gpus(settings, count, member.far_gpus if member else None), member)
     return Plan(
         spec=spec,
         resolved=resolved,
@@ -132,35 +147,38 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         findings=(
             *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
             *arrange.findings(spec, blueprint),
-            *_too_few_gpus(asked, environment, spec, settings, member),
-            *joins(asked.trainer.name, asked.command, environment),
+            *_too_few_gpus(count, environment, spec, settings, where),
+            *(joins(asked.trainer.name, asked.command, environment) if place.is_local else ()),
         ),
         settings=settings,
         member=member,
-        place=LOCAL if member else _place(settings, blueprint.notes.launcher),
+        place=place,
+        far=where.far,
+        caches=volume.find(settings.text("big_volume"), environment).variables,
     )
 
 
-def _place(settings: Settings, note: str) -> Place:
+def one_place(settings: Settings, note: str = "") -> Place:
     """Where a lone run goes. UsageError where several places are named: a run goes to one."""
     places = settings.places(note)
     if len(places) > 1:
         names = ", ".join(place.name for place in places)
         message = f"a run goes to one place, and {len(places)} are named: {names}"
-        raise UsageError(message, hint="a campaign can use all of them")
+        raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
     return places[0]
 
 
 def _too_few_gpus(
-    asked: Terms, environment: Mapping[str, str], spec: RunSpec, settings: Settings, member: Member | None
+    count: int, environment: Mapping[str, str], spec: RunSpec, settings: Settings, where: Where
 ) -> tuple[Finding, ...]:
     """What the recipe asks for against what is here; a member against what its campaign gives it, if that says."""
-    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environment)
+    member = where.member
     given = len(spec.gpus) if member is None else member.gpus
-    elsewhere = spec.swarm is not None and not spec.swarm.server  # the engine has the GPUs of its server's machine
-    if not count or given is None or elsewhere or not checks(settings.text("gpu_check")):
+    remote = spec.swarm is not None and not spec.swarm.server  # the engine has the GPUs of its server's machine
+    if not count or given is None or remote or not checks(settings.text("gpu_check")):
         return ()
-    return Wanted(count, given).compared(environment)
+    wanted = Wanted(count, given, elsewhere(settings, count))
+    return wanted.compared(environment) if where.place.is_local else wanted.at(where.place, where.far)
 
 
 def _as_member(spec: RunSpec, member: Member) -> RunSpec:

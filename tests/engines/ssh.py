@@ -272,7 +272,13 @@ def ssh_job() -> Callable[..., Job]:
     def make(place: Path, command: str, **more: Any) -> Job:
         run = place.name
         place.mkdir(parents=True)
-        spec = {"run": run, "command": command, "cwd": str(place), "limits": {"grace_s": 1.0, "max_s": 300.0}}
+        spec = {
+            "run": run,
+            "command": command,
+            "cwd": str(place),
+            "limits": {"grace_s": 1.0, "max_s": 300.0},
+            "claim": True,
+        }
         (place / "spec.json").write_text(json.dumps({**spec, "result_dir": str(place)}))
         (place / "environment").write_bytes(b"\0".join(f"{k}={v}".encode() for k, v in os.environ.items()))
         argv = (sys.executable, "-S", "-E", "-s", str(RUNNER), str(place))

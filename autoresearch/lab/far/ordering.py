@@ -34,7 +34,7 @@ def order(plan: Plan, spec: RunSpec, rundir: RunDir, place: Place, parts: Parts)
             ordered=parts.clock(),
             follower=str(directory_of(place, parts)),
             declared=_declared(plan, parts),
-            gpus=_gpus(place),
+            gpus=plan.far.at(place),
             socket=socket,
         ),
     )
@@ -46,8 +46,3 @@ def _declared(plan: Plan, parts: Parts) -> tuple[str, ...]:
     notes = plan.resolved.blueprint.notes
     changed = {name for name, value in plan.environment.items() if parts.environ.get(name) != value}
     return tuple(sorted(changed | set(notes.env) | (set(notes.requires_env) & set(plan.environment))))
-
-
-def _gpus(place: Place) -> int:
-    said = place.text("gpus_per_run", "0")
-    return int(said) if said.isdecimal() else 0
