@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,9 +24,8 @@ def stop(
     from autoresearch.commands.outcome import show_outcome
     from autoresearch.lab import sessions
     from autoresearch.lab.adopt import adopt
+    from autoresearch.lab.stopping import ask_to_stop
     from autoresearch.lab.watch import Watcher
-    from autoresearch.records import events, journal
-    from autoresearch.records.rundir import write_json
 
     if not reason and not sys.stdin.isatty():
         raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
@@ -37,10 +34,7 @@ def stop(
     spec = sessions.spec_of(rundir)
     state, outcome = adopt(rundir, parts)
     if outcome is None:
-        why = reason or "asked for at the terminal"
-        events.append(rundir.events, "stop_requested", how="drain" if drain else "now", reason=why)
-        journal.append(Path(spec.result_dir), f"stop requested ({'drain' if drain else 'now'}): {why}")
-        write_json(rundir.stop, {"how": "drain" if drain else "now", "reason": why, "t": time.time()})
+        ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
         with Watcher([rundir]) as watcher:
             while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD):
                 watcher.wait(1.0)

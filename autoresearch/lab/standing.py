@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,12 @@ def elapsed_s(rundir: RunDir, spec: RunSpec, *, since: str = "started_boot") -> 
 
     `since` names the stamp in runner.json. 0.0 before the start.
     """
-    record = read_json(rundir.runner)
-    if record is None or record.get(since) is None:
+    return seconds_since(read_json(rundir.runner) or {}, spec, since=since)
+
+
+def seconds_since(record: Mapping[str, Any], spec: RunSpec, *, since: str = "started_boot") -> float:
+    """The same from what runner.json says."""
+    if record.get(since) is None:
         return 0.0
     started_boot, boot = record[since], record.get("boot_id")
     if isinstance(started_boot, (int, float)) and boot == boot_id():
@@ -62,6 +67,7 @@ def elapsed_s(rundir: RunDir, spec: RunSpec, *, since: str = "started_boot") -> 
     return max(0.0, time.time() - float(record.get("started", spec.created)))
 
 
+@cache
 def boot_id() -> str:
     """Which boot of this machine we live in; "" where the kernel does not say."""
     try:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
 
 from autoresearch.core.far import JobLauncher
 from autoresearch.core.places import Kind, Place
@@ -15,18 +18,34 @@ COMMON = {
     "gpus_per_run": "GPUs that each run gets; default: what the run says, else what its recipe asks for",
     "pending_limit": "how long a run may wait in a queue; default 24h",
 }
-HERE = {
-    "gpus_per_run": "GPUs that each run leases, as `--gpus N`",
+COPIED = {  # of a place that does not see our files; lab/far/{sync,there,gather}.py
+    "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
+    "codebase": "remote: code and environment are the host's own, at the blueprint's paths; nothing is sent",
+    "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
+    "interpreter": "the trainer's interpreter there, instead of `venv`",
+    "min_free_gb": "a run is declined where less is free; default 1",
+    "collect_max_gb": "results that are larger stay there, and are named; default 5",
+}
+
+Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
+_LAUNCHERS = {  # the file in this room, and its launcher: imported when a place of that kind is asked
+    Kind.SSH: ("ssh", "SshLauncher"),
+    Kind.SLURM: ("slurm", "SlurmLauncher"),
+    Kind.RAY: ("ray", "RayLauncher"),
+    Kind.KUBERNETES: ("kubernetes", "KubernetesLauncher"),
 }
 
 
 def options_of(kind: Kind) -> Mapping[str, str]:
     """Option -> what it is for."""
-    if kind is Kind.SLURM:
-        from autoresearch.launchers.slurm import OPTIONS
+    if kind is Kind.LOCAL:
+        return {}
+    options: Mapping[str, str] = _module(kind).OPTIONS
+    return {**COMMON, **(COPIED if kind is Kind.SSH else {}), **options}
 
-        return {**COMMON, **OPTIONS}
-    return HERE if kind is Kind.LOCAL else COMMON
+
+def _module(kind: Kind) -> ModuleType:
+    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[kind][0]}")
 
 
 def check(place: Place) -> None:
@@ -37,16 +56,17 @@ def check(place: Place) -> None:
         refuse_secret(where, name, value, known=name in known)
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
             raise UsageError(f"{where}: {place.kind} has no such option", hint=hint, code="bad_launcher")
         check_value(where, name, value)
 
 
-def launcher_of(place: Place, environ: Mapping[str, str]) -> JobLauncher:
-    """The launcher of a place that is not local. UsageError for options that make no sense."""
-    check(place)
-    if place.kind is Kind.SLURM:
-        from autoresearch.launchers.slurm import SlurmLauncher
+def launcher_of(place: Place, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
+    """The launcher of a place that is not local. UsageError for options that make no sense.
 
-        return SlurmLauncher(place, environ)
-    raise UsageError(f"{place.kind} cannot be asked yet")
+    render: template and values in, a manifest out; for Kubernetes, which templates are the lab's.
+    """
+    check(place)
+    more = (render,) if place.kind is Kind.KUBERNETES else ()
+    made: JobLauncher = getattr(_module(place.kind), _LAUNCHERS[place.kind][1])(place, environ, *more)
+    return made

@@ -12,6 +12,7 @@ from autoresearch.lab import detached
 from autoresearch.lab.parts import Parts
 from autoresearch.records import order_file
 from autoresearch.records.index import state_home
+from autoresearch.records.order_file import ring
 from autoresearch.records.rundir import RunDir, is_locked, locked, write_json
 
 
@@ -49,8 +50,3 @@ def attend_run(rundir: RunDir, parts: Parts) -> bool:
             attend(order.place, parts, order.socket)
     return True
 
-
-def ring(folder: Path) -> None:
-    """Wake the Follower: there is an order, or a stop request."""
-    with contextlib.suppress(OSError):
-        (folder / "bell").touch()
