@@ -29,7 +29,7 @@ def of_slurm(reach: Reach, partition: str = "") -> Rows:
         gres = "" if gres.startswith("(null") else f", {gres}"
         about = parts.setdefault(name, [f"{up}, at most {limit}"])
         about.append(f"{nodes} {state} ({cpus} CPUs, {memory} MB{gres})")
-    rows = [("Slurm", version.removeprefix("slurm ")), ("accounting", accounting or "unknown")]
+    rows = [("Slurm", (version.split() or ["unknown"])[-1]), ("accounting", accounting or "unknown")]
     rows += [(f"partition {name}", "; ".join(about)) for name, about in list(parts.items())[:MOST_PARTITIONS]]
     left = len(parts) - MOST_PARTITIONS
     return [*rows, *([("partitions", f"and {left} more")] if left > 0 else [])]
