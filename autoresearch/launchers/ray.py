@@ -49,9 +49,7 @@ class RayLauncher:
 
     kind = Kind.RAY
 
-    def __init__(
-        self, place: Place, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, place: Place, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         self.place = place
         self.api = RayApi(place.text("address"), environ)
         if not self.api.url.startswith(("http://", "https://")):

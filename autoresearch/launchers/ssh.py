@@ -95,10 +95,9 @@ class SshLauncher:
         self.reach.forwards.tend()
         if not handles:
             return {}
-        asked = [
-            {"run": h.run, **{name: h.more.get(name) for name in ("pid", "start_ticks", "boot_id")}} for h in handles
-        ]
-        lives: Mapping[str, bool] = self.reach.call("poll", handles=asked)
+        names = ("directory", "start_ticks", "boot_id")
+        asked = [{"run": h.run, "pid": _pid(h), **{name: h.more.get(name) for name in names}} for h in handles]
+        found: Mapping[str, str] = self.reach.call("poll", handles=asked)
         if elsewhere := sorted({str(h.more["host"]) for h in handles if not self.reach.is_host_of(h.more)}):
             reason = f"{self.reach.target} is {self.reach.hello['host']} now, and runs were started on {elsewhere[0]}"
             raise Unreachable(reason, code="other_host", hint="name one host, not a name that stands for several")

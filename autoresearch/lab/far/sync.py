@@ -254,6 +254,7 @@ class _Sending:
             "journal": f"{directory}/journal.md",
             "collector": [],
             "await_launch": "",
+            "claim": True,
             "inherit": [""],  # everything: the far host keeps its own PATH, HOME ...
             "interpreter": interpreter,
             "leases": [],

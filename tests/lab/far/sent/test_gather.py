@@ -164,13 +164,14 @@ def test_the_whole_way_with_a_follower(yard: Any, started: Any, eventually: Call
             created=1.0,
         )
     )
-    follower = Follower(yard.root / "follower", started, Parts({}, index, lambda _: None))  # type: ignore[arg-type,return-value]
+    follower = Follower(yard.root / "follower", yard.place, started, Parts({}, index, lambda _: None))  # type: ignore[arg-type,return-value]
 
     def over() -> bool:
         follower.turn()
         return bool(yard.rundir.exit_record.exists())
 
     eventually(over)
+    follower.turn()  # its launcher lets go of it
     record = read_json(yard.rundir.exit_record) or {}
     assert (record["ending"], record["returncode"]) == ("finished", 0)
     (source,) = yard.spec.sources
