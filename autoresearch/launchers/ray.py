@@ -17,6 +17,7 @@ from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
+from autoresearch.launchers import descriptions
 from autoresearch.launchers.ray_api import Answer, RayApi, quoted
 from autoresearch.launchers.ray_leftovers import MARK, OVER, free
 from autoresearch.launchers.shared import SharedFiles
@@ -59,6 +60,12 @@ class RayLauncher:
         self.reach = SharedFiles(environ)
         self._without_agent: dict[str, tuple[float, int]] = {}  # by run: since when, how often it was tried
         self._forgotten: set[str] = set()
+
+    def describe(self) -> list[tuple[str, str]]:
+        """See `core.far.Describes`."""
+        version = self.api.expect(self.api.ask("GET", "/api/version"), dict)
+        jobs = self.api.expect(self.api.ask("GET", "/api/jobs/"), list)
+        return descriptions.of_ray(version, jobs, self.api.url)
 
     def preflight(self) -> list[Finding]:
         """See `core.far.JobLauncher`."""
