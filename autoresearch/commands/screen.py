@@ -12,18 +12,22 @@ from autoresearch.core.overview import SORTS, Overview, RunLine, Wanted, mention
 from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import span
 
-FOOT = "Enter log  a attach  s stop  f filter  / find  o sort  e ended  r ? help  q quit"
+FEET = (  # the first that fits
+    "Enter log  a attach  s stop  f filter  / find  o sort  e ended  ? help  q quit",
+    "Enter log  a attach  s stop  f filter  ? help  q quit",
+    "? help  q quit",
+)
 HELP = (
-    "up down j k  choose a run        page up, page down, g, G  further",
-    "Enter, l     its log             q or Escape comes back from there",
-    "a            attach to its tmux session; detach (C-b d) comes back",
-    "s            stop it: asks why, and then once more",
-    "f            show only runs with these words in place, campaign, idea or state; empty: all",
-    "/            find the next run with a text, n the one after it",
-    "o, O         sort by the next, the previous column",
-    "e            with the runs that ended lately, or without",
-    "r            look again now      Ctrl-L draws anew",
-    "q, Ctrl-C    quit; the runs go on",
+    ("up down j k", "choose a run; page up, page down, g, G: further"),
+    ("Enter l", "its log; q or Escape comes back from there"),
+    ("a", "attach to its session; C-b d comes back"),
+    ("s", "stop it: asks why, and then once more"),
+    ("f", "only runs with these words in place, campaign ..."),
+    ("/ n", "find the next run with a text, and the one after it"),
+    ("o O", "sort by the next, the previous column"),
+    ("e", "with the runs that ended lately, or without"),
+    ("r", "look again now; Ctrl-L draws anew"),
+    ("q Ctrl-C", "quit; the runs go on"),
 )
 _STYLE = {
     RunState.RUNNING: "good",
@@ -173,7 +177,7 @@ class Screen:
 
         def sure(why: str) -> None:
             reason = why or "asked for at the screen"
-            question = f"stop {line.run} ({line.state.value} at {line.place})? y: stop it, any other key: leave it "
+            question = f"stop {line.run}, {line.state.value} at {line.place}? y, or any other key for no "
             self.prompt = Prompt(question, lambda _: self._about(line, "stop", reason), yes_no=True)
 
         self.prompt = Prompt(f"stop {line.run}; why? ", sure)
@@ -196,7 +200,8 @@ class Screen:
     def lines(self, width: int, height: int) -> list[Line]:
         """What is to be drawn: at most `height` lines of at most `width` cells."""
         if self._help:
-            shown: list[Line] = [("keys", "head"), *((cut(line, width), "") for line in HELP)]
+            texts = [cut(f"{keys:11}  {what}", width) for keys, what in HELP]
+            shown: list[Line] = [("keys", "head"), *((text, "") for text in texts)]
             return [*shown[: height - 1], ("any key comes back", "dim")][:height]
         if self.overview is None:
             return [("looking at the runs ...", "dim"), *self._foot(width)][:height]
@@ -268,7 +273,8 @@ class Screen:
         if self.prompt is not None:
             text = self.prompt.question + self.prompt.text
             return [((text if len(text) < width else "…" + text[-(width - 2) :]) + "_", "bold")]
-        return [(cut(self.message or FOOT, width), "bold" if self.message else "dim")]
+        foot = next((text for text in FEET if len(text) <= width), FEET[-1])
+        return [(cut(self.message or foot, width), "bold" if self.message else "dim")]
 
 
 def _some(lines: Sequence[Line], most: int) -> list[Line]:

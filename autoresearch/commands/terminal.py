@@ -97,9 +97,11 @@ class Terminal:
 
     def draw(self, lines: Sequence[Line]) -> None:
         """Show these lines from the top; only those that differ from what is there are written."""
-        fresh = list(lines)
-        frame = [
-            f"\x1b[{n + 1};1H{self._styled(line)}\x1b[K"
+        from rich.cells import cell_len
+
+        fresh, width = list(lines), self.size[0]
+        frame = [  # at the end of a full line there is nothing to erase but its last cell
+            f"\x1b[{n + 1};1H{self._styled(line)}" + ("\x1b[K" if cell_len(line[0]) < width else "")
             for n, line in enumerate(fresh)
             if n >= len(self._drawn) or self._drawn[n] != line
         ]

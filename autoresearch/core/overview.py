@@ -248,7 +248,7 @@ def place_lines(runs: Iterable[RunLine], known: Iterable[PlaceLine]) -> tuple[Pl
         since = [at for at in (line.unreachable_since, run.since if silent else None) if at is not None]
         lines[run.place] = replace(
             line,
-            used=line.used + 1,
+            used=line.used + run.state.lives,
             pending=line.pending + (run.state is RunState.PENDING),
             unreachable_since=min(since, default=None),
             reason=run.reason if silent else line.reason,

@@ -101,6 +101,7 @@ class Plan:
     def refuse(self) -> None:
         """Raise for what is in the way on this machine now; an AutoresearchError with one sentence."""
         self.terms.refuse_to_resume()
+        raise_on(arrange.only_here(self.terms.trainer.name, self.place))
         if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
             raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)
 
@@ -164,7 +165,7 @@ def one_place(settings: Settings, note: str = "") -> Place:
     if len(places) > 1:
         names = ", ".join(place.name for place in places)
         message = f"a run goes to one place, and {len(places)} are named: {names}"
-        raise UsageError(message, hint="a campaign can use all of them")
+        raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
     return places[0]
 
 

@@ -24,6 +24,8 @@ COPIED = {  # of a place that does not see our files; lab/far/{sync,there,gather
     "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
     "interpreter": "the trainer's interpreter there, instead of `venv`",
     "min_free_gb": "a run is declined where less is free; default 1",
+    "paths": "directories here -> the same there, such as {/data: /mnt/data}",
+    "collect": "patterns of results that come back; default: all but checkpoints and weights",
     "collect_max_gb": "results that are larger stay there, and are named; default 5",
 }
 

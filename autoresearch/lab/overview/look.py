@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 
 from autoresearch.core.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, label, place_lines
@@ -18,6 +19,7 @@ from autoresearch.records.index import Entry
 from autoresearch.records.rundir import STARTING_S, RunDir
 
 BYTES = 4 << 20  # of logs that one look parses at most; what comes in faster is caught up with later
+FILES_SHARE = 50.0  # files of metrics are read again after so many times what that took
 GPU_WAIT_S = 5.0  # where there is only one look
 
 
@@ -34,6 +36,7 @@ class Looker:
         self._places = places
         self._runs: dict[str, WatchedRun] = {}
         self._gone = 0
+        self._files_at = float("-inf")  # when files of metrics may be read again
         self._live: tuple[int, list[Entry]] = (-1, [])
         self._campaigns = RunningCampaigns(parts)
         self._ended = EndedRuns(parts)
@@ -43,11 +46,14 @@ class Looker:
         """Everything as it is now; with so many of the runs that ended. EnvironmentUnusable without an index."""
         now = self.parts.clock()
         self._meet(self._entries(now), now)
-        budget = Budget(math.inf, once=True) if self.once else Budget(BYTES)
+        budget = Budget(math.inf, once=True) if self.once else Budget(BYTES, files=now >= self._files_at)
         gpus = self._gpu_uses()
         # those that had to wait the last time are read first
         order = sorted(self._runs.values(), key=lambda run: not run.behind)
+        began = time.monotonic()
         lines = {run.entry.run: run.line(now, budget, gpus) for run in order}
+        if now >= self._files_at and not budget.files:
+            self._files_at = now + FILES_SHARE * (time.monotonic() - began)
         runs = tuple(lines[name] for name in self._runs)
         campaigns, remarks = self._campaign_lines(runs, now)
         return Overview(
@@ -70,7 +76,7 @@ class Looker:
 
     def unsettled(self) -> int:
         """How many runs are over and have no finished records, or lost their directory: `adopt` settles them."""
-        return self._gone + sum(not run.rundir.state().lives for run in self._runs.values())
+        return self._gone + sum(run.there and not run.rundir.state().lives for run in self._runs.values())
 
     def _entries(self, now: float) -> list[Entry]:
         """The living runs; read again only when one was added or removed."""

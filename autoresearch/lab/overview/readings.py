@@ -19,10 +19,11 @@ from autoresearch.sinks.chunks import flat
 
 @dataclass(slots=True)
 class Budget:
-    """Bytes of logs that one look at all runs may still parse; those that come too late are read at the next."""
+    """What one look at all runs may still read; those that come too late are read at the next."""
 
-    left: float
-    once: bool = False  # there is no next look: what is open in a log is taken as it is
+    left: float  # bytes of logs
+    files: bool = True  # whether one run's files of metrics may be read, which may take long
+    once: bool = False  # there is no next look: everything is read, and what is open in a log is taken as it is
 
 
 class LiveReadings:

@@ -68,7 +68,8 @@ class WatchedRun:
 
     def line(self, now: float, budget: Budget, gpus: Mapping[str, GpuUse]) -> RunLine:
         """The run as it stands; whatever is damaged is said, and never keeps the others from being seen."""
-        entry, state = self.entry, self.rundir.state(now=now)
+        entry = self.entry
+        state = self.rundir.state(now=now) if self.there else RunState.STARTING
         bare = RunLine(
             run=entry.run,
             state=state,
@@ -153,12 +154,12 @@ class WatchedRun:
         for reading in (readings.validation, readings.step):
             if reading and spec.objective.metric in reading.metrics:
                 return reading.metrics[spec.objective.metric]
-        if (readings.step or readings.validation) and budget.left > 0 and now - self._files_at >= FILES_S:
-            from autoresearch.lab.measure import MOST_SO_FAR, so_far
+        due = budget.once or (budget.files and now - self._files_at >= FILES_S)
+        if (readings.step or readings.validation) and due:
+            from autoresearch.lab.measure import so_far
             from autoresearch.trainers import registry
 
-            self._files_at = now
-            budget.left -= MOST_SO_FAR / 4  # so that few runs are read so at each look
+            self._files_at, budget.files = now, False
             self._from_files = so_far(spec, registry.by_name(spec.trainer, spec.lines), self.rundir.log)
         return self._from_files
 
