@@ -103,6 +103,7 @@ class Plan:
     def refuse(self) -> None:
         """Raise for what is in the way on this machine now; an AutoresearchError with one sentence."""
         self.terms.refuse_to_resume()
+        raise_on(arrange.only_here(self.terms.trainer.name, self.place))
         if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
             raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)
 
