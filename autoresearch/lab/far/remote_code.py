@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +37,17 @@ def is_remote(place: Place) -> bool:
         message = f"launchers.{place.name}.codebase: {said!r} is neither `remote` nor `sent`"
         raise EnvironmentUnusable(message, code="bad_launcher", hint="a path of the host belongs in the blueprint")
     return said == "remote"
+
+
+def refuse_in_campaign(places: Iterable[Place]) -> None:
+    """EnvironmentUnusable: ideas are made, guarded and checked out in worktrees of this machine."""
+    if remote := [place for place in places if not place.is_local and is_remote(place)]:
+        raise EnvironmentUnusable(
+            f"a campaign makes its ideas in worktrees here, and {remote[0].name} says `codebase: remote`",
+            hint="clone the repository here and take that option out: each idea's code is sent to the host; "
+            "a lone `autoresearch run` can use the host's own",
+            code="remote_codebase",
+        )
 
 
 class HostFiles:
