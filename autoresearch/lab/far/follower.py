@@ -330,7 +330,8 @@ class Follower:
             stamp = one.rundir.stop.stat().st_mtime_ns
         except OSError:
             return
-        now, waits = self.clock(), one.said is not None and one.said.state is JobState.PENDING
+        now = self.clock()
+        waits = one.said is not None and one.said.state is JobState.PENDING and not seen.claimed  # said a while ago
         if stamp != one.stop_stamp:
             self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
             one.stop_stamp, one.stop_at, one.stop_told = stamp, now, 0
