@@ -19,7 +19,7 @@ from autoresearch.errors import UsageError
 from autoresearch.launchers.kubernetes_files import CarriedFiles, VolumeFiles, secret
 from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, Kubectl
 from autoresearch.launchers.kubernetes_manifest import checked, mapping, pods_of, stamp, values
-from autoresearch.launchers.kubernetes_names import PLACE, RUN, TELLS, label_value, labels, object_name
+from autoresearch.launchers.kubernetes_names import PLACE, RUN, STOPPED, TELLS, label_value, labels, object_name
 from autoresearch.launchers.kubernetes_states import disruption, observe
 from autoresearch.records.index import state_home
 
@@ -52,6 +52,7 @@ OPTIONS = {
 }
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
 KINDS = {"job": "jobs.batch", "rayjob": "rayjobs.ray.io"}
+SUSPEND = {"metadata": {"annotations": {STOPPED: "yes"}}, "spec": {"suspend": True}}
 _PROBE = Job("preflight", "ajet_preflight", "preflight", "/nowhere", ("true",), "/", 60.0, 1.0)
 
 
@@ -136,15 +137,19 @@ class KubernetesLauncher:
         return {h.run: found for h in handles if (found := self._observed(h, jobs.get(h.native), pods.get(h.run, [])))}
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `core.far.JobLauncher`. Softly: the kubelet ends the pod with its grace, and keeps it and its log."""
+        """See `core.far.JobLauncher`. Softly: a Job's pod ends with its grace, and is kept with its log.
+
+        A RayJob is suspended, so that KubeRay takes its cluster down with the pods' grace.
+        """
         job = f"{self.resource}/{handle.native}"
         try:
-            if self.workload == "rayjob":
-                self.kubectl.ask("patch", job, "--type=merge", "-p", '{"spec":{"suspend":true}}')
-            elif not hard:
-                self._end_pods(handle)
             if hard:
-                self.kubectl.ask("delete", job, "--ignore-not-found", "--wait=false", "--cascade=foreground")
+                self.kubectl.ask("delete", job, "--ignore-not-found", "--wait=false", "--cascade=background")
+                self.kubectl.ask("delete", "pods", "-l", self._mine(handle), "--wait=false", "--grace-period=1")
+            elif self.workload == "rayjob":
+                self.kubectl.ask("patch", job, "--type=merge", "-p", json.dumps(SUSPEND))
+            else:
+                self._end_pods(handle)
         except Declined:
             return  # it is over, or gone
 
@@ -153,10 +158,9 @@ class KubernetesLauncher:
         self._disrupted.pop(handle.run, None)
         if self.carried is not None:
             self.carried.forget(handle.run)
-        mine = f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.place.key)}"
         kinds = "secrets" if self.place.text("ttl") else f"{self.resource},secrets"
         with contextlib.suppress(Declined, Unreachable):
-            self.kubectl.ask("delete", kinds, "-l", mine, "--wait=false", "--cascade=background")
+            self.kubectl.ask("delete", kinds, "-l", self._mine(handle), "--wait=false", "--cascade=background")
 
     # -- submitting ---------------------------------------------------------------------------------------------
 
@@ -213,9 +217,12 @@ class KubernetesLauncher:
                 self.stop(handle, hard=False)
                 del self.carried.stops[directory]
 
+    def _mine(self, handle: Handle) -> str:
+        """The label selector of one run's objects."""
+        return f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.place.key)}"
+
     def _end_pods(self, handle: Handle) -> None:
         """The kubelet ends them with their grace, and keeps them and their log; a deleted pod's log is gone."""
-        mine = f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.place.key)}"
-        listed = self.kubectl.ask("get", "pods", "-l", mine, "-o", "name")
+        listed = self.kubectl.ask("get", "pods", "-l", self._mine(handle), "-o", "name")
         for pod in listed.decode().split():
             self.kubectl.ask("patch", pod, "--type=merge", "-p", '{"spec":{"activeDeadlineSeconds":1}}')

@@ -139,7 +139,12 @@ class CarriedFiles(VolumeFiles):
         runs = set(self.pods.values())
         since = [b"--since-time=" + when for when in [self._since(runs)] if when]
         words = ["logs", "-l", self.selector, "-c", self.container, "--prefix", "--timestamps", "--tail=-1"]
-        words += ["--ignore-errors", "--max-log-requests=100000", f"--limit-bytes={MOST_LOG}", *(word.decode() for word in since)]
+        words += [
+            "--ignore-errors",
+            "--max-log-requests=100000",
+            f"--limit-bytes={MOST_LOG}",
+            *(word.decode() for word in since),
+        ]
         pieces: dict[str, list[tuple[bytes, bytes]]] = {}
         for line in self.kubectl.ask(*words, timeout_s=120.0).splitlines(keepends=True):
             match = _LINE.match(line)
