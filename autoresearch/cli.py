@@ -21,6 +21,8 @@ COMMANDS: dict[str, Entry] = {
     "run": ("run:run", "Run one blueprint: launched in tmux, watched, limited, measured, recorded."),
     "wait": ("wait:wait", "Wait for a run; returns early on its end, first step, error or limit."),
     "status": ("status:status", "What a run, or every living run, is doing right now."),
+    "queue": ("queue:queue", "One live screen of all runs at all places; keys for logs, stop, attach."),
+    "top": ("queue:queue", "The same as `queue`."),
     "events": ("events:events", "The events of a run, from a sequence number on."),
     "logs": ("logs:logs", "The log of a run: the tail, a search, or followed live."),
     "explain": ("explain:explain", "Why a run ended: class, proving line, hung or exited, what to try."),

@@ -30,6 +30,8 @@ pytest_plugins = [
     "tests.engines.kubernetes.plugin",  # an API server for the real kubectl
     "tests.engines.slurm.plugin",  # a real Slurm
     "tests.far.plugin",  # what every launcher must do, and a small one
+    "tests.engines.ssh",  # real sshds, links that can be cut
+    "tests.engines.ray.plugin",  # a Ray of the tests' own, and a server that answers like one
 ]
 
 MARK = "AUTORESEARCH_TEST"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,11 +22,11 @@ def stop(
 ) -> int:
     """End a run: its whole process tree, TERM, grace, KILL; then its records are written."""
     from autoresearch.commands.outcome import show_outcome
-    from autoresearch.lab import sessions
+    from autoresearch.commands.wait import attend
+    from autoresearch.lab import sessions, standing
     from autoresearch.lab.adopt import adopt
+    from autoresearch.lab.stopping import ask_to_stop
     from autoresearch.lab.watch import Watcher
-    from autoresearch.records import events, journal
-    from autoresearch.records.rundir import write_json
 
     if not reason and not sys.stdin.isatty():
         raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
@@ -37,17 +35,19 @@ def stop(
     spec = sessions.spec_of(rundir)
     state, outcome = adopt(rundir, parts)
     if outcome is None:
-        why = reason or "asked for at the terminal"
-        events.append(rundir.events, "stop_requested", how="drain" if drain else "now", reason=why)
-        journal.append(Path(spec.result_dir), f"stop requested ({'drain' if drain else 'now'}): {why}")
-        write_json(rundir.stop, {"how": "drain" if drain else "now", "reason": why, "t": time.time()})
+        ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
         with Watcher([rundir]) as watcher:
-            while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD):
+            while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
                 watcher.wait(1.0)
+                attend(rundir, parts)
         state, outcome = adopt(rundir, parts)
     if outcome is not None:
         show_outcome("stop", outcome, rundir, as_json=as_json)
         return 0
     payload = {"run": spec.run, "state": state.value, "next": [f"autoresearch wait {spec.run} --for 100s"]}
-    output.emit("stop", payload, as_json=as_json, lines=[f"{spec.run} is asked to stop"])
+    said = f"{spec.run} is asked to stop"
+    if state is RunState.UNREACHABLE:
+        payload |= standing.elsewhere(rundir)
+        said = f"{payload['place']} does not answer; {spec.run} is stopped as soon as it does"
+    output.emit("stop", payload, as_json=as_json, lines=[said])
     return 0

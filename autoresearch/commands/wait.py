@@ -23,7 +23,7 @@ RECORD_S = 0.05  # between two looks for the record of a run that has just ended
 # Whoever waits for hours is told "nothing new" many times, and each of them stays in the context of an agent.
 ON_A_TICK = frozenset(
     ("run", "state", "event", "step", "metric_name", "metric_value", "elapsed_s", "deadline_s", "first_step_left_s")
-) | {"seq", "next"}
+) | {"seq", "next", "place", "job", "reason", "unreachable_since"}
 
 
 def wait(
@@ -53,6 +53,7 @@ def wait(
     start = read_events(rundir.events)[1] if since < 0 else since
     until = time.monotonic() + limit
     if rundir.state() not in (RunState.ENDED, RunState.DEAD):
+        attend(rundir, parts)
         news, upto = wait_for_news(rundir, since=start, seconds=limit)
     else:
         news, upto = [], start
@@ -74,11 +75,13 @@ def wait(
         "seq": upto,
         "next": [f"autoresearch wait {spec.run} --for {seconds} --since {upto}"],
     }
+    where = elsewhere(payload, state)
     if brief:
         payload = {key: value for key, value in payload.items() if key in ON_A_TICK or (key == "tail" and value)}
     lines = [
         f"{spec.run}: {state.value}, {event.replace('_', ' ')}, step {payload['step']}, "
         f"elapsed {output.duration(payload['elapsed_s'])}, {output.duration(payload['deadline_s'])} left",
+        *where,
         *(f"  | {line}" for line in payload.get("tail", ())),
     ]
     output.emit("wait", payload, as_json=as_json, lines=lines)
@@ -89,10 +92,28 @@ def settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     """What `lab.adopt` makes of a run; its imports are spared where the run simply lives."""
     state = rundir.state()
     if state not in (RunState.ENDED, RunState.DEAD):
+        attend(rundir, parts)
         return state, None
     from autoresearch.lab.adopt import adopt
 
     return adopt(rundir, parts)
+
+
+def attend(rundir: RunDir, parts: Parts) -> None:
+    """A run elsewhere is followed from now on, if nobody did; the import is spared where it is here."""
+    if rundir.order.exists():
+        from autoresearch.lab.far.attend import attend_run
+
+        attend_run(rundir, parts)
+
+
+def elsewhere(payload: dict[str, Any], state: RunState) -> list[str]:
+    """A line about where a run is that is not here."""
+    if not payload.get("place"):
+        return []
+    from autoresearch.lab.far.about import clause
+
+    return [f"at {clause(payload, state)}"]
 
 
 def _living(rundir: RunDir, spec: Any, tail: int) -> dict[str, Any]:

@@ -50,9 +50,14 @@ class Place:
         text = json.dumps([self.kind, self.options], sort_keys=True)
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
+    @property
+    def label(self) -> str:
+        """In a ledger: `slurm`, or `ssh/gpu1` where its name is not its kind's."""
+        return self.kind.value if self.name == self.kind.value else f"{self.kind}/{self.name}"
+
     def __str__(self) -> str:
         """As `--launcher` says it: `slurm:8`, `ssh:gpu1:4`."""
-        name = self.name if self.name == self.kind.value else f"{self.kind}:{self.name}"
+        name = self.label.replace("/", ":")
         return f"{name}:{self.slots}" if self.slots else name
 
     def text(self, option: str, default: str = "") -> str:

@@ -117,8 +117,12 @@ class Prepared:
             raise
 
     def _go_here(self, uuids: tuple[str, ...], shares: int) -> Launched:
-        spec, rundir, environment = self.spec, self.rundir, dict(self.plan.environment)
+        spec, rundir, caches = self.spec, self.rundir, self.plan.caches
+        environment = {**self.plan.environment, **caches}
         with self.held:
+            if caches:
+                spec = replace(spec, environment={**spec.environment, **caches})
+                spec_file.write(rundir, spec, self.extra)
             if uuids:
                 spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
                 leases = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
@@ -140,7 +144,7 @@ class Prepared:
         from autoresearch.lab.far.attend import attend
         from autoresearch.lab.far.ordering import order
 
-        spec, socket = replace(self.spec, launcher=place.kind.value), self.plan.settings.text("tmux_socket")
+        spec, socket = replace(self.spec, launcher=place.label), self.plan.settings.text("tmux_socket")
         with self.held:
             spec_file.write(self.rundir, spec, self.extra)
             environment = _environment_bytes(self.plan.environment)

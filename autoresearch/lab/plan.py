@@ -23,7 +23,7 @@ from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
-from autoresearch.launchers import gpus
+from autoresearch.launchers import gpus, volume
 from autoresearch.launchers.sandbox import driven_by
 from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.repository import branches
@@ -91,6 +91,7 @@ class Plan:
     member: Member | None = None
     place: Place = LOCAL  # where it goes; a campaign says so with the word
     far: Far = field(default_factory=Far)  # GPUs at another place
+    caches: Mapping[str, str] = field(default_factory=dict)  # on the big volume of this machine, for a run here
 
     @property
     def remarks(self) -> tuple[Finding, ...]:
@@ -100,6 +101,7 @@ class Plan:
     def refuse(self) -> None:
         """Raise for what is in the way on this machine now; an AutoresearchError with one sentence."""
         self.terms.refuse_to_resume()
+        raise_on(arrange.only_here(self.terms.trainer.name, self.place))
         if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
             raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)
 
@@ -118,7 +120,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
     asked = terms(trainer, resolved, job=naming.session_name(slug, token))
     checkout = None if member else repository.find(resolved.codebase)
-    place = LOCAL if member else _place(settings, blueprint.notes.launcher)
+    place = LOCAL if member else one_place(settings, blueprint.notes.launcher)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts) if place.is_local else ()
     given = {**parts.environ, **(member.environment if member else {})}
     given = {**ask.QUIET, **given}
@@ -153,16 +155,17 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         member=member,
         place=place,
         far=where.far,
+        caches=volume.find(settings.text("big_volume"), environment).variables,
     )
 
 
-def _place(settings: Settings, note: str) -> Place:
+def one_place(settings: Settings, note: str = "") -> Place:
     """Where a lone run goes. UsageError where several places are named: a run goes to one."""
     places = settings.places(note)
     if len(places) > 1:
         names = ", ".join(place.name for place in places)
         message = f"a run goes to one place, and {len(places)} are named: {names}"
-        raise UsageError(message, hint="a campaign can use all of them")
+        raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
     return places[0]
 
 

@@ -53,6 +53,7 @@ KEYS = (
     Key("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
     Key("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),
     Key("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
+    Key("big_volume", "auto", False, "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
     Key("prefix", "autoresearch", False, "first part of branch names"),
 )
 BY_NAME = {key.name: key for key in KEYS}
@@ -193,4 +194,13 @@ def template() -> str:
     """The text of a fresh autoresearch.yaml: every key, commented out, with its meaning."""
     lines = ["# Defaults of this project; flags and AUTORESEARCH_* variables win over them."]
     lines += [f"# {key.name}: {key.builtin or '...'}  # {key.meaning}" for key in KEYS]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_EXAMPLE]) + "\n"
+
+
+_EXAMPLE = (
+    "# Places for --launcher, by name: each a kind, its options (`autoresearch doctor --launcher NAME` tries them),",
+    "# and how many runs a campaign may have there at a time. No tokens here: those come from the environment.",
+    "# launchers:",
+    "#   gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}",
+    "#   long: {kind: slurm, partition: long, gpus_per_run: 8, slots: 8}",
+)

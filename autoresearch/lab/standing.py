@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +54,23 @@ def elapsed_s(rundir: RunDir, spec: RunSpec, *, since: str = "started_boot") -> 
 
     `since` names the stamp in runner.json. 0.0 before the start.
     """
-    record = read_json(rundir.runner)
-    if record is None or record.get(since) is None:
+    return seconds_since(read_json(rundir.runner) or {}, spec, since=since)
+
+
+def seconds_since(record: Mapping[str, Any], spec: RunSpec, *, since: str = "started_boot") -> float:
+    """The same from what runner.json says."""
+    if record.get(since) is None:
         return 0.0
     started_boot, boot = record[since], record.get("boot_id")
     if isinstance(started_boot, (int, float)) and boot == boot_id():
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started_boot)
-    return max(0.0, time.time() - float(record.get("started", spec.created)))
+    began = float(record.get("started", spec.created))
+    if isinstance(started_boot, (int, float)) and isinstance(record.get("started_boot"), (int, float)):
+        began += started_boot - record["started_boot"]  # another machine, or another boot: the wall clock has to do
+    return max(0.0, time.time() - began)
 
 
+@cache
 def boot_id() -> str:
     """Which boot of this machine we live in; "" where the kernel does not say."""
     try:
@@ -160,4 +169,14 @@ def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
         "run_dir": str(rundir.path),
         "log_path": str(rundir.log),
         "ledger": spec.ledger,
+        **elsewhere(rundir),
     }
+
+
+def elsewhere(rundir: RunDir) -> dict[str, Any]:
+    """What there is to tell of a run at another place; the import is spared where it is here."""
+    if not rundir.order.exists():
+        return {}
+    from autoresearch.lab.far.about import about
+
+    return about(rundir)

@@ -16,6 +16,7 @@ from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
+from autoresearch.launchers import descriptions
 from autoresearch.launchers.kubernetes_files import CarriedFiles, VolumeFiles, secret
 from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, Kubectl
 from autoresearch.launchers.kubernetes_manifest import checked, mapping, pods_of, stamp, values
@@ -72,6 +73,11 @@ class KubernetesLauncher:
         self.carried = None if place.text("claim") else CarriedFiles(self.kubectl, environ, place, folder)
         self.reach: Reach = self.carried or VolumeFiles(environ, mount, local)
         self._disrupted: dict[str, Observation] = {}  # a pod that is preempted is gone before its job says so
+
+    def describe(self) -> list[tuple[str, str]]:
+        """See `core.far.Describes`."""
+        version = self.kubectl.ask("version", "-o", "json")
+        return descriptions.of_kubernetes(version, self.place.text("context"), self.place.text("namespace"))
 
     def preflight(self) -> list[Finding]:
         """See `core.far.JobLauncher`: the server is shown the manifest of a run that is not meant."""

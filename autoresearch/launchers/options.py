@@ -56,9 +56,34 @@ def _duration(value: Any) -> str:
     return f"{value!r} {wrong}" if wrong else ""
 
 
+def _number(value: Any) -> str:
+    try:
+        fine = not isinstance(value, bool | list | dict) and float(value) >= 0
+    except ValueError:
+        fine = False
+    return "" if fine else f"{value!r} is no number of at least 0"
+
+
+def _port(value: Any) -> str:
+    fine = str(value).isdecimal() and 0 < int(str(value)) < 65536
+    return "" if fine else f"{value!r} is no port: 1 to 65535"
+
+
+def _flag(value: Any) -> str:
+    return "" if isinstance(value, bool) else f"{value!r} is neither true nor false"
+
+
+def _codebase(value: Any) -> str:
+    return "" if value == "remote" else f"{value!r} is not `remote`; without it, the code is sent"
+
+
 _CHECKS: dict[str, Callable[[Any], str]] = {
-    "gpus_per_run": _whole,
-    "pending_limit": _duration,
-    "python": _text,
-    "host": _text,
+    **dict.fromkeys(("gpus_per_run",), _whole),
+    **dict.fromkeys(("pending_limit",), _duration),
+    **dict.fromkeys(("python", "host", "user", "root", "venv", "interpreter", "address", "partition"), _text),
+    **dict.fromkeys(("min_free_gb", "collect_max_gb", "connect_timeout", "keepalive"), _number),
+    **dict.fromkeys(("driver_gpus", "driver_cpus"), _number),
+    "port": _port,
+    "shared": _flag,
+    "codebase": _codebase,
 }

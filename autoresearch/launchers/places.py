@@ -18,8 +18,15 @@ COMMON = {
     "gpus_per_run": "GPUs that each run gets; default: what the run says, else what its recipe asks for",
     "pending_limit": "how long a run may wait in a queue; default 24h",
 }
-HERE = {
-    "gpus_per_run": "GPUs that each run leases, as `--gpus N`",
+COPIED = {  # of a place that does not see our files; lab/far/{sync,there,gather}.py
+    "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
+    "codebase": "remote: code and environment are the host's own, at the blueprint's paths; nothing is sent",
+    "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
+    "interpreter": "the trainer's interpreter there, instead of `venv`",
+    "min_free_gb": "a run is declined where less is free; default 1",
+    "paths": "directories here -> the same there, such as {/data: /mnt/data}",
+    "collect": "patterns of results that come back; default: all but checkpoints and weights",
+    "collect_max_gb": "results that are larger stay there, and are named; default 5",
 }
 
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
@@ -34,9 +41,9 @@ _LAUNCHERS = {  # the file in this room, and its launcher: imported when a place
 def options_of(kind: Kind) -> Mapping[str, str]:
     """Option -> what it is for."""
     if kind is Kind.LOCAL:
-        return HERE
+        return {}
     options: Mapping[str, str] = _module(kind).OPTIONS
-    return {**COMMON, **options}
+    return {**COMMON, **(COPIED if kind is Kind.SSH else {}), **options}
 
 
 def _module(kind: Kind) -> ModuleType:
@@ -51,7 +58,7 @@ def check(place: Place) -> None:
         refuse_secret(where, name, value, known=name in known)
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
             raise UsageError(f"{where}: {place.kind} has no such option", hint=hint, code="bad_launcher")
         check_value(where, name, value)
 

@@ -106,6 +106,13 @@ class Index:
                     found.append(entry)
         return sorted(found, key=lambda e: (e.created, e.run))
 
+    def live_stamp(self) -> int:
+        """Changes when a run is added to `live` or leaves it (mtime, in ns); 0 before there was any."""
+        try:
+            return (self.directory / "live").stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
     def find_live_by_blueprint(self, path: str, sha: str) -> list[Entry]:
         """The living runs of exactly this blueprint, newest first."""
         return [e for e in reversed(self.live()) if (e.blueprint, e.blueprint_sha) == (path, sha)]

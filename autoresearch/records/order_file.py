@@ -32,9 +32,9 @@ class Order:
     gpus: int = 0  # that the launcher is asked for
     socket: str = ""  # tmux socket setting: where the Follower's session goes
     attempt: int = 1
-    paths: Mapping[str, str] = field(default_factory=dict)  # where our files are not seen: path here -> there
-    watched: Mapping[str, str] = field(default_factory=dict)  # ... and files of metrics that are mirrored: there -> here
-    code: str = ""  # ... and the directory of its code there, which is let go of at the end
+    paths: Mapping[str, str] = field(default_factory=dict)  # of a place that sees none of ours: here -> there
+    watched: Mapping[str, str] = field(default_factory=dict)  # ... files of metrics that are mirrored: there -> here
+    code: str = ""  # ... the directory of its code there, which is let go of at the end
     submitting: float | None = None  # when a launcher was asked; there may be a job from then on
     submitted: float | None = None
     handle: Handle | None = None

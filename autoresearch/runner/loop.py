@@ -87,7 +87,7 @@ class Loop:
         if number == signal.SIGHUP:
             self._hangup_at = clock() + HANGUP_S
         elif number == signal.SIGUSR1:
-            self.stopping.request("now", "walltime", "the scheduler's wall time is near (SIGUSR1)")
+            self.stopping.walltime_is_near()
         elif number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             self.hurry = self.hurry or (self.stopping.decision is not None and number == signal.SIGINT)
             name = signal.Signals(number).name

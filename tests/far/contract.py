@@ -165,7 +165,7 @@ def is_seen_running(t: Trial) -> None:
 
 
 def paths_and_values_need_no_care(t: Trial) -> None:
-    job = t.job('echo "<$OF_THE_CONTRACT>"', name="it's a $RUN; of \"ours\" &")
+    job = t.job('echo "<$OF_THE_CONTRACT>"', name='it\'s a $RUN; of "ours" &')
     t.submit(job)
     assert t.exit(job)["ending"] == "finished"
     assert b"<it's here>" in t.seen(job).grown["run.log"]

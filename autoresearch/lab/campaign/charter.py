@@ -100,6 +100,7 @@ def charter(
     spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket, gpu_check=looks)
     spec = replace(spec, places=room.places, parallel=room.parallel, gpus=share.uuids, gpus_per_run=share.per_run)
     raise_on(arrange.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
+    raise_on(tuple(finding for place in spec.places for finding in arrange.only_here(trainer.name, place)))
     findings = (*resolved.findings, *lint, *_promise(spec), *_seen_in_prints(spec, resolved))
     environ = {**parts.environ, **resolved.blueprint.notes.env}
     findings += (*share.findings(room, project, environ), *_agent(spec, parts), *room.checked(parts))

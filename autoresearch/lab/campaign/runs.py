@@ -89,6 +89,7 @@ def get_ready(
         fix_of=idea.rows[-1].run_id if wanted.why == "fix" and idea.rows else "",
         environment=environment_in(spec, slot, parts.environ),
         gpus=(spec.gpus_per_run or None) if all(place.is_local for place in spec.places) else None,
+        far_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
     )
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
     plan, apart = evaluated_apart(spec, slot, shop.checkout, plan, parts.environ)

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, JobLauncher, JobState, Observation, Seen, Unreachable, Want
+from autoresearch.core.far import Declined, JobLauncher, JobState, Observation, Seen, Unreachable, Want
 from autoresearch.core.places import Place
 from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far import mirror as mirroring
 from autoresearch.lab.far.bell import Bell
-from autoresearch.lab.far.departures import Departures
+from autoresearch.lab.far.departures import Departures, Noted
 from autoresearch.lab.far.following import Following
 from autoresearch.lab.far.gather import gather
 from autoresearch.lab.far.rhythm import Rhythm, Silence
@@ -146,7 +146,8 @@ class Follower:
 
     def _take_up(self, rundir: RunDir, order: order_file.Order) -> Following:
         spec = spec_file.read(rundir)
-        one = Following(rundir, spec, order, mirroring.Mirror(rundir, spec, order.watched), told=order_file.observed(rundir))
+        mirrored = mirroring.Mirror(rundir, spec, order.watched)
+        one = Following(rundir, spec, order, mirrored, told=order_file.observed(rundir))
         if order.submitted is not None:
             one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
         self.looks.at_once()
@@ -385,10 +386,12 @@ class Follower:
         for noted in self.departures.over():
             if noted.orphaned:
                 self.launcher.stop(noted.handle, hard=True)
-            self._forget(noted.handle)
+            self._forget(noted)
             self.departures.drop(noted.handle.run)
         self.departing = False
 
-    def _forget(self, handle: Handle) -> None:
+    def _forget(self, noted: Noted) -> None:
         with contextlib.suppress(*_OWN):
-            self.launcher.forget(handle)
+            told = self.launcher.forget(noted.handle)
+            if told and not noted.orphaned:
+                events.append(noted.rundir.events, "freed", text=told)

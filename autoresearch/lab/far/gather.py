@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.far import Declined, Reach, Unreachable
+from autoresearch.core.far import Declined, Reach
 from autoresearch.core.run import RunSpec
 from autoresearch.lab.far import rsync
 from autoresearch.lab.far.there import There
@@ -41,14 +43,6 @@ STATES = ("trainer_state.json", "events.out.tfevents*", "*.wandb")  # metrics, w
 OURS = frozenset({journal.NAME, finish_flag.NAME, "results.md"})
 
 
-@dataclass(slots=True)
-class _Progress:
-    """How far it has come; kept in memory by the caller's next call through `gathering.json`."""
-
-    tries: int = 0
-    wrong: list[str] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class _File:
     """One file there. size -1: a link, whose target is in `content`; else that is its sha256."""
@@ -57,6 +51,16 @@ class _File:
     size: int
     content: str
     here: Path
+
+    @property
+    def root(self) -> str:
+        """Its directory there."""
+        return self.far.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """Its name there."""
+        return self.far.rpartition("/")[2]
 
 
 def gather(
@@ -80,6 +84,9 @@ def gather(
         _warn(rundir, spec, f"results were not copied: {no.reason}")
         write_json(rundir.path / DONE, {"failed": no.reason}, durable=False)
         return True
+    except OSError as error:  # our own disk: there may be room later, and nothing is lost until then
+        _warn(rundir, spec, f"results cannot be written here, and are waited with: {error}")
+        return False
 
 
 class _Gathering:
@@ -133,8 +140,6 @@ class _Gathering:
             most=int(float(self.order.place.text("collect_max_gb", str(MOST_GB))) * 1e9),
             answer=answer,
         )
-        import json
-
         data = self.there.read(self.order.directory, answer, asked["size"])
         listed = {**json.loads(data), "tries": tries}
         write_json(self.notes, listed, durable=False)
@@ -142,7 +147,7 @@ class _Gathering:
 
     def _sources(self) -> list[str]:
         """Files, directories and patterns of metrics, as they are called there."""
-        return [far for one in self.spec.sources if (far := _mapped(one.path, self.order.paths))]
+        return [_mapped(one.path, self.order.paths) for one in self.spec.sources]
 
     def _file(self, one: Sequence[Any]) -> _File | None:
         """Where a file there belongs here; None for one that is no business of ours."""
@@ -159,9 +164,10 @@ class _Gathering:
     def _place_of(self, far: str) -> Path | None:
         back = {there: here for here, there in self.order.paths.items()}
         holding = max((root for root in back if far == root or far.startswith(root + "/")), key=len, default="")
-        if not holding:
-            return None
-        return Path(back[holding] + far[len(holding) :])
+        if holding:
+            return Path(back[holding] + far[len(holding) :])
+        unmapped = (one.path for one in self.spec.sources if _mapped(one.path, self.order.paths) == one.path)
+        return Path(far) if any(far.startswith(re.split(r"[*?\[]", path)[0]) for path in unmapped) else None
 
     def _is_here(self, one: _File) -> bool:
         if one.size < 0:
@@ -191,18 +197,19 @@ class _Gathering:
     def _by_rsync(self, way: tuple[str, str], files: Sequence[_File]) -> None:
         """Into a directory beside, which the next slice takes on; then checked and moved, one by one."""
         beside = Path(self.spec.result_dir) / f"{PARTIAL}{self.spec.run}"
-        for root in {os.path.dirname(one.far) for one in files}:
-            names = [os.path.basename(one.far) for one in files if os.path.dirname(one.far) == root]
+        for root in {one.root for one in files}:
+            names = [one.name for one in files if one.root == root]
             place = beside / hashlib.sha256(root.encode()).hexdigest()[:12]
             try:
                 rsync.pull(way, root, names, place, max(5.0, self.until - self.clock()))
-            except Unreachable as silent:
-                if silent.code == "slow":
-                    raise _NotYet from None
-                raise
+            except rsync.Failed:
+                self._in_pieces(files)
+                return
+            except rsync.Slow:
+                raise _NotYet from None
             for one in files:
-                if os.path.dirname(one.far) == root:
-                    self._settle(one, place / os.path.basename(one.far))
+                if one.root == root:
+                    self._settle(one, place / one.name)
         with contextlib.suppress(OSError):
             for folder in beside.iterdir():
                 folder.rmdir()
@@ -238,6 +245,11 @@ class _Gathering:
         one.here.parent.mkdir(parents=True, exist_ok=True)
         if one.here.is_dir() and not one.here.is_symlink():
             return
+        inside = str(one.here).startswith(f"{self.spec.result_dir}/")
+        if not inside and one.far not in self.order.watched and one.here.exists():  # somebody's, from before
+            aside = one.here.with_name(f"{one.here.name}.before-{self.spec.run}")
+            one.here.replace(aside)
+            journal.append(Path(self.spec.result_dir), f"moved aside, from before this run: {aside}")
         partial.replace(one.here)
 
     def _partial(self, one: _File) -> Path:
@@ -280,9 +292,9 @@ class _NotYet(Exception):  # noqa: N818 - nothing is wrong
 
 
 def _mapped(path: str, paths: Mapping[str, str]) -> str:
-    """A path of ours there; "" where no directory of ours holds it."""
+    """A path of ours there; itself where no directory of ours holds it."""
     root = max((one for one in paths if path == one or path.startswith(one + "/")), key=len, default="")
-    return paths[root] + path[len(root) :] if root else ""
+    return paths[root] + path[len(root) :] if root else path
 
 
 def _size(path: Path) -> int:

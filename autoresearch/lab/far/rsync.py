@@ -12,7 +12,16 @@ from typing import Protocol, runtime_checkable
 from autoresearch.core.far import Reach, Unreachable
 
 TIMEOUT_S = 600.0
+_CUT = frozenset({10, 12, 30, 35, 255})  # rsync(1), EXIT VALUES: of sockets, of the stream, timeouts; and ssh's own
 _OPTIONS = ("-a", "--partial", "--inplace", "--no-owner", "--no-group", "--omit-dir-times", "--timeout=60")
+
+
+class Slow(Exception):  # noqa: N818 - nothing is wrong
+    """It was not done in its time, and goes on from there with the next try."""
+
+
+class Failed(Exception):  # noqa: N818 - another way is taken
+    """rsync does not work between these two hosts."""
 
 
 @runtime_checkable
@@ -36,7 +45,7 @@ def words(reach: Reach) -> tuple[str, str] | None:
 
 
 def push(way: tuple[str, str], files: Iterable[tuple[Path, str]]) -> None:
-    """Send files; each gets the path that is said. Unreachable where the connection was cut."""
+    """Send files; each gets the path that is said. Unreachable where the connection was cut, Slow, Failed."""
     groups: dict[tuple[str, str], list[str]] = {}
     for here, there in files:
         relative = _common_tail(str(here), there)
@@ -68,7 +77,9 @@ def _rsync(way: tuple[str, str], names: Sequence[str], source: str, target: str,
     try:
         done = subprocess.run(command, input=fed, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
-        raise Unreachable(f"rsync was not done after {timeout_s:.0f} s; it goes on from there", code="slow") from None
+        raise Slow from None
     if done.returncode:
         said = (done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise Unreachable(f"rsync stopped: {said}", code="rsync")
+        if done.returncode in _CUT:
+            raise Unreachable(f"rsync was cut: {said}", code="rsync")
+        raise Failed(said)

@@ -6,6 +6,7 @@ and a directory below `code/` of its own, which the next run of the same worktre
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -147,7 +148,7 @@ class _Sending:
             inside = os.path.relpath(os.path.realpath(spec.cwd), self.root)
             far |= {str(self.root): code, spec.cwd: os.path.normpath(f"{code}/{inside}")}
             if environment := _environment_of(spec.interpreter):
-                far[environment] = os.path.dirname(os.path.dirname(interpreter))
+                far[environment] = str(Path(interpreter).parents[1])
             far[spec.interpreter] = interpreter
             if self.apart and self.apart != str(self.root):
                 far[self.apart] = f"{code}-evaluation"
@@ -169,14 +170,14 @@ class _Sending:
         if self.spec.recipe and Path(self.spec.recipe).is_file():
             named.append(("the recipe", Path(self.spec.recipe).read_text("utf-8", "replace")))
         found = {path: where for where, text in reversed(named) for path in own.left(text)}
-        return {path: where for path, where in found.items() if os.path.exists(path)}
+        return {path: where for path, where in found.items() if Path(path).exists()}
 
     def _refuse_lacking(self, lacking: Mapping[str, str]) -> None:
         """A file that is only here is an input; a directory may be one that the run makes."""
         name = self.place.name
         for path, where in lacking.items():
             hint = f"put it there, commit or include it, or say where it is: launchers: {{{name}: {{paths: {{...}}}}}}"
-            if os.path.isfile(path) and not where.startswith("$"):
+            if Path(path).is_file() and not where.startswith("$"):
                 message = f"{where} names {path}, which is not there on {name}"
                 raise Declined(message, code="path_not_there", hint=hint)
             if not self.again:
@@ -219,9 +220,9 @@ class _Sending:
         inside = tuple(f"{link}/" for link in links)
         entries = [one for one in tree.entries if not one.path.startswith(inside)] if inside else list(tree.entries)
         total = sum(one.size for one in entries)
-        question = {"code": code, "tree": [one.to_json() for one in entries], "links": dict(links)}
+        told = [one.to_json() for one in entries]
         for attempt in range(TRIES + 1):
-            numbers = self.there.ask("compare", **question)["missing"]
+            numbers = self.there.ask("compare", code=code, tree=told, links=dict(links))["missing"]
             missing = entries if numbers is None else [entries[n] for n in numbers]
             if not missing:
                 return
@@ -238,8 +239,9 @@ class _Sending:
         words = rsync.words(self.there.reach) if found["rsync"] and size > BY_RSYNC else None
         if words:
             plain = [one for one in missing if one.path not in tree.texts]
-            rsync.push(words, [(one.source, f"{code}/{one.path}") for one in plain])
-            missing = [one for one in missing if one.path in tree.texts]
+            with contextlib.suppress(rsync.Slow, rsync.Failed):  # what is not there yet is seen, and sent
+                rsync.push(words, [(one.source, f"{code}/{one.path}") for one in plain])
+                missing = [one for one in missing if one.path in tree.texts]
         for number, batch in enumerate(_batches(missing)):
             name = f"code-{number}.tar"
             self.there.put(found["directory"], {name: tree.packed(batch)})
@@ -252,6 +254,7 @@ class _Sending:
             "journal": f"{directory}/journal.md",
             "collector": [],
             "await_launch": "",
+            "claim": True,
             "inherit": [""],  # everything: the far host keeps its own PATH, HOME ...
             "interpreter": interpreter,
             "leases": [],
@@ -308,8 +311,8 @@ def _paths_option(options: Mapping[str, Any]) -> dict[str, str]:
 
 def _environment_of(interpreter: str) -> str:
     """The virtual environment of an interpreter; "" where it has none that can be told by its name."""
-    place = os.path.dirname(os.path.dirname(interpreter))
-    return place if any(os.path.exists(f"{place}/{sign}") for sign in ("pyvenv.cfg", "conda-meta")) else ""
+    place = Path(interpreter).parent.parent
+    return str(place) if any((place / sign).exists() for sign in ("pyvenv.cfg", "conda-meta")) else ""
 
 
 def _translated(data: bytes, translation: Translation) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -72,7 +71,7 @@ def _python(reach: Reach, place: Place) -> str:
     for name in (said,) if said else PYTHONS:
         words = reach.run([name, "-c", _PROBE]).text.split()
         if len(words) == 3 and words[1].isdecimal() and (int(words[1]), int(words[2])) >= LEAST:
-            return words[0] if os.path.isabs(words[0]) else name
+            return words[0] if words[0].startswith("/") else name
     wanted = f"{said} is no" if said else "there is no"
     raise Declined(
         f"{place.name}: {wanted} python >= {LEAST[0]}.{LEAST[1]}, which the Runner needs",

@@ -53,7 +53,8 @@ class Translation:
     def left(self, text: str) -> tuple[str, ...]:
         """The absolute paths in a text that no root holds: they mean the same on both sides, or nothing there."""
         found = (match["path"].rstrip("/.") for match in _PATH.finditer(text))
-        return tuple(dict.fromkeys(path for path in found if path and not self._root_of(path)))
+        own = (path for path in found if path and not path.startswith("//") and not self._root_of(path))  # no URL
+        return tuple(dict.fromkeys(own))
 
     def _root_of(self, path: str) -> str:
         fitting = (root for root in self.roots if path == root or path.startswith(root + "/"))

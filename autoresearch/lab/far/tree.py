@@ -112,7 +112,7 @@ def _walked(
     for folder, names, files in os.walk(top):
         names[:] = sorted(n for n in names if n != ".git" and (tidy or n not in NEVER))
         names[:] = [n for n in names if os.path.realpath(f"{folder}/{n}") not in left]
-        for name in [n for n in names if os.path.islink(f"{folder}/{n}")] + sorted(files):
+        for name in [n for n in names if Path(folder, n).is_symlink()] + sorted(files):
             path = Path(folder) / name
             if name != ".git" and (tidy or path.is_symlink() or path.stat().st_size <= MAX_BYTES):
                 yield from _entries(path, os.path.relpath(path, top), texts)

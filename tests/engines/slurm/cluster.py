@@ -21,6 +21,7 @@ from pathlib import Path
 
 PATIENCE_S = 60.0
 MARK = "AUTORESEARCH_ENGINE"
+NODE = "AUTORESEARCH_NODE"
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue")
 
 CONFIG = """
@@ -133,7 +134,7 @@ class Cluster:
             (self.home / "gres.conf").write_text(f"NodeName=n[1-{self.nodes}] Name=gpu {devices}\n")
 
     def _start(self, name: str, words: Sequence[str]) -> None:
-        env = {"HOME": str(self.home), "LANG": "C.UTF-8", MARK: self.mark, **self.env}
+        env = {"HOME": str(self.home), "LANG": "C.UTF-8", MARK: self.mark, NODE: name, **self.env}
         with open(self.home / "log" / f"{name}.said", "ab") as said:
             self.daemons[name] = subprocess.Popen(
                 words,
@@ -156,6 +157,16 @@ class Cluster:
             hide = f'mount -t tmpfs tmpfs "{self.blind}" && exec "$@"'
             words = ["unshare", "--mount", "sh", "-c", hide, "sh", *words]
         self._start(name, words)
+
+    def lose(self, name: str) -> None:
+        """End a node and all that runs there, as when its power fails."""
+        self.kill(name)
+        job = {f"SLURMD_NODENAME={name}", f"SLURM_CONF={self.home}/slurm.conf"}
+        for pid in _pids():
+            told = _environment(pid)
+            if job <= told or {f"{MARK}={self.mark}", f"{NODE}={name}"} <= told:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def kill(self, name: str) -> None:
         """End one daemon as a crash of its machine would."""
@@ -202,7 +213,7 @@ class Cluster:
         for daemon in self.daemons.values():
             daemon.wait()
         deadline = time.monotonic() + PATIENCE_S
-        while left := [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if self._owns(pid)]:
+        while left := [pid for pid in _pids() if f"{MARK}={self.mark}" in _environment(pid)]:
             assert time.monotonic() < deadline, f"cannot be ended: {left}"
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
@@ -210,8 +221,14 @@ class Cluster:
             time.sleep(0.05)
         shutil.rmtree(self.home, ignore_errors=True)
 
-    def _owns(self, pid: int) -> bool:
-        try:
-            return f"{MARK}={self.mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            return False
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def _environment(pid: int) -> set[str]:
+    """Empty for one that is gone, and for a zombie."""
+    try:
+        return set(Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace").split("\0"))
+    except OSError:
+        return set()

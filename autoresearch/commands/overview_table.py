@@ -1,0 +1,195 @@
+"""An overview as lines of text: columns that are left out in an order where there is no room, never folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from autoresearch.commands.output import number
+from autoresearch.core.overview import CampaignLine, Overview, PlaceLine, RunLine, short_campaign
+from autoresearch.core.run import RunState
+from autoresearch.core.stop_rules import span
+
+GAP = 2
+NARROWEST = 20  # terminals below that are drawn as if they were so wide
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `rank`: those with the highest go first where there is no room; `least`, `most`: cells."""
+
+    name: str
+    rank: int
+    least: int
+    most: int
+    cell: Callable[[RunLine, float], str]
+    right: bool = False
+    middle: bool = False  # what is too long loses its middle: a run id ends in what makes it one
+
+
+def _state(line: RunLine, now: float) -> str:
+    if line.state is RunState.ENDED and line.ending:
+        return f"{line.ending} {line.verdict}"
+    since = "" if line.since is None else f" {span(max(0.0, now - line.since))}"
+    waits = line.state in (RunState.PENDING, RunState.UNREACHABLE, RunState.STARTING)
+    return line.state.value + (since if waits else "")
+
+
+def _gpu(line: RunLine, now: float) -> str:
+    known = [str(gpu.index) for gpu in line.gpus if gpu.index is not None]
+    if not known or len(known) < len(line.gpus):
+        return f"{line.gpu_count}x" if line.gpu_count else ""
+    used = [gpu.used_mib for gpu in line.gpus if gpu.used_mib is not None]
+    memory = f" {sum(used) / 1024:.0f}G" if used else ""
+    return ",".join(known) + memory
+
+
+def _span(seconds: float | None) -> str:
+    return "" if seconds is None else span(max(0.0, seconds))
+
+
+COLUMNS = (
+    Column("run", 1, 16, 44, lambda line, now: line.run, middle=True),
+    Column("place", 5, 5, 18, lambda line, now: line.place),
+    Column("job", 10, 6, 16, lambda line, now: line.job),
+    Column("state", 0, 11, 24, _state),
+    Column("idea", 9, 10, 40, lambda line, now: line.idea if line.member else ""),
+    Column("step", 3, 4, 8, lambda line, now: "" if line.step is None else str(line.step), right=True),
+    Column(
+        "metric", 2, 6, 10, lambda line, now: "" if line.metric_value is None else number(line.metric_value), right=True
+    ),
+    Column("of", 11, 8, 28, lambda line, now: line.metric_name if line.metric_value is not None else ""),
+    Column("gpu", 6, 3, 16, _gpu),
+    Column("elapsed", 7, 6, 8, lambda line, now: _span(line.elapsed_s), right=True),
+    Column("left", 4, 6, 8, lambda line, now: _span(line.left_s), right=True),
+    Column("node", 12, 6, 20, lambda line, now: line.node),
+    Column("reason", 8, 16, 90, lambda line, now: line.trouble or line.reason),
+)
+_ALWAYS = ("run", "state")  # a table without a column that nobody fills is no worse; without these it is none
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table that fits: the columns that are shown, their widths, and the lines."""
+
+    columns: tuple[tuple[Column, int], ...]
+    header: str
+    rows: tuple[str, ...]
+
+    def shows(self, name: str) -> bool:
+        """Whether there is room for a column, and something in it."""
+        return any(column.name == name for column, _ in self.columns)
+
+
+def grid(lines: Sequence[RunLine], now: float, width: int) -> Grid:
+    """The runs as a table of at most so many cells."""
+    cells = {column.name: [column.cell(line, now) for line in lines] for column in COLUMNS}
+    chosen = fit(cells, max(NARROWEST, width))
+    header = _row([(column, size, column.name) for column, size in chosen])
+    rows = [_row([(column, size, cells[column.name][n]) for column, size in chosen]) for n in range(len(lines))]
+    return Grid(tuple(chosen), header, tuple(rows))
+
+
+def fit(cells: dict[str, list[str]], width: int) -> list[tuple[Column, int]]:
+    """Which columns there is room for, and how wide each is."""
+    from rich.cells import cell_len
+
+    natural: dict[str, int] = {}
+    for column in COLUMNS:
+        widest = max(map(cell_len, cells[column.name]), default=0)
+        if widest or column.name in _ALWAYS:
+            natural[column.name] = min(column.most, max(widest, len(column.name)))
+    shown = [column for column in COLUMNS if column.name in natural]
+    sizes = {column.name: min(column.least, natural[column.name]) for column in shown}
+    for column in sorted(shown, key=lambda column: -column.rank):
+        if sum(sizes.values()) + GAP * (len(sizes) - 1) <= width or column.name in _ALWAYS:
+            continue
+        del sizes[column.name]
+    spare = width - sum(sizes.values()) - GAP * (len(sizes) - 1)
+    for column in sorted(shown, key=lambda column: column.rank):
+        if column.name in sizes and spare > 0:
+            more = min(spare, natural[column.name] - sizes[column.name])
+            sizes[column.name] += more
+            spare -= more
+    return [(column, sizes[column.name]) for column in shown if column.name in sizes]
+
+
+def _row(cells: Sequence[tuple[Column, int, str]]) -> str:
+    from rich.cells import cell_len
+
+    parts = []
+    for column, size, text in cells:
+        short = cut(text, size, middle=column.middle)
+        fill = " " * (size - cell_len(short))
+        parts.append(fill + short if column.right else short + fill)
+    return (" " * GAP).join(parts).rstrip()
+
+
+def cut(text: str, width: int, *, middle: bool = False) -> str:
+    """At most so many cells of a text, with a mark where some of it is left out."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width:
+        return text
+    if width < 2:
+        return text[:width] if width > 0 and text.isascii() else ""
+    tail = text[-min(7, width // 2) :] if middle and text.isascii() else ""
+    return set_cell_size(text, width - 1 - len(tail)).rstrip() + "…" + tail
+
+
+def counts(lines: Sequence[RunLine]) -> str:
+    """`12 runs: 7 running, 3 pending, 2 unreachable`."""
+    if not lines:
+        return "nothing runs"
+    by_state = [(state, sum(line.state is state for line in lines)) for state in RunState]
+    words = ", ".join(f"{n} {state.value}" for state, n in by_state if n)
+    return f"{len(lines)} {'run' if len(lines) == 1 else 'runs'}: {words}"
+
+
+def place_text(line: PlaceLine, now: float) -> str:
+    """What there is to say about a place."""
+    words = [f"{line.used}/{line.slots} slots, {line.free} free" if line.slots else f"{line.used} living"]
+    words += [f"{line.pending} pending"] if line.pending else []
+    words += [f"GPUs {line.gpus_leased}/{line.gpus} leased"] if line.gpus else []
+    if line.unreachable_since is not None:
+        words.append(f"unreachable since {span(max(0.0, now - line.unreachable_since))}: {line.reason}".rstrip(": "))
+    if line.followed is not None:
+        words.append("followed" if line.followed else "not followed: its Follower is being started")
+    return f"{line.place}: {', '.join(words)}"
+
+
+def campaign_text(line: CampaignLine) -> str:
+    """What there is to say about a campaign."""
+    if line.trouble:
+        return f"{short_campaign(line.name)}: {line.trouble}"
+    of = "" if line.remaining is None else f"/{line.attempted + line.remaining}"
+    words = [f"{line.state}, {line.attempted}{of} attempted"]
+    words += [f"{span(max(0.0, line.deadline_s))} to its deadline"] if line.deadline_s is not None else []
+    words += [f"{line.running} living"] if line.running else []
+    if line.best_value is not None:
+        words.append(f"best {line.best} {number(line.best_value)} {line.metric_name}")
+    plan = f" (plan {line.plan})" if line.plan else ""
+    return f"{short_campaign(line.name)}{plan}: {', '.join(words)}"
+
+
+def static_lines(
+    found: Overview, shown: Sequence[RunLine], over: Sequence[RunLine], width: int, *, most: int = 0
+) -> list[str]:
+    """The whole overview for a pipe: at most so many runs (0: all), each at most two lines."""
+    lines = [counts(found.runs)]
+    lines += [place_text(place, found.now) for place in found.places if place.used or place.slots or place.gpus]
+    lines += [campaign_text(campaign) for campaign in found.campaigns]
+    lines += list(found.remarks)
+    lines = [cut(line, width) for line in lines]
+    living = shown[:most] if most else shown
+    whole = grid([*living, *over], found.now, width)
+    if living or over:
+        lines += ["", whole.header]
+    for line, text in zip([*living, *over], whole.rows, strict=True):
+        lines.append(text)
+        why = line.trouble or (line.reason if line.state is not RunState.ENDED or not line.ending else "")
+        if why and not whole.shows("reason"):
+            lines.append(cut(f"  {why}", width))
+    if len(living) < len(shown):
+        lines.append(f"and {len(shown) - len(living)} more: --limit 0 shows all")
+    return lines

@@ -1,0 +1,42 @@
+"""The GPUs of this machine, asked for rarely and in the background: nvidia-smi may take seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from autoresearch.core.overview import GpuUse
+from autoresearch.launchers import gpus
+from autoresearch.launchers.gpus import Gpu
+
+ASK_S = 15.0
+
+
+class GpuWatch:
+    """What nvidia-smi said last."""
+
+    def __init__(self, find: Callable[[], tuple[Gpu, ...]] = gpus.find) -> None:
+        self._find = find
+        self._found: tuple[Gpu, ...] = ()
+        self._asked = float("-inf")
+        self._thread: threading.Thread | None = None
+
+    def look(self, *, wait_s: float = 0.0) -> dict[str, GpuUse]:
+        """By UUID; asked for again if that is long ago. `wait_s`: how long an answer is waited for."""
+        if self._thread is None and time.monotonic() - self._asked >= ASK_S:
+            self._asked = time.monotonic()
+            self._thread = threading.Thread(target=self._ask, daemon=True)
+            self._thread.start()
+        if self._thread is not None and wait_s:
+            self._thread.join(wait_s)
+        return {gpu.uuid: GpuUse(gpu.uuid, gpu.index, gpu.used_mib) for gpu in self._found}
+
+    def _ask(self) -> None:
+        self._found = self._find()
+        self._thread = None
+
+    def leased(self, environ: Mapping[str, str]) -> tuple[int, int]:
+        """How many GPUs there are, and how many of them a run has."""
+        found = self._found
+        return len(found), sum(gpus.is_leased(gpu.uuid, environ) for gpu in found)

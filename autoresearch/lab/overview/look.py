@@ -1,0 +1,121 @@
+"""Look at every living run of this account, again and again, as cheaply as that can be done."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+from autoresearch.core.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, label, place_lines
+from autoresearch.core.places import Kind, Place
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.overview.campaigns import RunningCampaigns, directories
+from autoresearch.lab.overview.ended import EndedRuns
+from autoresearch.lab.overview.gpus import GpuWatch
+from autoresearch.lab.overview.readings import Budget
+from autoresearch.lab.overview.run import WatchedRun
+from autoresearch.lab.parts import Parts
+from autoresearch.records.index import Entry
+from autoresearch.records.rundir import STARTING_S, RunDir
+
+BYTES = 4 << 20  # of logs that one look parses at most; what comes in faster is caught up with later
+FILES_SHARE = 50.0  # files of metrics are read again after so many times what that took
+GPU_WAIT_S = 5.0  # where there is only one look
+
+
+class Looker:
+    """Looks at all runs; what it remembers makes the next look cheap.
+
+    `places`: places that are shown although nothing runs there. `once`: there is one look, so all of it is read.
+    """
+
+    def __init__(
+        self, parts: Parts, *, places: tuple[Place, ...] = (), once: bool = False, gpus: GpuWatch | None = None
+    ) -> None:
+        self.parts, self.once = parts, once
+        self._places = places
+        self._runs: dict[str, WatchedRun] = {}
+        self._gone = 0
+        self._files_at = float("-inf")  # when files of metrics may be read again
+        self._live: tuple[int, list[Entry]] = (-1, [])
+        self._campaigns = RunningCampaigns(parts)
+        self._ended = EndedRuns(parts)
+        self._gpus = gpus or GpuWatch()
+
+    def look(self, *, ended: int = 0) -> Overview:
+        """Everything as it is now; with so many of the runs that ended. EnvironmentUnusable without an index."""
+        now = self.parts.clock()
+        self._meet(self._entries(now), now)
+        budget = Budget(math.inf, once=True) if self.once else Budget(BYTES, files=now >= self._files_at)
+        gpus = self._gpu_uses()
+        # those that had to wait the last time are read first
+        order = sorted(self._runs.values(), key=lambda run: not run.behind)
+        began = time.monotonic()
+        lines = {run.entry.run: run.line(now, budget, gpus) for run in order}
+        if now >= self._files_at and not budget.files:
+            self._files_at = now + FILES_SHARE * (time.monotonic() - began)
+        runs = tuple(lines[name] for name in self._runs)
+        campaigns, remarks = self._campaign_lines(runs, now)
+        return Overview(
+            now=now,
+            runs=runs,
+            over=tuple(self._ended.last(ended, frozenset(lines))),
+            places=place_lines(runs, self._known_places()),
+            campaigns=tuple(campaigns),
+            remarks=tuple(remarks),
+        )
+
+    def unattended(self) -> list[RunDir]:
+        """A run of each place whose runs nobody follows now."""
+        found: dict[str, RunDir] = {}
+        for run in self._runs.values():
+            order = run.order
+            if order and order.follower not in found and order.unattended() and not run.rundir.exit_record.exists():
+                found[order.follower] = run.rundir
+        return list(found.values())
+
+    def unsettled(self) -> int:
+        """How many runs are over and have no finished records, or lost their directory: `adopt` settles them."""
+        return self._gone + sum(run.there and not run.rundir.state().lives for run in self._runs.values())
+
+    def _entries(self, now: float) -> list[Entry]:
+        """The living runs; read again only when one was added or removed."""
+        stamp, known = self._live
+        newest = self.parts.index.live_stamp()
+        if newest != stamp or now - newest / 1e9 < 1.0:  # a stamp says nothing about changes within one tick
+            known = self.parts.index.live()
+            self._live = newest, known
+        return known
+
+    def _meet(self, entries: list[Entry], now: float) -> None:
+        runs = {entry.run: self._runs.get(entry.run) or WatchedRun(entry) for entry in entries}
+        # what has no spec was never begun, or its directory was removed; or it is about to begin
+        self._runs = {name: run for name, run in runs.items() if run.there or now - run.entry.created < STARTING_S}
+        self._gone = len(runs) - len(self._runs)
+
+    def _gpu_uses(self) -> dict[str, GpuUse]:
+        if not any(run.leases for run in self._runs.values()):
+            return {}
+        return self._gpus.look(wait_s=GPU_WAIT_S if self.once else 0.0)
+
+    def _known_places(self) -> list[PlaceLine]:
+        """This machine, the places that were named and those of runs; whether they are followed, where runs are."""
+        total, leased = self._gpus.leased(self.parts.environ)
+        slots = next((place.slots for place in self._places if place.is_local), 0)
+        found = {"local": PlaceLine("local", Kind.LOCAL.value, slots, gpus=total, gpus_leased=leased)}
+        orders = [order for run in self._runs.values() if (order := run.order)]
+        followed = {order.follower: not order.unattended() for order in {o.follower: o for o in orders}.values()}
+        for place in (*self._places, *(order.place for order in orders)):
+            name = label(place)
+            line = found.get(name) or PlaceLine(name, place.kind.value)
+            found[name] = replace(line, slots=max(line.slots, place.slots))
+        for order in orders:
+            line = found[label(order.place)]
+            found[line.place] = replace(line, followed=followed[order.follower] and line.followed is not False)
+        return list(found.values())
+
+    def _campaign_lines(self, runs: tuple[RunLine, ...], now: float) -> tuple[list[CampaignLine], list[str]]:
+        try:
+            return self._campaigns.lines(directories([run.run_dir for run in runs if run.member]), now), []
+        except (AutoresearchError, OSError) as error:
+            return [], [f"the campaigns cannot be looked at: {error}"]

@@ -1,0 +1,208 @@
+"""One living run, looked at again and again: of its files only what changed is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.lines import plain
+from autoresearch.core.objective import Direction
+from autoresearch.core.overview import GpuUse, RunLine, label
+from autoresearch.core.run import RunSpec, RunState
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.overview.kept import Kept
+from autoresearch.lab.overview.readings import Budget, LiveReadings
+from autoresearch.lab.standing import seconds_since
+from autoresearch.records import events, order_file, spec_file
+from autoresearch.records.index import Entry
+from autoresearch.records.order_file import Observed, Order
+from autoresearch.records.rundir import RunDir, read_json
+
+FILES_S = 60.0  # between two looks into files of metrics that no line of the log repeats
+
+
+class WatchedRun:
+    """What is remembered of one run between two looks."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry, self.rundir = entry, RunDir(Path(entry.run_dir))
+        rundir = self.rundir
+        self._spec = Kept(rundir.spec, lambda: spec_file.read(rundir))
+        self._order = Kept(rundir.order, lambda: order_file.read(rundir))
+        self._observed = Kept(rundir.observed, lambda: order_file.observed(rundir))
+        self._runner = Kept(rundir.runner, lambda: read_json(rundir.runner))
+        self._exit = Kept(rundir.exit_record, lambda: read_json(rundir.exit_record))
+        self._readings: LiveReadings | None = None
+        self._first_step = False
+        self._events = -1  # size when they were read last
+        self._evaluates_until: float | None = None
+        self._from_files: float | None = None
+        self._files_at = float("-inf")
+
+    @property
+    def order(self) -> Order | None:
+        """Where it was ordered; None for a run of this machine."""
+        return self._order.get()
+
+    @property
+    def there(self) -> bool:
+        """Whether there is anything to be looked at: a run directory may be removed by hand."""
+        return os.path.exists(self.rundir.spec)  # noqa: PTH110 - as in `kept`
+
+    @property
+    def leases(self) -> bool:
+        """Whether it has GPUs of this machine."""
+        try:
+            spec = self._spec.get()
+        except (AutoresearchError, OSError):
+            return False
+        return spec is not None and bool(spec.gpus) and not os.path.exists(self.rundir.order)  # noqa: PTH110
+
+    @property
+    def behind(self) -> bool:
+        """Whether its log has more than there was time for."""
+        return self._readings is not None and self._readings.behind
+
+    def line(self, now: float, budget: Budget, gpus: Mapping[str, GpuUse]) -> RunLine:
+        """The run as it stands; whatever is damaged is said, and never keeps the others from being seen."""
+        entry = self.entry
+        state = self.rundir.state(now=now) if self.there else RunState.STARTING
+        bare = RunLine(
+            run=entry.run,
+            state=state,
+            created=entry.created,
+            slug=entry.slug,
+            session=entry.session,
+            run_dir=entry.run_dir,
+            result_dir=entry.result_dir,
+        )
+        try:
+            placed = replace(bare, **self._placed(state))
+            spec = self._spec.get()
+            known = self._known(spec, state, now, budget, gpus) if spec else {}
+        except (AutoresearchError, OSError, ValueError, TypeError, KeyError, AttributeError) as damaged:
+            return replace(bare, trouble=plain(str(damaged)) or type(damaged).__name__)
+        if not known.get("gpus"):
+            known["gpu_count"] = placed.gpu_count
+        return replace(placed, **known)
+
+    def _placed(self, state: RunState) -> dict[str, Any]:
+        """Where it is and what was seen of it there."""
+        if not os.path.exists(self.rundir.order):  # noqa: PTH110 - as in `kept`
+            return {"reason": self._reason(state, None)}
+        order = self.order
+        if order is None:
+            return {"place": "unknown", "kind": "unknown", "trouble": f"{self.rundir.order} is damaged"}
+        seen = self._observed.get()
+        return {
+            "place": label(order.place),
+            "kind": order.place.kind.value,
+            "job": str(order.handle.native) if order.handle else "",
+            "node": plain(str(seen.node)) if seen else "",
+            "reason": self._reason(state, seen),
+            "since": _since(order, seen, state),
+            "gpu_count": int(order.gpus),
+        }
+
+    def _reason(self, state: RunState, seen: Observed | None) -> str:
+        if state is RunState.ENDED:
+            return f"{(self._exit.get() or {}).get('ending', 'over')}; its records are being written"
+        if state is RunState.DEAD:
+            return "its Runner is gone; it is about to be recorded as lost"
+        return plain(str(seen.reason)) if seen else ""
+
+    def _known(
+        self, spec: RunSpec, state: RunState, now: float, budget: Budget, gpus: Mapping[str, GpuUse]
+    ) -> dict[str, Any]:
+        """What only a spec that can be read tells."""
+        readings = self._read(spec, state, budget)
+        value, objective = self._metric(spec, readings, now, budget), spec.objective
+        step = readings.step.step if readings.step and readings.step.step >= 0 else None
+        elapsed_s, left_s, limit = self._clocks(spec, state, now)
+        return {
+            "campaign": spec.campaign,
+            "member": bool(spec.why),
+            "index": spec.index,
+            "replicate": spec.replicate,
+            "why": spec.why,
+            "step": step,
+            "metric_name": objective.metric if objective else "",
+            "metric_value": value,
+            "upwards": objective is None or objective.direction is Direction.MAXIMIZE,
+            "gpus": tuple(gpus.get(uuid) or GpuUse(uuid) for uuid in spec.gpus),
+            **({"gpu_count": len(spec.gpus)} if spec.gpus else {}),
+            "elapsed_s": elapsed_s,
+            "left_s": left_s,
+            "limit": limit,
+            "branch": spec.branch,
+        }
+
+    def _read(self, spec: RunSpec, state: RunState, budget: Budget) -> LiveReadings:
+        if self._readings is None:
+            self._readings = LiveReadings(str(self.rundir.log), spec)
+        if state not in (RunState.PENDING, RunState.STARTING) and self._readings.update(budget):
+            self._first_step = self._first_step or self._readings.step is not None
+        return self._readings
+
+    def _metric(self, spec: RunSpec, readings: LiveReadings, now: float, budget: Budget) -> float | None:
+        """The objective as it was printed last; where no line holds it, now and then from the files that do."""
+        if spec.objective is None:
+            return None
+        for reading in (readings.validation, readings.step):
+            if reading and spec.objective.metric in reading.metrics:
+                return reading.metrics[spec.objective.metric]
+        due = budget.once or (budget.files and now - self._files_at >= FILES_S)
+        if (readings.step or readings.validation) and due:
+            from autoresearch.lab.measure import so_far
+            from autoresearch.trainers import registry
+
+            self._files_at, budget.files = now, False
+            self._from_files = so_far(spec, registry.by_name(spec.trainer, spec.lines), self.rundir.log)
+        return self._from_files
+
+    def _clocks(self, spec: RunSpec, state: RunState, now: float) -> tuple[float | None, float | None, str]:
+        """Seconds since its Runner started, seconds until the nearest limit, and which one that is."""
+        record = self._runner.get()
+        if record is None or state in (RunState.PENDING, RunState.STARTING):
+            return None, None, ""
+        elapsed = seconds_since(record, spec)
+        if state is RunState.EVALUATING:
+            until = self._evaluation_ends(spec)
+            return elapsed, None if until is None else max(0.0, until - now), "evaluation"
+        if not state.lives or state is RunState.STOPPING:
+            return elapsed, None, ""
+        left = max(0.0, spec.limits.max_s - elapsed)
+        if not self._stepped():
+            first = max(0.0, spec.limits.first_step_s - seconds_since(record, spec, since="trainer_started_boot"))
+            if first < left:
+                return elapsed, first, "first_step"
+        return elapsed, left, "max_time"
+
+    def _stepped(self) -> bool:
+        """Whether its first step was seen; its events are read only as long as it was not, and when they grew."""
+        if self._first_step:
+            return True
+        try:
+            size = os.stat(self.rundir.events).st_size  # noqa: PTH116 - as in `kept`
+        except OSError:
+            return False
+        if size != self._events:
+            self._events = size
+            self._first_step = any(event.event == "first_step" for event in events.read(self.rundir.events)[0])
+        return self._first_step
+
+    def _evaluation_ends(self, spec: RunSpec) -> float | None:
+        if self._evaluates_until is None:
+            began = [event.t for event in events.last(self.rundir.events, 20) if event.event == "evaluating"]
+            self._evaluates_until = began[-1] + spec.evaluate_s if began else None
+        return self._evaluates_until
+
+
+def _since(order: Order | None, seen: Observed | None, state: RunState) -> float | None:
+    """Since when it is so: what the Follower noted; before it noted anything, when it was ordered."""
+    if seen and seen.state == state.value:
+        return float(seen.since)
+    return float(order.ordered) if order and not seen else None

@@ -1,0 +1,116 @@
+"""Order and choice of runs, places with what runs there, the words for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoresearch.core.overview import (
+    SORTS,
+    GpuUse,
+    PlaceLine,
+    RunLine,
+    Wanted,
+    label,
+    place_lines,
+    short_campaign,
+)
+from autoresearch.core.places import Kind, Place
+from autoresearch.core.run import RunState
+
+
+def line(run: str, state: str = "running", **more: Any) -> RunLine:
+    return RunLine(run, RunState(state), **more)
+
+
+RUNS = (
+    line("b-1", place="slurm", kind="slurm", campaign="20261121-sort", member=True, index=2, slug="lr", step=3),
+    line("a-1", "pending", place="ssh:gpu1", kind="ssh", campaign="20261121-copy", member=True, left_s=None, job="77"),
+    line("c-1", "unreachable", place="ssh:gpu2", kind="ssh", campaign="20261121-sort", member=True, index=1, step=9),
+    line("d-1", campaign="20261121-lone", slug="lone", left_s=5.0, elapsed_s=9.0, metric_value=0.5, metric_name="m"),
+    line("e-1", left_s=50.0, elapsed_s=90.0, metric_value=0.4, metric_name="m", step=0),
+)
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [
+        ("place", "edbac"),  # this machine first
+        ("state", "caedb"),  # what may need somebody first
+        ("campaign", "acbed"),  # lone runs last
+        ("elapsed", "edbac"),
+        ("left", "debac"),
+        ("step", "cbeda"),
+        ("run", "abcde"),
+    ],
+)
+def test_orders(sort: str, order: str) -> None:
+    found = [one.run[0] for one in Wanted(sort=sort).of(RUNS)]
+    assert "".join(found) == order
+    assert sort in SORTS
+
+
+def test_the_better_metric_comes_first_whichever_way_is_up() -> None:
+    down = [line("x", metric_value=v, metric_name="loss", upwards=False) for v in (0.3, 0.1, None, 0.2)]
+    assert [one.metric_value for one in Wanted(sort="metric").of(down)] == [0.1, 0.2, 0.3, None]
+    up = [line("x", metric_value=v, metric_name="reward") for v in (0.3, 0.1, None, 0.2)]
+    assert [one.metric_value for one in Wanted(sort="metric").of(up)] == [0.3, 0.2, 0.1, None]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "runs"),
+    [
+        (Wanted(place="ssh"), "ac"),
+        (Wanted(place="gpu1"), "a"),
+        (Wanted(place="ssh:gpu2"), "c"),
+        (Wanted(place="ss"), ""),  # a part of a place is none
+        (Wanted(campaign="sort"), "bc"),
+        (Wanted(states=frozenset({RunState.PENDING, RunState.UNREACHABLE})), "ac"),
+        (Wanted(words=("SLURM", "sort")), "b"),
+        (Wanted(words=("77",)), "a"),
+        (Wanted(words=("sort", "pending")), ""),
+    ],
+)
+def test_which_runs_are_wanted(wanted: Wanted, runs: str) -> None:
+    assert "".join(sorted(one.run[0] for one in wanted.of(RUNS))) == runs
+
+
+def test_ended_runs_are_shown_whatever_states_are_wanted() -> None:
+    over = [line("x", "ended", place="slurm", kind="slurm"), line("y", "ended")]
+    wanted = Wanted(place="slurm", states=frozenset({RunState.PENDING}))
+    assert [one.run for one in wanted.of_ended(over)] == ["x"]
+
+
+def test_places_with_what_runs_there() -> None:
+    known = [PlaceLine("local", "local"), PlaceLine("slurm", "slurm", slots=4, followed=True)]
+    runs = [
+        line("a", "pending", place="slurm", kind="slurm"),
+        line("b", place="slurm", kind="slurm"),
+        line("c", "unreachable", place="ssh:g", kind="ssh", since=50.0, reason="no route"),
+        line("d", "unreachable", place="ssh:g", kind="ssh", since=40.0, reason="no route"),
+        line("e", "ended"),  # its records are being written: its slot is free
+    ]
+    local, slurm, ssh = place_lines(runs, known)
+    assert (local.used, local.free) == (0, None)
+    assert (slurm.used, slurm.pending, slurm.free, slurm.followed) == (2, 1, 2, True)
+    assert (ssh.place, ssh.unreachable_since, ssh.reason, ssh.slots) == ("ssh:g", 40.0, "no route", 0)
+    assert PlaceLine("x", "slurm", slots=2, used=5).free == 0
+
+
+def test_words() -> None:
+    assert label(Place("slurm", Kind.SLURM)) == "slurm"
+    assert label(Place("gpu1", Kind.SSH, options={"host": "gpu1"})) == "ssh:gpu1"
+    assert short_campaign("20261121-sort") == "sort"
+    assert short_campaign("sort-20261121") == "sort-20261121"
+    assert line("x", slug="lr-up", member=True, campaign="20261121-sort", index=3).idea == "sort #3 lr-up"
+    again = line("x", slug="lr-up", member=True, campaign="20261121-sort", index=3, replicate=2)
+    assert again.idea == "sort #3.2 lr-up"
+    assert line("x", slug="lone").idea == "lone"
+
+
+def test_a_line_as_json_says_null_for_what_is_unknown() -> None:
+    told = line("x", "unreachable", since=5.0, gpus=(GpuUse("GPU-1", 0, 100),), gpu_count=1).to_json()
+    assert (told["unreachable_since"], told["since"], told["gpus"], told["gpu_indices"]) == (5.0, 5.0, ["GPU-1"], [0])
+    assert told["job"] is None and told["metric_value"] is None and told["left_s"] is None
+    assert line("x", "pending", since=5.0).to_json()["unreachable_since"] is None

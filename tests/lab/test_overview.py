@@ -1,0 +1,425 @@
+"""Looking at all runs again and again: what is told of each, what is damaged, and what a look costs."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from autoresearch.core.far import Handle
+from autoresearch.core.limits import Limits
+from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.overview import RunLine
+from autoresearch.core.places import Kind, Place
+from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.lab.overview.gpus import GpuWatch
+from autoresearch.lab.overview.look import BYTES, Looker
+from autoresearch.lab.overview.readings import Budget, LiveReadings
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.standing import TAIL_BYTES, boot_id, last_readings
+from autoresearch.launchers.gpus import Gpu
+from autoresearch.records import events, order_file, spec_file
+from autoresearch.records.index import Entry, Index
+from autoresearch.records.order_file import Observed, Order
+from autoresearch.records.rundir import RunDir, write_json
+
+if TYPE_CHECKING:
+    from tests.lab.conftest import Made
+
+METRIC = "task_pass_rate@1"
+NOW = 1_790_000_000.0
+SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+
+
+def step(n: int) -> str:
+    return f"step:{n} - actor/kl_loss:0.00{n} - actor/pg_loss:0.1 - critic/rewards/mean:0.{n}\n"
+
+
+def validation(n: int, rate: float) -> str:
+    return f"step:{n} - global_steps:{n} - pass_n:2 - {METRIC}:{rate} - mean_reward:{rate}\n"
+
+
+class Account:
+    """Runs of an account as their files have them; no process is started."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.index = Index(root / "state")
+        self.clock = NOW
+        self.parts = Parts(environ=os.environ, index=self.index, launcher=lambda _: None, clock=lambda: self.clock)  # type: ignore[arg-type, return-value]
+        self.locks: dict[str, int] = {}
+
+    def run(self, name: str, *, lives: bool = True, **more: Any) -> RunDir:
+        rundir = RunDir(self.root / "runs" / name)
+        rundir.path.mkdir(parents=True)
+        spec = RunSpec(
+            run=name, slug=name, purpose="try", campaign="20261121-lone", experiment=name, index=1, replicate=1,
+            blueprint="", blueprint_sha="", recipe="", trainer="verl", command="true", cwd="/", interpreter="/p",
+            limits=Limits(max_s=600.0, first_step_s=60.0), session=f"ajet_{name}", run_dir=str(rundir.path),
+            result_dir=str(self.root / "results" / name), ledger=str(self.root / "results.tsv"), created=NOW - 100,
+            objective=Objective(METRIC, Direction.MAXIMIZE),
+        )  # fmt: skip
+        spec_file.write(rundir, replace(spec, **more), {})
+        self.index.add(
+            Entry(name, name, spec.session, str(rundir.path), spec.result_dir, created=more.get("created", NOW - 100))
+        )
+        if lives:
+            self.hold(rundir.lock)
+            write_json(rundir.runner, {"pid": 1, "started": NOW - 90, "started_boot": 5.0, "boot_id": "another"})
+        return rundir
+
+    def far(self, name: str, state: str = "", place: Place | None = None, **seen: Any) -> RunDir:
+        rundir = self.run(name, lives=False)
+        place = place or Place("slurm", Kind.SLURM, 4)
+        follower = self.root / place.name
+        follower.mkdir(exist_ok=True)
+        handle = Handle(name, f"job-{name}") if state else None
+        order = Order(name, place, NOW - 80, str(follower), str(rundir.far), gpus=2, handle=handle)
+        order_file.write(rundir, order)
+        if state:
+            order_file.observe(rundir, Observed(state, NOW - 10, seen.pop("since", NOW - 60), **seen))
+        return rundir
+
+    def hold(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        self.locks[str(path)] = fd
+
+    def let_go(self, path: Path) -> None:
+        os.close(self.locks.pop(str(path)))
+
+    def looker(self, **more: Any) -> Looker:
+        return Looker(self.parts, gpus=GpuWatch(lambda: ()), **more)
+
+    def lines(self) -> dict[str, RunLine]:
+        return {line.run: line for line in self.looker().look().runs}
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Iterator[Account]:
+    one = Account(tmp_path)
+    yield one
+    for fd in one.locks.values():
+        os.close(fd)
+
+
+# ------------------------------------------------------------------------------------------ what is told
+
+
+def test_a_run_of_this_machine(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: NOW)
+    rundir = account.run("a-1", why="first", campaign="20261121-sort", index=3)
+    looker = account.looker()
+    (line,) = looker.look().runs
+    assert (line.state, line.place, line.idea) == (RunState.RUNNING, "local", "sort #3 a-1")
+    assert (line.elapsed_s, line.left_s, line.limit) == (90.0, 60.0, "first_step")  # the trainer has not started
+    assert (line.step, line.metric_value, line.metric_name) == (None, None, METRIC)
+    rundir.log.write_text("hello\n" + validation(0, 0.1) + step(1) + "noise\n")
+    events.append(rundir.events, "first_step", step=1)
+    (line,) = looker.look().runs
+    assert (line.step, line.metric_value, line.left_s, line.limit) == (1, 0.1, 510.0, "max_time")
+    with rundir.log.open("a") as log:
+        log.write(step(2) + validation(2, 0.5) + step(3)[:20])  # a line that is being written
+    (line,) = looker.look().runs
+    assert (line.step, line.metric_value) == (2, 0.5)
+    write_json(rundir.stop, {"how": "now"})
+    (line,) = looker.look().runs
+    assert (line.state, line.left_s) == (RunState.STOPPING, None)
+
+
+def test_an_evaluation_has_a_limit_of_its_own(account: Account) -> None:
+    rundir = account.run("a-1", evaluate=("python e.py",), evaluate_s=100.0)
+    rundir.evaluation.touch()
+    events.append(rundir.events, "evaluating", t=NOW - 30)
+    line = account.lines()["a-1"]
+    assert (line.state, line.left_s, line.limit) == (RunState.EVALUATING, 70.0, "evaluation")
+
+
+def test_far_runs(account: Account) -> None:
+    account.far("ordered")
+    account.far("waits", "pending", reason="Priority\x1b[31m", word="PENDING")
+    account.far("silent", "unreachable", Place("gpu1", Kind.SSH), reason="no route to host")
+    account.far("runs", "running", node="n3")
+    found = account.lines()
+    ordered, waits, silent, runs = (found[name] for name in ("ordered", "waits", "silent", "runs"))
+    assert (ordered.state, ordered.since, ordered.job) == (RunState.STARTING, NOW - 80, "")
+    assert (waits.state, waits.reason, waits.since, waits.job) == (RunState.PENDING, "Priority", NOW - 60, "job-waits")
+    assert (waits.elapsed_s, waits.left_s, waits.gpu_count) == (None, None, 2)  # time in a queue is not counted
+    assert (silent.state, silent.place, silent.kind) == (RunState.UNREACHABLE, "ssh:gpu1", "ssh")
+    assert silent.to_json()["unreachable_since"] == NOW - 60
+    assert (runs.node, runs.place) == ("n3", "slurm")
+
+
+def test_places_and_who_follows_them(account: Account) -> None:
+    account.far("a", "running")
+    account.far("b", "pending")
+    account.far("c", "unreachable", Place("gpu1", Kind.SSH), reason="gone")
+    account.hold(account.root / "slurm/lock")
+    named = (Place("ray", Kind.RAY, 3), Place("local", Kind.LOCAL, 2))
+    looker = account.looker(places=named)
+    places = {line.place: line for line in looker.look().places}
+    assert [(p.used, p.pending, p.free, p.followed) for p in (places["slurm"], places["ray"])] == [
+        (2, 1, 2, True),
+        (0, 0, 3, None),
+    ]
+    assert (places["ssh:gpu1"].unreachable_since, places["ssh:gpu1"].followed) == (NOW - 60, False)
+    assert places["local"].slots == 2
+    assert [rundir.path.name for rundir in looker.unattended()] == ["c"]  # one run of each place is enough
+    account.let_go(account.root / "slurm/lock")
+    assert [rundir.path.name for rundir in looker.unattended()] == ["a", "c"]
+
+
+def test_a_campaign_and_its_plan(account: Account, campaign: Callable[..., Made]) -> None:
+    made = campaign(prefix="autoresearch/plans/grand/20261121-sort")
+    made.idea("lr-up", overrides={"lr": 0.2})
+    made.run("lr-up", 0.6)
+    folder = Path(os.environ["XDG_STATE_HOME"]) / "autoresearch/campaigns"
+    write_json_in(folder / "one.json", {"name": made.spec.name, "directory": str(made.place.path), "created": NOW})
+    assert account.looker().look().campaigns == ()  # nobody controls it, nothing of it runs
+    account.hold(made.place.lock)
+    looker = account.looker()
+    (line,) = looker.look().campaigns
+    assert (line.name, line.plan, line.state) == ("20261121-sort", "grand", "running")
+    assert (line.attempted, line.remaining, line.best, line.best_value) == (2, 10, "lr-up", 0.6)
+    assert line.deadline_s == pytest.approx(made.spec.rules.deadline - NOW)
+    made.idea("lr-more")
+    made.run("lr-more", 0.7)
+    (line,) = looker.look().campaigns
+    assert (line.attempted, line.best) == (3, "lr-more")
+    made.place.spec.write_text("{")
+    assert "damaged" in account.looker().look().campaigns[0].trouble
+    account.let_go(made.place.lock)
+    assert looker.look().campaigns == ()
+
+
+def write_json_in(path: Path, value: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, value)
+
+
+def test_gpus_are_asked_for_in_the_background_and_only_where_a_run_has_one(account: Account) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def find() -> tuple[Gpu, ...]:
+        asked.set()
+        assert answer.wait(60)
+        return (Gpu(0, "GPU-0", "H", 80000, 31 * 1024), Gpu(1, "GPU-1", "H", 80000, 0))
+
+    watch = GpuWatch(find)
+    looker = Looker(account.parts, gpus=watch)
+    assert looker.look().runs == () and not asked.is_set()
+    account.run("a-1", gpus=("GPU-0",))
+    (line,) = looker.look().runs  # nobody has answered yet
+    assert [(gpu.uuid, gpu.index) for gpu in line.gpus] == [("GPU-0", None)] and line.gpu_count == 1
+    assert asked.wait(60)
+    answer.set()
+    watch.look(wait_s=60.0)
+    found = looker.look()
+    assert [(gpu.index, gpu.used_mib) for gpu in found.runs[0].gpus] == [(0, 31 * 1024)]
+    assert (found.places[0].gpus, found.places[0].gpus_leased) == (2, 0)
+
+
+def test_runs_that_ended(account: Account, lived: Made) -> None:
+    for name in ("gone", "half"):
+        account.run(name, lives=False)
+        account.index.discard_live(name)
+    (account.root / "runs/gone/spec.json").unlink()
+    account.run("alive")
+    looker = account.looker()
+    found = looker.look(ended=5)
+    assert [line.run for line in found.runs] == ["alive"]
+    assert {line.run: bool(line.trouble) for line in found.over} == {"gone": True, "half": True}
+    assert looker.look(ended=1).over[0].run == "half" and looker.look().over == ()
+
+
+# ------------------------------------------------------------------------------------------ what is damaged
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"run": 3}', "\x00\xff", '{"limits": {"max_s": "x"}}'])
+@pytest.mark.parametrize("name", ["spec.json", "order.json", "observed.json", "runner.json", "events.jsonl"])
+def test_no_damaged_file_keeps_the_others_from_being_seen(account: Account, name: str, text: str) -> None:
+    rundir = (
+        account.far("bad", "pending", reason="x") if name in ("order.json", "observed.json") else account.run("bad")
+    )
+    account.run("good")
+    (rundir.path / name).write_text(text)
+    found = account.lines()
+    assert found["good"].state is RunState.RUNNING and not found["good"].trouble
+    assert found["bad"].run == "bad"
+    if name in ("spec.json", "order.json"):
+        assert found["bad"].trouble
+
+
+@pytest.mark.parametrize("seen", [{"state": "dancing"}, {"since": "x"}, {"reason": 5}, {"t": None, "node": []}])
+def test_an_observation_that_makes_no_sense(account: Account, seen: dict[str, Any]) -> None:
+    rundir = account.far("bad", "pending")
+    write_json(rundir.observed, {"state": "pending", "t": NOW, "since": NOW} | seen)
+    assert account.lines()["bad"].state in (RunState.PENDING, RunState.RUNNING)
+
+
+def test_a_run_directory_that_goes_while_one_looks(account: Account) -> None:
+    rundir = account.run("a-1")
+    account.run("b-1")
+    looker = account.looker()
+    assert len(looker.look().runs) == 2
+    for path in rundir.path.iterdir():
+        path.unlink()
+    rundir.path.rmdir()
+    assert [line.run for line in looker.look().runs] == ["b-1"]
+    assert looker.unsettled() == 1
+    account.index.discard_live("a-1")
+    assert looker.look() and looker.unsettled() == 0
+
+
+def test_a_run_that_has_not_written_its_spec_yet(account: Account) -> None:
+    rundir = account.run("a-1", lives=False, created=NOW)
+    rundir.spec.unlink()
+    assert account.lines()["a-1"].state is RunState.STARTING
+
+
+def test_a_run_that_is_over_and_not_recorded_yet(account: Account) -> None:
+    rundir = account.run("a-1")
+    write_json(rundir.exit_record, {"run": "a-1", "ending": "crashed", "reason": "x"})
+    account.run("b-1", lives=False)
+    write_json(RunDir(account.root / "runs/b-1").runner, {"pid": 1})
+    looker = account.looker()
+    found = {line.run: line for line in looker.look().runs}
+    assert found["a-1"].state is RunState.ENDED and "crashed" in found["a-1"].reason
+    assert found["b-1"].state is RunState.DEAD and "lost" in found["b-1"].reason
+    assert looker.unsettled() == 2
+
+
+# ------------------------------------------------------------------------------------------ what it costs
+
+
+opened: Counter[str] = Counter()
+_counting = [False]
+
+
+def _count(event: str, arguments: tuple[Any, ...]) -> None:
+    if _counting[0] and event == "open":
+        opened[os.path.basename(str(arguments[0]))] += 1
+
+
+sys.addaudithook(_count)
+
+
+def opens_of(look: Callable[[], object]) -> Counter[str]:
+    opened.clear()
+    _counting[0] = True
+    try:
+        look()
+    finally:
+        _counting[0] = False
+    return Counter(opened)
+
+
+def test_a_look_at_runs_that_did_not_change_reads_next_to_nothing(account: Account) -> None:
+    for n in range(20):
+        rundir = account.run(f"a-{n}")
+        rundir.log.write_text(step(1) + validation(1, 0.5))
+        account.far(f"f-{n}", "running")
+    os.utime(account.index.directory / "live", (NOW - 100, NOW - 100))
+    looker = account.looker()
+    looker.look()
+    again = opens_of(looker.look)
+    # the kernel's lock of a run, what was seen of a far one, and whether its one place is followed
+    assert again == {"lock": 20 + 1, "observed.json": 20}
+    with RunDir(account.root / "runs/a-7").log.open("a") as log:
+        log.write(step(2))
+    assert opens_of(looker.look) - again == {"run.log": 1}
+
+
+def test_of_a_log_that_grew_only_what_was_added_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("x" * 100 + "\n" + step(1))
+    spec: Any = replace_trainer("verl")
+    readings, budget = LiveReadings(str(log), spec), Budget(1000.0)
+    assert readings.update(budget) and readings.step and readings.step.step == 1
+    assert budget.left == 1000.0 - log.stat().st_size
+    assert not readings.update(budget)
+    size = log.stat().st_size
+    with log.open("a") as file:
+        file.write(step(2))
+    before = budget.left
+    assert readings.update(budget) and readings.step.step == 2
+    assert before - budget.left == log.stat().st_size - size
+
+
+def test_a_log_that_is_far_ahead_is_read_from_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    filler = "noise " * 20 + "\n"
+    log.write_text(step(1) + filler * (3 * TAIL_BYTES // len(filler)) + step(7))
+    budget = Budget(float(BYTES))
+    readings = LiveReadings(str(log), replace_trainer("verl"))
+    assert readings.update(budget) and readings.step and readings.step.step == 7
+    assert BYTES - budget.left <= TAIL_BYTES
+    log.write_text(step(3))  # another file in its place, and a shorter one
+    readings.update(budget)
+    assert readings.step.step == 3
+
+
+def test_without_budget_a_log_waits_for_the_next_look(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(step(4))
+    readings = LiveReadings(str(log), replace_trainer("verl"))
+    assert not readings.update(Budget(0.0)) and readings.behind and readings.step is None
+    assert readings.update(Budget(1.0)) and not readings.behind
+
+
+@pytest.mark.parametrize(
+    ("name", "trainer"),
+    [("verl_ok_np2_ray.log", "verl"), ("nemo_grpo.log", "nemo_rl"), ("trl_v5_tqdm.log", "trl"), ("slime.log", "slime")],
+)
+def test_piece_by_piece_and_at_once_say_the_same(tmp_path: Path, name: str, trainer: str) -> None:
+    spec, whole = replace_trainer(trainer), (SAMPLES / name).read_bytes()
+    expected = last_readings(SAMPLES / name, spec)
+    for once in (True, False):
+        log = tmp_path / f"{once}.log"
+        readings = LiveReadings(str(log), spec)
+        pieces = [whole] if once else [whole[n : n + 997] for n in range(0, len(whole), 997)]
+        for n, piece in enumerate(pieces, 1):
+            with log.open("ab") as file:
+                file.write(piece)
+            readings.update(Budget(1e9, once=n == len(pieces)))
+        assert (readings.step, readings.validation) == expected
+
+
+def replace_trainer(name: str) -> Any:
+    from types import SimpleNamespace
+
+    return SimpleNamespace(trainer=name, lines=())
+
+
+def test_a_metric_that_only_a_file_holds_is_read_now_and_then(account: Account) -> None:
+    metrics = account.root / "metrics.jsonl"
+    rundir = account.run("a-1", sources=(Source(SourceFormat.JSONL, str(metrics)),))
+    rundir.log.write_text(step(1))
+    metrics.write_text(json.dumps({"step": 0, "data": {METRIC: 0.25}}) + "\n")
+    looker = account.looker()
+    assert looker.look().runs[0].metric_value == 0.25
+    with metrics.open("a") as file:
+        file.write(json.dumps({"step": 1, "data": {METRIC: 0.75}}) + "\n")
+    assert looker.look().runs[0].metric_value == 0.25
+    account.clock += 61
+    assert looker.look().runs[0].metric_value == 0.75
+
+
+def test_the_clock_of_this_boot_counts(account: Account) -> None:
+    import time
+
+    rundir = account.run("a-1")
+    boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+    write_json(rundir.runner, {"pid": 1, "started": 5.0, "started_boot": boot - 50, "boot_id": boot_id()})
+    assert account.lines()["a-1"].elapsed_s == pytest.approx(50, abs=30)
