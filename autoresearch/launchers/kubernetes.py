@@ -44,9 +44,8 @@ OPTIONS = {
     "annotations": "a mapping, for the job and its pods",
     "claim": "the PersistentVolumeClaim that holds run directories and code; without: files go by a Secret",
     "mount": "where the claim is mounted in the pods",
-    "local": "where the same volume is mounted on this machine; default: as `mount`",
-    "directory": "without a claim: the pod's directory for runs; default /autoresearch",
-    "cwd": "where the command runs in the pod; default: as on this machine",
+    "local": "where the same volume is mounted on this machine; default: as `mount`, and then nothing is copied",
+    "root": "the pods' directory for code and runs: below `mount` where `local` differs, any where there is no claim",
     "template": "a manifest of your own (jinja2, as templates/kubernetes/job.yaml.j2)",
     "pre_running_deadline": "how long images may be pulled and a cluster may start; default 30m",
     "ttl": "how long the job and its pods' logs stay when it is over; default 1h, unless the run is recorded before",
@@ -71,7 +70,7 @@ class KubernetesLauncher:
         mount, local = place.text("mount"), place.text("local", place.text("mount"))
         folder = state_home(environ) / "places" / place.key / "carried"
         self.carried = None if place.text("claim") else CarriedFiles(self.kubectl, environ, place, folder)
-        self.reach: Reach = self.carried or VolumeFiles(environ, mount, local)
+        self.reach: Reach = self.carried or VolumeFiles(environ, place, mount, local)
         self._disrupted: dict[str, Observation] = {}  # a pod that is preempted is gone before its job says so
 
     def describe(self) -> list[tuple[str, str]]:
@@ -116,6 +115,7 @@ class KubernetesLauncher:
                     raise Unreachable(f"{name} was there, and is gone") from None
         if self.carried is not None:
             self._send(secret(name, marks, made, packed))
+            self.carried.sent(job)
         return Handle(job.run, name, {"uid": made["metadata"].get("uid", ""), "directory": job.directory})
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
