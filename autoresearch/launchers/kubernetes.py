@@ -15,7 +15,7 @@ from typing import Any
 from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
-from autoresearch.errors import UsageError
+from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.launchers import descriptions
 from autoresearch.launchers.kubernetes_files import CarriedFiles, VolumeFiles, secret
 from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, Kubectl
@@ -109,6 +109,8 @@ class KubernetesLauncher:
         if made is None:
             try:
                 made = self._create(self._manifest(job, marks))
+            except AutoresearchError as error:
+                raise Declined(error.message, code="bad_template", hint=error.hint) from error
             except AlreadyThere:
                 made = self._find(name, marks)
                 if made is None:
