@@ -15,7 +15,7 @@ from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
-from autoresearch.launchers import gpus
+from autoresearch.launchers import descriptions, gpus
 from autoresearch.launchers.ssh_forwards import Forwards, forwards_of, taken_port
 from autoresearch.launchers.ssh_reach import SshReach
 from autoresearch.launchers.ssh_words import CONNECTION
@@ -137,6 +137,11 @@ class SshLauncher:
 
     def forget(self, handle: Handle) -> None:
         """See `core.far.JobLauncher`: nothing is kept."""
+
+    def describe(self) -> list[tuple[str, str]]:
+        """See `core.far.Describes`."""
+        found = self.reach.probe(paths=["~", "/tmp", "/ephemeral"], programs=PROGRAMS)
+        return descriptions.of_host(found, self.reach.call("gpus", within_s=60.0)["smi"])
 
     def preflight(self) -> list[Finding]:
         """See `core.far.JobLauncher`. Connects, which takes as long as `connect_timeout` where nobody answers."""

@@ -87,7 +87,7 @@ class Loop:
         if number == signal.SIGHUP:
             self._hangup_at = clock() + HANGUP_S
         elif number == signal.SIGUSR1:
-            self.stopping.request("now", "walltime", "the scheduler's wall time is near (SIGUSR1)")
+            self.stopping.walltime_is_near()
         elif number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             self.hurry = self.hurry or (self.stopping.decision is not None and number == signal.SIGINT)
             name = signal.Signals(number).name
@@ -155,4 +155,4 @@ def _teller(spec: Spec, run_dir: str) -> Mirror | Told:
         return Mirror(f"{run_dir}/run.log")
     from .told import Told  # costs memory, and few Runners need it
 
-    return Told(spec.run, run_dir)
+    return Told(spec.run, run_dir, spec.metrics)

@@ -78,6 +78,10 @@ def seen(eventually: Callable[..., None]) -> Callable[..., Observation]:
     return wait
 
 
+def test_the_contract(contract_check: Callable[..., None], desk: Desk) -> None:
+    contract_check(desk.launcher(), str(desk.root / "far"))
+
+
 def test_a_job_carries_the_run_and_its_limits(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
     launcher = desk.launcher(cpus_per_task=2, extra=["--nice=7"], margin="1m", signal=60)
     job = desk.job(f"cd {desk.root} && env > env.new && mv env.new env && sleep 600", gpus=2)

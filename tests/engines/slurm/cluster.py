@@ -99,6 +99,10 @@ class Cluster:
     daemons: dict[str, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
 
     @property
+    def conf(self) -> Path:
+        return self.home / "slurm.conf"
+
+    @property
     def env(self) -> dict[str, str]:
         """What finds this cluster's commands and configuration."""
         return {"SLURM_CONF": f"{self.home}/slurm.conf", "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
@@ -157,6 +161,20 @@ class Cluster:
             words = ["unshare", "--mount", "sh", "-c", hide, "sh", *words]
         self._start(name, words)
 
+    def lose(self, name: str) -> None:
+        """End a node and all that runs there, as when its power fails."""
+        self.kill(name)
+        jobs = [pid for pid in self._processes() if f"SLURMD_NODENAME={name}" in _environment(pid)]
+        steps = [pid for pid in map(_parent, jobs) if pid and f"SLURM_CONF={self.conf}" in _environment(pid)]
+        for pid in {*steps, *jobs}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _processes(self) -> list[int]:
+        """What was started with this cluster's own slurm.conf: jobs, their keepers (slurmstepd), clients."""
+        ours = {f"SLURM_CONF={self.conf}", f"{MARK}={self.mark}"}
+        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if ours & _environment(pid)]
+
     def kill(self, name: str) -> None:
         """End one daemon as a crash of its machine would."""
         daemon = self.daemons.pop(name)
@@ -202,7 +220,7 @@ class Cluster:
         for daemon in self.daemons.values():
             daemon.wait()
         deadline = time.monotonic() + PATIENCE_S
-        while left := [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if self._owns(pid)]:
+        while left := self._processes():
             assert time.monotonic() < deadline, f"cannot be ended: {left}"
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
@@ -210,8 +228,18 @@ class Cluster:
             time.sleep(0.05)
         shutil.rmtree(self.home, ignore_errors=True)
 
-    def _owns(self, pid: int) -> bool:
-        try:
-            return f"{MARK}={self.mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            return False
+
+def _parent(pid: int) -> int:
+    """0 for one that is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _environment(pid: int) -> set[str]:
+    """Empty for one that is gone, and for a zombie."""
+    try:
+        return set(Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace").split("\0"))
+    except OSError:
+        return set()

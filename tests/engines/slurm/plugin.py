@@ -26,11 +26,21 @@ def slurm_cluster() -> Iterator[Callable[..., Cluster]]:
         one.down()
 
 
+PREEMPTING = {
+    "more": ("PreemptType=preempt/partition_prio", "PreemptMode=CANCEL"),
+    "partitions": (
+        "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1",
+        "PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10",
+        "PartitionName=short Nodes=ALL MaxTime=00:10:00 State=UP PriorityTier=1",
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[Cluster]:
-    """Four nodes with two GPUs each, shared by the tests of one file."""
+    """Four nodes with two GPUs each, shared by the tests of one file; a job in `urgent` preempts one in `batch`."""
     if why := missing():
         pytest.skip(why)
-    cluster = Cluster(nodes=4, gpus=2).up()
+    cluster = Cluster(nodes=4, gpus=2, more=PREEMPTING["more"], partitions=PREEMPTING["partitions"]).up()
     yield cluster
     cluster.down()
