@@ -221,17 +221,21 @@ def test_a_node_that_fails(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
 
 def test_a_job_that_slurm_has_forgotten(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
     """Nobody followed while it ended, and Slurm keeps no accounts: the exit record says how it ended."""
-    cluster = slurm_cluster(remembered_s=2)
+    cluster = slurm_cluster()
     lab.bench.env |= cluster.env
     run = lab.run("tree")
     lab.stepped(run)
     (follower,) = lab.followers()
     os.kill(follower.pid, signal.SIGKILL)
     os.kill(lab.begun(run)["pid"], signal.SIGTERM)
-    lab.bench.until(lambda: not cluster.jobs())
+    lab.bench.until(lambda: [state for _, _, state in cluster.jobs()] == ["FAILED"])
+    cluster.kill("slurmctld")
+    cluster.start_controller(afresh=True)
+    cluster.until_idle()
     lab.bench.ask("status", run["run"])
     record = lab.ended(run)
     assert (record["ending"], record["cause"]) == ("stopped", "sigterm")
+    assert not cluster.jobs(), "it was not submitted a second time"
 
 
 @pytest.mark.parametrize("where", ["follower.submitting", "follower.submitted", "follower.noted"])
