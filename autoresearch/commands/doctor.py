@@ -35,8 +35,9 @@ def doctor(
 
     here = Path(directory).absolute()
     settings = project.load(here, environ=os.environ, flags={"launcher": launcher})
-    asked = _asked(settings, canary=canary) if launcher or canary else []
     repo = repository.find(here)
+    home = (repo.root if repo else here) / "reports" / "auto_research"
+    asked = _asked(settings, home if canary else None) if launcher or canary else []
     around = surroundings.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = surroundings.findings(around, TmuxLauncher(settings.text("tmux_socket")))
     big = volume.find(settings.text("big_volume"), os.environ)
@@ -78,7 +79,7 @@ def doctor(
     return 0 if fit else EnvironmentUnusable.exit_code
 
 
-def _asked(settings: Settings, *, canary: bool) -> list[Inspected]:
+def _asked(settings: Settings, canary: Path | None) -> list[Inspected]:
     """Every place that was named but this machine, which the rest of the command is about."""
     from autoresearch.lab.far.inspect import inspect
 

@@ -17,6 +17,7 @@ COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",
     "gpus_per_run": "GPUs that each run gets; default: what the run says, else what its recipe asks for",
     "pending_limit": "how long a run may wait in a queue; default 24h",
+    "poll": "how often its launcher is asked about all runs together; default every 2 s to 15 s",
 }
 COPIED = {  # of a place that does not see our files; lab/far/{sync,there,gather}.py
     "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
@@ -24,6 +25,8 @@ COPIED = {  # of a place that does not see our files; lab/far/{sync,there,gather
     "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
     "interpreter": "the trainer's interpreter there, instead of `venv`",
     "min_free_gb": "a run is declined where less is free; default 1",
+    "paths": "directories here -> the same there, such as {/data: /mnt/data}",
+    "collect": "patterns of results that come back; default: all but checkpoints and weights",
     "collect_max_gb": "results that are larger stay there, and are named; default 5",
 }
 
@@ -41,7 +44,7 @@ def options_of(kind: Kind) -> Mapping[str, str]:
     if kind is Kind.LOCAL:
         return {}
     options: Mapping[str, str] = _module(kind).OPTIONS
-    return {**COMMON, **(COPIED if kind is Kind.SSH else {}), **options}
+    return {**COMMON, **(COPIED if kind in (Kind.SSH, Kind.KUBERNETES) else {}), **options}
 
 
 def _module(kind: Kind) -> ModuleType:

@@ -17,6 +17,7 @@ from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
+from autoresearch.launchers import descriptions
 from autoresearch.launchers.ray_api import Answer, RayApi, quoted
 from autoresearch.launchers.ray_leftovers import MARK, OVER, free
 from autoresearch.launchers.shared import SharedFiles
@@ -58,15 +59,38 @@ class RayLauncher:
         self.clock = clock
         self.reach = SharedFiles(environ)
         self._without_agent: dict[str, tuple[float, int]] = {}  # by run: since when, how often it was tried
+        self._forgotten: set[str] = set()
+
+    def describe(self) -> list[tuple[str, str]]:
+        """See `core.far.Describes`."""
+        version = self.api.expect(self.api.ask("GET", "/api/version"), dict)
+        jobs = self.api.expect(self.api.ask("GET", "/api/jobs/"), list)
+        return descriptions.of_ray(version, jobs, self.api.url)
 
     def preflight(self) -> list[Finding]:
         """See `core.far.JobLauncher`."""
         try:
             self.api.expect(self.api.ask("GET", "/api/version"), dict)
+            return self._impossible()
         except Unreachable as silent:
             code = silent.code if silent.code == "unauthorized" else "no_ray"
             return [Finding(Severity.ERROR, code, silent.reason, silent.hint or "set the address of the launcher")]
-        return []
+
+    def _impossible(self) -> list[Finding]:
+        """What no node of the cluster has: Ray would have the job wait for ever, and then some."""
+        found = []
+        for name, option in (("GPU", "driver_gpus"), ("CPU", "driver_cpus")):
+            wanted = float(self.place.options.get(option) or 0)
+            most = max(self.api.totals(name)) if wanted else 0.0
+            if wanted > most:
+                found.append(
+                    Finding(
+                        *(Severity.ERROR, "impossible_resources"),
+                        f"launchers.{self.place.name}.{option}: {wanted:g}, and the largest node has {most:g} {name}s",
+                        "ask for less; a trainer that takes its GPUs from Ray itself needs none here",
+                    )
+                )
+        return found
 
     def submit(self, job: Job) -> Handle:
         """See `core.far.JobLauncher`."""
@@ -101,12 +125,14 @@ class RayLauncher:
 
     def forget(self, handle: Handle) -> str:
         """See `core.far.JobLauncher`."""
-        job = self.api.job(handle.native)
-        if job is None:
+        if handle.native in self._forgotten:
             return ""
-        killed = str(job.get("error_type")) in _KILLED or (job.get("driver_exit_code") or 0) < 0
-        told = "" if self._keeps_actors() and not killed else self._free(handle, job, sweep=killed)
+        job = self.api.job(handle.native)
+        # A head that was restarted knows no job, and may have left a trainer whose Runner died with its supervisor.
+        killed = job is None or str(job.get("error_type")) in _KILLED or (job.get("driver_exit_code") or 0) < 0
+        told = "" if self._keeps_actors() and not killed else self._free(handle, job or {}, sweep=killed)
         self.api.ask("DELETE", f"/api/jobs/{quoted(handle.native)}")
+        self._forgotten.add(handle.native)
         return told
 
     def _free(self, handle: Handle, job: Mapping[str, Any], *, sweep: bool) -> str:

@@ -58,6 +58,19 @@ class RayApi:
             return None
         return dict(self.expect(said, dict))
 
+    def listed(self, what: str) -> list[dict[str, Any]]:
+        """What the state API lists: actors, placement_groups, nodes; all of it, with all that is known."""
+        found = self.expect(self.ask("GET", f"/api/v0/{what}?detail=1&limit=10000&timeout=20"), dict)
+        try:
+            return [dict(one) for one in found["data"]["result"]["result"]]
+        except (KeyError, TypeError, ValueError):
+            raise Unreachable(f"{self.url} does not say which {what} there are", code="odd_answer") from None
+
+    def totals(self, resource: str) -> list[float]:
+        """How much of a resource each living node has, in use or not; [0.0] where there is none."""
+        nodes = [node for node in self.listed("nodes") if node.get("state") == "ALIVE"]
+        return [float((node.get("resources_total") or {}).get(resource, 0.0)) for node in nodes] or [0.0]
+
     def ask(self, method: str, path: str, body: object = None, *, data: bytes | None = None) -> Answer:
         """One request; `body` goes as JSON, `data` as it is."""
         headers = headers_of(self.environ)  # each time: a token may be renewed

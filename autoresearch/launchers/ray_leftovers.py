@@ -15,14 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.far import Unreachable
 from autoresearch.launchers.ray_api import RayApi, quoted
 
 MARK = "AUTORESEARCH_RAY_JOB"  # in the runtime environment of all actors of a job, and of its supervisor
 FREED_S = 30.0  # a job of Ray takes two seconds for nothing
 OVER = ("SUCCEEDED", "FAILED", "STOPPED")
 _SUPERVISOR, _SUPERVISORS = "_ray_internal_job_actor_", "SUPERVISOR_ACTOR_RAY_NAMESPACE"
-_STATE = "detail=1&limit=10000&timeout=20"
 # The interpreter and the packages of whoever started us: `python` may be anything there, or nothing.
 _BY_RAY = (
     "P=$(sed -n 's|.* \\(/.*\\)/ray/_raylet\\.so$|\\1|p' /proc/$PPID/maps | head -n 1); "
@@ -83,9 +81,9 @@ def look(api: RayApi, native: str, number: str) -> Left:
 
     Raises Unreachable.
     """
-    actors = [one for one in _listed(api, "actors") if one.get("state") != "DEAD"]
+    actors = [one for one in api.listed("actors") if one.get("state") != "DEAD"]
     named = [(str(one.get("name")), str(one.get("ray_namespace"))) for one in actors if _is_of(one, native, number)]
-    groups = [one for one in _listed(api, "placement_groups") if one.get("state") != "REMOVED"]
+    groups = [one for one in api.listed("placement_groups") if one.get("state") != "REMOVED"]
     ours = [one for one in groups if one.get("is_detached") and one.get("creator_job_id") == number]
     return Left(tuple(named), tuple(str(one.get("placement_group_id")) for one in ours))
 
@@ -119,14 +117,6 @@ def free(
         time.sleep(0.2)
     api.ask("DELETE", f"/api/jobs/{quoted(name)}")
     return left, still
-
-
-def _listed(api: RayApi, what: str) -> list[dict[str, Any]]:
-    found = api.expect(api.ask("GET", f"/api/v0/{what}?{_STATE}"), dict)
-    try:
-        return [dict(one) for one in found["data"]["result"]["result"]]
-    except (KeyError, TypeError, ValueError):
-        raise Unreachable(f"{api.url} does not say which {what} there are", code="odd_answer") from None
 
 
 def _is_of(actor: Mapping[str, Any], native: str, number: str) -> bool:

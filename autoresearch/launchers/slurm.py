@@ -9,6 +9,7 @@ from autoresearch.core.far import Handle, Job, Observation, Reach, Said, Unreach
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.limits import GRACE_S
 from autoresearch.core.places import Kind, Place
+from autoresearch.launchers import descriptions
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.shared import SharedFiles
 from autoresearch.launchers.slurm_answers import refusal, sentence, silence
@@ -67,6 +68,10 @@ class SlurmLauncher:
         self._found: dict[str, Row] = {}  # ... and what was said of it
         self._accounts = True  # until it is said that there is no accounting
         self._begun: set[str] = set()  # jobs that are at their Runner
+
+    def describe(self) -> list[tuple[str, str]]:
+        """See `core.far.Describes`."""
+        return descriptions.of_slurm(self.reach, self.place.text("partition"))
 
     # -- preflight ----------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, 
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
-from autoresearch.launchers import gpus
+from autoresearch.launchers import descriptions, gpus
 from autoresearch.launchers.ssh_forwards import Forwards, forwards_of, taken_port
 from autoresearch.launchers.ssh_reach import SshReach
 from autoresearch.launchers.ssh_words import CONNECTION
@@ -67,28 +67,37 @@ class SshLauncher:
         return _handle(job, found, uuids)
 
     def _choose(self, count: int) -> tuple[str, ...]:
-        """Which GPUs of the host a run gets, by UUID; their leases decide, there. Raises Declined."""
-        wanted = self.place.text("gpus", "none").strip()
-        wanted = ",".join(str(one) for one in self.place.options["gpus"]) if wanted.startswith("[") else wanted
-        named = wanted.lower() not in ("", "none", "0")
-        if not count and (not named or "gpus_per_run" in self.place.options):
+        """Which GPUs of the host a run gets, by UUID; their leases decide, there. Raises Declined.
+
+        Where nobody said how many: one, or all of them where runs do not share the host.
+        """
+        wanted = self._wanted_gpus()
+        if not count and (wanted in ("", "none", "0") or "gpus_per_run" in self.place.options):
             return ()
         said: Mapping[str, Any] = self.reach.call("gpus", within_s=60.0)
         environ = {} if said["visible"] is None else {"CUDA_VISIBLE_DEVICES": str(said["visible"])}
         there = gpus.visible(gpus.parse(said["smi"]), environ)
         try:
-            if named and (not wanted.isdecimal() or int(wanted) > len(there)):
-                mine = set(gpus.select(wanted, there))
-                there = tuple(gpu for gpu in there if gpu.uuid in mine)
-            elif named:
+            if wanted.isdecimal() and 0 < int(wanted) <= len(there):
                 there = there[: int(wanted)]
+            elif wanted not in ("", "none", "0"):
+                offered = gpus.select(wanted, there)
+                there = tuple(gpu for gpu in there if gpu.uuid in offered)
             held = {gpu.uuid for gpu in there if _lease_name(gpu.uuid) in said["held"] or not gpu.idle}
-            one_each = 1 if self.place.slots > 1 else len(there)
-            return gpus.select(str(count or one_each), there, taken=held)
+            some = 1 if self.place.slots > 1 else len(there)
+            return gpus.select(str(count or some), there, taken=held)
         except AutoresearchError as error:
-            busy = error.code == "gpus_busy"
+            code = "lease_busy" if error.code == "gpus_busy" else "no_gpu"
             reason = f"{self.reach.target}: {error.message.replace('this machine', 'the host')}"
-            raise Declined(reason, code="lease_busy" if busy else "no_gpu", hint=error.hint) from error
+            raise Declined(reason, code=code, hint=error.hint) from error
+
+    def _wanted_gpus(self) -> str:
+        """The option as `launchers.gpus.select` reads it."""
+        given = self.place.options.get("gpus")
+        if isinstance(given, list):
+            return ",".join(str(one) for one in given) + ","
+        text = self.place.text("gpus").strip()
+        return text.lower() if text.isalpha() else text
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
         """See `core.far.JobLauncher`: a Runner's process lives or does not; its files say the rest."""
@@ -128,6 +137,11 @@ class SshLauncher:
 
     def forget(self, handle: Handle) -> None:
         """See `core.far.JobLauncher`: nothing is kept."""
+
+    def describe(self) -> list[tuple[str, str]]:
+        """See `core.far.Describes`."""
+        found = self.reach.probe(paths=["~", "/tmp", "/ephemeral"], programs=PROGRAMS)
+        return descriptions.of_host(found, self.reach.call("gpus", within_s=60.0)["smi"])
 
     def preflight(self) -> list[Finding]:
         """See `core.far.JobLauncher`. Connects, which takes as long as `connect_timeout` where nobody answers."""
@@ -205,7 +219,9 @@ def _pid(handle: Handle) -> int | None:
 
 def _handle(job: Job, found: Mapping[str, Any], uuids: Sequence[str] = ()) -> Handle:
     more = {name: found.get(name) for name in ("start_ticks", "boot_id", "host")}
-    return Handle(job.run, str(found.get("pid") or "unknown"), {**more, "directory": job.directory, "gpus": list(uuids)})
+    return Handle(
+        job.run, str(found.get("pid") or "unknown"), {**more, "directory": job.directory, "gpus": list(uuids)}
+    )
 
 
 def _declined(error: OSError, job: Job) -> Declined:

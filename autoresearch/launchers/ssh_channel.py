@@ -57,7 +57,7 @@ def program(token: str) -> bytes:
 
 def command_line(python: str, setup: str) -> str:
     """What the login shell there is to run."""
-    words = f"exec {python} -u -E -s -c '{FIRST}'"
+    words = f"exec {python} -E -s -c '{FIRST}'"
     return f"{setup}\n{words}" if setup else words
 
 

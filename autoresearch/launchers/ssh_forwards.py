@@ -8,6 +8,7 @@ finds the port free.
 from __future__ import annotations
 
 import errno
+import re
 import signal
 import socket
 import subprocess
@@ -18,12 +19,14 @@ from dataclasses import dataclass
 from typing import IO
 
 from autoresearch.core.places import Place
-from autoresearch.launchers.ssh_words import SshWords, meaning
+from autoresearch.launchers.ssh_words import STANDS, SshWords, meaning
 from autoresearch.runner.native import process_control
 
+_PLACE = r"\[[^\]]+\]|[^:\[\]]+"
+_FORWARD = re.compile(rf"(?:({_PLACE}):)?([0-9]+):(?:{_PLACE}):[0-9]+\Z")  # ssh(1), -L and -R, without sockets
 PR_SET_PDEATHSIG = 1
-PATIENCE_S = 20.0  # for a forward to stand, and for one that ends to let go of its port
-STANDS_S = 3.0  # a forward on the host that its ssh has not complained about so long stands
+PATIENCE_S = 20.0  # for a forward to stand
+COLLIDES_S = 3.0  # one that ends lets go of its port so soon
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 
 
@@ -36,23 +39,27 @@ class Forward:
 
     @property
     def words(self) -> tuple[str, str]:
-        """As ssh is told it."""
-        return ("-R" if self.remote else "-L", self.text)
+        """As ssh is told it. Without an address it would be content with one of 127.0.0.1 and ::1."""
+        found = _FORWARD.match(self.text)
+        address = "" if found and found[1] else "127.0.0.1:"
+        return ("-R" if self.remote else "-L", address + self.text)
 
     @property
     def port(self) -> tuple[str, int] | None:
-        """Address and port that it listens on here; None where that is not here, or no port."""
-        address, _, port = self.text.rsplit(":", 2)[0].rpartition(":")
-        return None if self.remote or not port.isdecimal() else (address.strip("[]") or "127.0.0.1", int(port))
+        """Address and port that it listens on here; None where that is not here."""
+        found = _FORWARD.match(self.text)
+        if self.remote or found is None:
+            return None
+        return (found[1] or "127.0.0.1").strip("[]"), int(found[2])
 
 
 def forwards_of(place: Place) -> tuple[Forward, ...]:
     """What a place wants. ValueError for what is no forward."""
-    found = []
+    found: list[Forward] = []
     for option, remote in (("forwards", False), ("remote_forwards", True)):
         given = place.options.get(option) or []
         for text in [given] if isinstance(given, str) else given:
-            if str(text).count(":") < 2:
+            if not _FORWARD.match(str(text)):
                 raise ValueError(f"{option}: {text!r} is no forward: 10086:localhost:10086")
             found.append(Forward(str(text), remote))
     return tuple(found)
@@ -80,8 +87,7 @@ class _Held:
 
     forward: Forward
     process: subprocess.Popen[bytes] | None = None
-    complaints: IO[bytes] | None = None
-    started: float = 0.0
+    output: IO[bytes] | None = None  # what both ends of it said
     failures: int = 0
     next_at: float = 0.0
     wrong: str = "it is not made yet"  # why it does not stand; "" while it does
@@ -104,10 +110,13 @@ class Forwards:
 
     def stand(self) -> str:
         """Have them all stand, waiting some time; why one cannot because somebody else has its port, else ""."""
-        until = self.clock() + PATIENCE_S
-        while self.tend() and self.clock() < until:
+        begun = self.clock()
+        while self.tend():
+            collides = next((held.wrong for held in self._held if held.collides), "")
+            if self.clock() - begun > (COLLIDES_S if collides else PATIENCE_S):
+                return collides
             time.sleep(0.05)
-        return next((held.wrong for held in self._held if held.collides), "")
+        return ""
 
     def tend(self) -> tuple[str, ...]:
         """Start what does not stand and is due; returns at once, with a clause for each that does not stand."""
@@ -134,39 +143,45 @@ class Forwards:
                 except subprocess.TimeoutExpired:
                     held.process.kill()
                     held.process.wait()
-            if held.complaints is not None:
-                held.complaints.close()
-            held.process, held.complaints, held.wrong = None, None, "it is not held any more"
+                self._let_go(held)
+            held.wrong = "it is not held any more"
+
+    def _let_go(self, held: _Held) -> None:
+        """Close what belonged to its ssh, which has ended."""
+        assert held.process is not None and held.process.stdin is not None and held.output is not None
+        held.process.stdin.close()
+        held.output.close()
+        held.process = held.output = None
 
     def _stands(self, held: _Held) -> bool:
-        """Its ssh lives, and what it listens on here is taken, by nobody else: it would have ended then."""
-        if held.forward.port is None:
-            return self.clock() - held.started >= STANDS_S
-        return bool(taken_port(held.forward))
+        """Whether the program at the other end has begun."""
+        return STANDS in self._said(held)
+
+    def _said(self, held: _Held) -> str:
+        assert held.output is not None
+        held.output.seek(0)
+        return held.output.read().decode("utf-8", "replace")
 
     def _start(self, held: _Held) -> None:
         if wrong := taken_port(held.forward):
             self._fail(held, wrong, collides=True)
             return
-        held.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as its process
+        held.output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as its process
         held.process = subprocess.Popen(
             self.words().forwarding(*held.forward.words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=held.complaints,
+            stdin=subprocess.PIPE,
+            stdout=held.output,
+            stderr=held.output,
             env=dict(self.environ),
             start_new_session=True,
             preexec_fn=_die_with_parent,
         )
-        held.started = self.clock()
 
     def _take_note(self, held: _Held) -> None:
         """Its ssh ended: why, and when it is tried again."""
-        assert held.process is not None and held.complaints is not None
-        held.complaints.seek(0)
-        said = held.complaints.read().decode("utf-8", "replace")
-        held.complaints.close()
-        code, held.process, held.complaints = held.process.returncode, None, None
+        assert held.process is not None
+        said, code = self._said(held), held.process.returncode
+        self._let_go(held)
         if "remote port forwarding failed" in said:
             self._fail(held, f"forward {held.forward.text}: the port is taken on {self.words().host}", collides=True)
         elif "Address already in use" in said:

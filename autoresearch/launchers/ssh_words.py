@@ -30,6 +30,7 @@ CONNECTION = {
     "keepalive": "seconds between signs of life; without three of them the connection is made again; default 5",
     "setup": "shell words that are run first there, such as `. /etc/profile`",
 }
+STANDS = "ajet-stands"
 ANSWER_S = 10.0  # for ssh about its own configuration
 
 
@@ -53,9 +54,12 @@ class SshWords:
         return ["ssh", *self.options, *shared, *_ALONE]
 
     def forwarding(self, *forwards: str) -> list[str]:
-        """Hold port forwards, by a connection of their own that fails where one of them fails."""
+        """Hold port forwards as long as stdin is open, by a connection of their own that fails where one of them does.
+
+        What it runs there is started when the host has said yes to all of them, and says STANDS.
+        """
         own = ["-o", "ControlMaster=no", "-S", "none", "-o", "ExitOnForwardFailure=yes", "-o", "RemoteCommand=none"]
-        return ["ssh", *self.options, *own, "-N", "-T", *forwards, "--", self.host]
+        return ["ssh", *self.options, *own, "-T", *forwards, "--", self.host, f"echo {STANDS}; exec cat"]
 
 
 # What a person's configuration may ask for, and what must not happen with each connection of ours.

@@ -160,7 +160,7 @@ def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, 
             cwd=cwd or None,
             start_new_session=True,
         )
-    except FileNotFoundError as error:
+    except (FileNotFoundError, PermissionError) as error:
         return {"returncode": 127, "out": b"", "err": str(error).encode()}
     try:
         out, err = child.communicate(stdin, timeout=timeout_s)
@@ -178,8 +178,7 @@ def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, 
 
 
 def started(directory: str) -> dict[str, Any]:
-    """Who runs, or ran, in a far directory; {} where nobody was started yet, or only one that died before its trainer
-    was. A Runner that has just begun is waited for: its name is in a file that it is about to write."""
+    """Who runs, or ran, in a far directory; {} where nobody was started yet. A Runner that has just begun is waited for: its name is in a file that it is about to write."""
     until = time.monotonic() + SHOWS_S
     while True:
         record = parse_object(read_file(f"{directory}/runner.json"))
@@ -187,12 +186,13 @@ def started(directory: str) -> dict[str, Any]:
         if record or not held or time.monotonic() > until:
             break
         time.sleep(0.02)
-    if not (held or record.get("trainer_pid") or os.path.exists(f"{directory}/exit.json")):
+    begun = held or record.get("trainer_pid")
+    if not (begun or any(os.path.exists(f"{directory}/{name}") for name in ("claim", "exit.json"))):
         return {}
     if record and os.path.exists(f"{directory}/environment"):  # it was sent again, and nobody will read it now
         os.unlink(f"{directory}/environment")
-    names = ("pid", "start_ticks", "boot_id", "host")
-    return {**{name: record.get(name) for name in names}, "already": True}
+    who = {"pid": None, "start_ticks": None, "boot_id": boot_id(), "host": os.uname().nodename}
+    return {**{name: record.get(name, default) for name, default in who.items()}, "already": True}
 
 
 def spawn(

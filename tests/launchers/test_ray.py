@@ -180,6 +180,14 @@ def test_addresses() -> None:
         check(Place("ray", Kind.RAY, 1, {"adress": "http://head:8265"}))
 
 
+def test_what_no_node_has_is_refused_before_anything_is_written(fake_ray: Any) -> None:
+    nodes = [{"state": "ALIVE", "resources_total": {"GPU": 8.0}}, {"state": "DEAD", "resources_total": {"GPU": 64.0}}]
+    fake_ray.state["nodes"] = nodes
+    assert not launcher(fake_ray, driver_gpus=8).preflight()
+    (finding,) = launcher(fake_ray, driver_gpus=9).preflight()
+    assert finding.code == "impossible_resources" and "largest node has 8 GPUs" in finding.message
+
+
 # -- polling ----------------------------------------------------------------------------------------------------------
 
 

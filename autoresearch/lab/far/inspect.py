@@ -12,6 +12,7 @@ from autoresearch.core.finding import Finding, Severity, errors
 from autoresearch.core.places import Place
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far.attend import directory_of
+from autoresearch.lab.far.canary import send_canary
 from autoresearch.lab.parts import Parts
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir, is_locked, read_json
@@ -53,9 +54,12 @@ class Inspected:
 
 
 def inspect(
-    place: Place, parts: Parts, *, canary: bool = False, clock: Callable[[], float] = time.monotonic
+    place: Place, parts: Parts, *, canary: Path | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Inspected:
-    """Look at a place that is not local. Never an error: what stops a run is a finding."""
+    """Look at a place that is not local. Never an error: what stops a run is a finding.
+
+    canary: below this directory are the run directories of the project, and a canary shall be sent.
+    """
     followed = _followed(place, parts)
     try:
         launcher = parts.place(place, parts.environ)
@@ -63,12 +67,14 @@ def inspect(
         wrong = Finding(Severity.ERROR, error.code, error.message, error.hint)
         return Inspected(place, False, None, None, (), followed, (wrong,))
     try:
-        return _inspect(place, launcher, followed, clock)
+        return _inspect(place, launcher, followed, canary, clock)
     finally:
         launcher.reach.close()
 
 
-def _inspect(place: Place, launcher: JobLauncher, followed: Followed, clock: Callable[[], float]) -> Inspected:
+def _inspect(
+    place: Place, launcher: JobLauncher, followed: Followed, canary: Path | None, clock: Callable[[], float]
+) -> Inspected:
     found: list[Finding] = []
     latency, offset, rows = None, None, [("files", _FILES[launcher.reach.shared])]
     try:
@@ -78,7 +84,12 @@ def _inspect(place: Place, launcher: JobLauncher, followed: Followed, clock: Cal
             rows += launcher.describe() if isinstance(launcher, Describes) else ()
             latency = clock() - begun if launcher.reach.shared else _round_trip(launcher, clock)
             offset = launcher.reach.clock_offset()
+        if canary and not errors(found):
+            sent = send_canary(place, launcher, canary)
+            rows.append(("canary", sent.row))
+            found += sent.findings
     except (Unreachable, Declined) as no:
+        found = [one for one in found if one.code != "unreachable"]  # the same, as a doubt
         found.append(Finding(Severity.ERROR, no.code, no.reason, no.hint))
     except AutoresearchError as error:
         found.append(Finding(Severity.ERROR, error.code, error.message, error.hint))

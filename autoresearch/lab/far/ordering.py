@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 def order(plan: Plan, spec: RunSpec, rundir: RunDir, place: Place, parts: Parts) -> SessionInfo:
     """Write the order of a run; the session in which its log can be seen (ending that ends no run)."""
     socket = plan.settings.text("tmux_socket")
-    argv = ["tail", "-n", "+1", "-F", "--", str(rundir.log)]
-    rundir.log.touch()
-    info = parts.launcher(socket).start(spec.session, argv, cwd=Path(rundir.path), environment={})
-    write_json(rundir.session, asdict(info), durable=False)
+    info = show_log(rundir, spec.session, parts, socket)
     order_file.write(
         rundir,
         Order(
@@ -38,6 +35,15 @@ def order(plan: Plan, spec: RunSpec, rundir: RunDir, place: Place, parts: Parts)
             socket=socket,
         ),
     )
+    return info
+
+
+def show_log(rundir: RunDir, session: str, parts: Parts, socket: str) -> SessionInfo:
+    """A session that shows the log as it comes back; it ends with the run, and ending it ends nothing."""
+    argv = ["tail", "-n", "+1", "-F", "--", str(rundir.log)]
+    rundir.log.touch()
+    info = parts.launcher(socket).start(session, argv, cwd=Path(rundir.path), environment={})
+    write_json(rundir.session, asdict(info), durable=False)
     return info
 
 

@@ -17,6 +17,7 @@ from autoresearch.core.run import RunState
 LATE_S = 10.0  # a record may show so late on a network file system
 SAYS_S = 15.0  # so long a launcher may take to say why it signalled a Runner
 BEATS_S = 60.0  # a Runner touches its lock more often than that
+FROZEN_S = 900.0  # ... and if it does not for so long, it lives no more, whatever its launcher says
 START_S = 180.0  # a job that runs, and whose Runner has not shown so long, does not see its directory
 UNKNOWN_S = 60.0  # a job that nobody knows may be one that is not listed yet
 KILLED = (137, 143)  # exit codes of a trainer that a signal from outside ended
@@ -151,10 +152,13 @@ def _over(memory: Memory, seen: Seen, said: Observation, now: float, asked: Mapp
 
 
 def _running(memory: Memory, seen: Seen, now: float) -> Settled:
-    if seen.claimed and memory.looks_dead < 2:
-        return Settled(RunState.RUNNING)
-    if seen.claimed:
+    if seen.claimed and memory.looks_dead >= 2:
         return _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)
+    if seen.claimed and _since(memory.beat_at, now) >= FROZEN_S:  # a head that was restarted may say so for ever
+        reason = f"the launcher says that it runs, and its Runner gave no sign of life for {FROZEN_S / 60:.0f} minutes"
+        return _ended(Ending.LOST, "no_heartbeat", reason, remove=True)
+    if seen.claimed:
+        return Settled(RunState.RUNNING)
     if _since(memory.running_since, now) >= START_S:
         reason = f"the job runs since {START_S:.0f} s and its Runner never showed: the run directory is not seen there"
         return _ended(Ending.LAUNCH_FAILED, "not_shared", reason, remove=True)

@@ -16,6 +16,7 @@ from autoresearch.core.run import RunState
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign import pool as module
 from autoresearch.lab.campaign.pool import Berth, Pool
+from autoresearch.lab.swarm import arrange
 from autoresearch.launchers import gpus
 from autoresearch.records import order_file
 from autoresearch.records.order_file import Observed
@@ -210,3 +211,9 @@ def test_a_place_that_does_not_answer_gets_nothing_new(box: Box, tmp_path: Path)
     order_file.observe(live["a"], Observed(RunState.RUNNING.value, 3.0, 3.0))
     again = pool.berth(live)
     assert again is not None and again.place.name == "slurm"
+
+
+def test_swarm_mode_stays_where_its_sessions_are() -> None:
+    (found,) = arrange.only_here("agentjet_swarm", parse_pool("slurm:2", {})[0])
+    assert found.code == "swarm_is_local" and "slurm" in found.message
+    assert arrange.only_here("agentjet_swarm", LOCAL) == () == arrange.only_here("verl", parse_pool("slurm", {})[0])
