@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from autoresearch.core.places import Kind, Place
 from autoresearch.launchers.ray import RayLauncher
+from autoresearch.runner.processes import run_id_of
 from tests.engines.ray.head import PATIENCE_S, PLAIN, RAY
 
 pytestmark = pytest.mark.real
@@ -25,11 +27,14 @@ def test_the_contract(contract_check: Callable[..., None], ray_head: Any, tmp_pa
 
 
 @pytest.fixture
-def cluster(bench: Any, ray_head: Any) -> Any:
-    """The head, as `ray` of the bench's settings."""
+def cluster(bench: Any, ray_head: Any) -> Iterator[Any]:
+    """The head, as `ray` of the bench's settings; whoever follows runs there, and shows logs, is ended."""
     bench.env |= {"RAY_AUTH_MODE": "disabled"}
     settings(bench, ray_head)
-    return ray_head
+    yield ray_head
+    for process in bench.reaper.find():
+        if " follow " in process.command or process.command.startswith("tail "):
+            process.end()
 
 
 def settings(bench: Any, head: Any, **options: object) -> None:
@@ -42,9 +47,16 @@ def begin(bench: Any, blueprint: Path, **env: str) -> dict[str, Any]:
 
 
 def collected(bench: Any, started: dict[str, Any], ending: str) -> dict[str, Any]:
-    bench.until((Path(started["run_dir"]) / "collected.json").exists, PATIENCE_S)
-    bench.settled(started, ending)
+    """Wait for its flag; nothing of it lives, and its ending is the one that is expected."""
+    bench.until(lambda: list(Path(started["result_dir"]).rglob("finish.flag")), PATIENCE_S)
+    assert record(started)["ending"] == ending, record(started)
+    bench.until(lambda: not living(started))
     return dict(bench.ask("status", started["run"]))
+
+
+def living(started: dict[str, Any]) -> list[int]:
+    """Processes that carry the run's id."""
+    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if run_id_of(pid) == started["run"]]
 
 
 def record(started: dict[str, Any]) -> dict[str, Any]:
@@ -126,13 +138,39 @@ def test_a_driver_that_is_killed(bench: Any, cluster: Any) -> None:
     assert "FAILED" in record(started)["reason"]
 
 
+def test_nothing_is_shared(bench: Any, cluster: Any) -> None:
+    """Code, words, log, exit record and results go by the Jobs API; the run is one like any other."""
+    settings(bench, cluster, shared=False, root=str(bench.root / "there"), interpreter=sys.executable)
+    started = begin(bench, bench.blueprint("ok"))
+    last = collected(bench, started, "finished")
+    assert last["metrics"]["task_pass_rate@1"] == 0.5
+    assert "step:2" in (Path(started["run_dir"]) / "run.log").read_text()
+    assert list((bench.root / "there").rglob("trainer.py")), "it ran on a copy"
+
+
+def test_eight_ideas(bench: Any, cluster: Any, crashes: Any) -> None:
+    """A campaign with two places in the pool; its controller is killed in the middle and goes on."""
+    settings(bench, cluster)
+    crashes.start("--launcher", "ray:2", "--count", 8)
+    bench.until(lambda: crashes.place.ledger.exists() and len(crashes.rows()) >= 2, PATIENCE_S)
+    crashes.kill()
+    crashes.resume()
+    bench.until(lambda: crashes.view().state == "ended", PATIENCE_S)
+    rows = crashes.rows()
+    assert len({row["run_id"] for row in rows}) == len(rows) >= 8
+    assert {row["launcher"] for row in rows} == {"ray"} and {row["ending"] for row in rows} == {"finished"}
+
+
 def test_a_dashboard_that_is_away_and_a_head_that_forgot(bench: Any, cluster: Any) -> None:
-    """Unreachable while nobody answers; a new head that knows nothing of it is no reason to start it twice."""
+    """Unreachable while nobody answers; a new head that knows nothing of it is no reason to start it twice.
+
+    Its Runner died with the old head; its trainer, in a session of its own, is found by the run id and ended.
+    """
     started = begin(bench, bench.blueprint("long"))
     bench.event(started["run_dir"], "first_step")
     cluster.end()
     bench.until(lambda: bench.ask("status", started["run"])["state"] == "unreachable", PATIENCE_S)
     cluster.start()
-    collected(bench, started, "lost")
-    assert record(started)["cause"] in ("job_gone", "no_exit_record")
     cluster.takes_jobs()
+    collected(bench, started, "lost")
+    assert record(started)["cause"] == "job_gone"
