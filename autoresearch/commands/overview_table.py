@@ -71,7 +71,7 @@ COLUMNS = (
     Column("ran", 6, 5, 6, 8, lambda line, now: _span(line.elapsed_s), right=True),
     Column("left", 4, 6, 6, 8, lambda line, now: _span(line.left_s), right=True),
     Column("node", 13, 6, 10, 24, lambda line, now: line.node),
-    Column("reason", 8, 16, 24, 120, lambda line, now: line.trouble or line.reason),
+    Column("reason", 8, 16, 24, 120, lambda line, now: _why(line)),
 )
 CORE = 5
 _ALWAYS = ("run", "state")  # a table without a column that nobody fills is no worse; without these it is none
@@ -90,9 +90,9 @@ class Grid:
         return next((size for column, size in self.columns if column.name == name), 0)
 
 
-def grid(lines: Sequence[RunLine], now: float, width: int) -> Grid:
-    """The runs as a table of at most so many cells."""
-    cells = {column.name: [column.cell(line, now) for line in lines] for column in COLUMNS}
+def grid(lines: Sequence[RunLine], now: float, width: int, *, without: str = "") -> Grid:
+    """The runs as a table of at most so many cells; one column may be left out."""
+    cells = {column.name: [column.cell(line, now) for line in lines] for column in COLUMNS if column.name != without}
     chosen = fit(cells, max(NARROWEST, width))
     header = _row([(column, size, column.name) for column, size in chosen])
     rows = [_row([(column, size, cells[column.name][n]) for column, size in chosen]) for n in range(len(lines))]
@@ -105,7 +105,7 @@ def fit(cells: dict[str, list[str]], width: int) -> list[tuple[Column, int]]:
 
     natural: dict[str, int] = {}
     for column in COLUMNS:
-        widest = max(map(cell_len, cells[column.name]), default=0)
+        widest = max(map(cell_len, cells.get(column.name, ())), default=0)
         if widest or column.name in _ALWAYS:
             natural[column.name] = min(column.most, max(widest, len(column.name)))
     sizes: dict[str, int] = {}
@@ -188,6 +188,10 @@ def campaign_text(line: CampaignLine) -> str:
     return f"{short_campaign(line.name)}{plan}: {', '.join(words)}"
 
 
+def _why(line: RunLine) -> str:
+    return line.trouble or line.reason
+
+
 def static_lines(
     found: Overview, shown: Sequence[RunLine], over: Sequence[RunLine], width: int, *, most: int = 0
 ) -> list[str]:
@@ -200,14 +204,13 @@ def static_lines(
     lines += list(found.remarks)
     lines = [cut(line, width) for line in lines]
     living = shown[:most] if most else shown
-    whole = grid([*living, *over], found.now, width)
-    if living or over:
-        lines += ["", whole.header]
-    for line, text in zip([*living, *over], whole.rows, strict=True):
-        lines.append(text)
-        why = line.trouble or (line.reason if line.state is not RunState.ENDED or not line.ending else "")
-        if cell_len(why) > whole.size("reason"):
-            lines.append(cut(f"  {why}", width))
+    rows = [*living, *over]
+    whole = grid(rows, found.now, width)
+    if any(cell_len(_why(line)) > whole.size("reason") for line in rows):  # then on lines of their own
+        whole = grid(rows, found.now, width, without="reason")
+    lines += ["", whole.header] if rows else []
+    for line, text in zip(rows, whole.rows, strict=True):
+        lines += [text, *([cut(f"  {_why(line)}", width)] if _why(line) and not whole.size("reason") else [])]
     if len(living) < len(shown):
         lines.append(f"and {len(shown) - len(living)} more: --limit 0 shows all")
     return lines

@@ -223,7 +223,7 @@ def test_a_run_while_it_lives_and_after(bench: Bench) -> None:
 
 
 def test_runs_at_other_places(bench: Bench, far: Far) -> None:
-    far("waits-1", "pending", reason="Resources: 8 GPUs of a kind that is not free until tomorrow evening at ten")
+    far("waits-1", "pending", reason="Resources: 8 GPUs of a kind that is not free until tomorrow evening at ten o'clock")
     far("silent-1", "unreachable", Kind.SSH, reason="ssh: connect to host gpu1: No route to host")
     far(LONG, "running", node="n1")
     text = bench.here("queue")[1]
