@@ -25,7 +25,14 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.agents.plugin"]  # a scripted model, and real agents that talk to it
+pytest_plugins = [
+    "tests.agents.plugin",  # a scripted model, and real agents that talk to it
+    "tests.engines.kubernetes.plugin",  # an API server for the real kubectl
+    "tests.engines.slurm.plugin",  # a real Slurm
+    "tests.far.plugin",  # what every launcher must do, and a small one
+    "tests.engines.ssh",  # real sshds, links that can be cut
+    "tests.engines.ray.plugin",  # a Ray of the tests' own, and a server that answers like one
+]
 
 MARK = "AUTORESEARCH_TEST"
 RUN = "AUTORESEARCH_RUN_ID"

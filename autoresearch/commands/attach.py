@@ -20,12 +20,18 @@ def attach(
 ) -> int:
     """Attach this terminal to the tmux session of a run; without a terminal, print the line to type."""
     from autoresearch.lab import sessions
+    from autoresearch.records import order_file
 
     parts = real_parts()
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
     info = sessions.server_session_info(rundir) if server else sessions.session_info(rundir)
     what, log = ("server's session", rundir.path / "server/run.log") if server else ("session", rundir.log)
+    order = None if server else order_file.read(rundir)
+    if order and rundir.state().lives and not (info and parts.launcher(info.socket).exists(info)):
+        from autoresearch.lab.far.ordering import show_log
+
+        info = show_log(rundir, spec.session, parts, order.socket)
     if info is None or not parts.launcher(info.socket).exists(info):
         raise NotFoundError(f"{spec.run} has no {what} any more", hint=f"its log is {log}")
     if as_json or output.agent_or_pipe():

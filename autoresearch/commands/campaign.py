@@ -37,6 +37,7 @@ def start(
     seed: Annotated[int, typer.Option(help="Of the proposer.")] = 0,
     baseline: Annotated[int, typer.Option(help="Replicates of the baseline.")] = 0,
     parallel: Annotated[int, typer.Option(help="Runs at a time.")] = 0,
+    launcher: Annotated[str, typer.Option(metavar="PLACES", help="Where: local:2, ssh:gpu1:4, slurm:8.")] = "",
     gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
     gpus_per_run: Annotated[int, typer.Option(help="GPUs that one run needs.")] = -1,
     prune: Annotated[str, typer.Option(help="End runs whose curve is behind: median or halving.")] = "",
@@ -84,6 +85,7 @@ def start(
         "seed": seed or None,
         "baseline": baseline or None,
         "parallel": parallel or None,
+        "launcher": launcher,
         "gpus": gpus,
         "gpus_per_run": gpus_per_run if gpus_per_run >= 0 else None,
         "prune": prune,
@@ -111,7 +113,8 @@ def start(
     declared = declare(source, flags, start=Path.cwd(), now=parts.clock())
     settings = project.load(declared.blueprint.parent, environ=os.environ, flags={})
     socket, looks = settings.text("tmux_socket"), checks(settings.text("gpu_check"))
-    plan = begin.with_own_results(charter(declared, parts, tmux_socket=socket, gpu_check=looks), parts)
+    plan = charter(declared, parts, tmux_socket=socket, gpu_check=looks, project=settings)
+    plan = begin.with_own_results(plan, parts)
     findings = begin.preflight(plan)
     if not yes and not _agreed(plan, findings, as_json=as_json):
         return 0
@@ -175,6 +178,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         ("command", " ".join(plan.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),
         ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
+        ("where", f"{', '.join(map(str, spec.places))}{said('launcher')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
         ("seeds", plan.terms.seed_words),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
@@ -245,7 +249,7 @@ def status(
         payload["standing"],
         f"best: {_best_words(payload)}",
         *_researcher_words(payload),
-        *(f"running: {one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}" for one in payload["running"]),
+        *(_running_line(one) for one in payload["running"]),
         *([f"also running: {', '.join(others)}"] if others else []),
         f"ledger: {payload['ledger']}",
         *([f"passed over, damaged: {place.journal}, line {n}" for n in view.damaged[:3]]),
@@ -359,7 +363,7 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     from autoresearch.core.stop_rules import stand
     from autoresearch.lab.campaign.agenda import facts
     from autoresearch.lab.campaign.shelf import held
-    from autoresearch.lab.campaign.standing import next_commands, state_now
+    from autoresearch.lab.campaign.standing import next_commands, running, state_now
 
     found = stand(view.spec.rules, facts(view, real_parts().clock()), view.spec.objective)
     state = state_now(place, view)
@@ -394,14 +398,19 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
         "skipped": len(view.skipped),
         "confirmed": [idea.slug for idea in view.ideas if idea.confirmed == "confirmed"],
         "rows": len(view.rows),
-        "running": [
-            {"slug": idea.slug, "index": idea.index, "run": run.run, "replicate": run.replicate, "why": run.why}
-            for idea, run in view.live
-        ],
+        "running": [running(idea, run) for idea, run in view.live],
         "ledger": str(place.ledger),
         "directory": str(place.path),
         "next": next_commands(view, state),
     }
+
+
+def _running_line(one: dict[str, Any]) -> str:
+    said = f"{one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}"
+    where = f" at {one['place']}" if one["place"] else ""
+    why = f" ({one['reason']})" if one["reason"] else ""
+    state = one["state"] if one["state"] in ("pending", "unreachable", "evaluating", "stopping") else "running"
+    return f"{state}: {said}{where}{why}"
 
 
 def _controller_pid(place: CampaignDir) -> int | None:

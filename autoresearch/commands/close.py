@@ -16,7 +16,7 @@ def close(
     run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
-    """Close the tmux session of a run that is over; its records stay."""
+    """Close the tmux session of a run that is over, or is elsewhere; its records stay."""
     from autoresearch.lab import sessions
     from autoresearch.lab.adopt import adopt
 
@@ -24,7 +24,7 @@ def close(
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
     state, _ = adopt(rundir, parts)
-    if state is not RunState.ENDED:
+    if state is not RunState.ENDED and not rundir.order.exists():  # elsewhere it only shows the log
         raise ConflictError(
             f"{spec.run} is {state.value}; closing its session would end it",
             fix=f"autoresearch stop {spec.run}",

@@ -1,36 +1,49 @@
-"""`autoresearch doctor`: is this machine fit, and if not, what is the remedy."""
+"""`autoresearch doctor`: is this machine fit, and the places that runs may go to; if not, what is the remedy."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autoresearch.commands import output
-from autoresearch.core.finding import Severity
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.finding import Finding, Severity
 from autoresearch.errors import EnvironmentUnusable
+
+if TYPE_CHECKING:
+    from autoresearch.lab.far.inspect import Inspected
+    from autoresearch.lab.settings import Settings
+
+WIDTH = 80
 
 
 def doctor(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Of the project to run in.")] = ".",
+    launcher: Annotated[str, typer.Option(metavar="PLACES", help="Ask these places: slurm, ssh:gpu1 ...")] = "",
+    canary: Annotated[bool, typer.Option("--canary", help="Send each a job that looks for our files.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Check tmux, git, disk, GPUs and sandboxes on this machine. Exits 6 where a run could not start."""
     from autoresearch.lab import settings as project
-    from autoresearch.launchers import sandbox, surroundings
+    from autoresearch.launchers import sandbox, surroundings, volume
     from autoresearch.launchers.tmux import TmuxLauncher
     from autoresearch.records.index import state_home
     from autoresearch.repository import checkout as repository
 
     here = Path(directory).absolute()
-    settings = project.load(here, environ=os.environ)
+    settings = project.load(here, environ=os.environ, flags={"launcher": launcher})
     repo = repository.find(here)
+    home = (repo.root if repo else here) / "reports" / "auto_research"
+    asked = _asked(settings, home if canary else None) if launcher or canary else []
     around = surroundings.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = surroundings.findings(around, TmuxLauncher(settings.text("tmux_socket")))
+    big = volume.find(settings.text("big_volume"), os.environ)
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"
+    fit = not errors and all(one.fit for one in asked)
     rows = [
         ["system", around.system],
         ["python", f"{around.python} ({around.interpreter})"],
@@ -40,24 +53,79 @@ def doctor(
         ["GPUs", gpus],
         ["driven by", sandbox.driven_by(os.environ) or "a person"],
         *(["disk", f"{d.free_bytes / 1e9:.1f} GB free for {d.directory}"] for d in around.disks),
+        ["big volume", big.sentence],
         *([f.severity.value, str(f)] for f in found),
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
     if as_json:
         payload = {
-            "fit": not errors,
+            "fit": fit,
             "system": around.system,
             "python": around.python,
             "tmux": around.tmux,
             "git": around.git,
             "repository": str(repo.root) if repo else None,
             "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name} for g in around.gpus],
-            "findings": [
-                {"severity": f.severity.value, "code": f.code, "message": f.message, "hint": f.hint} for f in found
-            ],
-            "next": ["autoresearch run BLUEPRINT"] if not errors else [],
+            "big_volume": {"path": big.path or None, "why": big.why or None, "variables": dict(big.variables)},
+            "findings": [_finding(f) for f in found],
+            "places": [_payload(one) for one in asked],
+            "next": ["autoresearch run BLUEPRINT"] if fit else [],
         }
         output.emit("doctor", payload, as_json=True)
     else:
         output.table(rows)
-    return EnvironmentUnusable.exit_code if errors else 0
+        for one in asked:
+            _show(one)
+    return 0 if fit else EnvironmentUnusable.exit_code
+
+
+def _asked(settings: Settings, canary: Path | None) -> list[Inspected]:
+    """Every place that was named but this machine, which the rest of the command is about."""
+    from autoresearch.lab.far.inspect import inspect
+
+    parts = real_parts()
+    return [inspect(place, parts, canary=canary) for place in settings.places() if not place.is_local]
+
+
+def _show(one: Inspected) -> None:
+    """A place in lines of 80 columns, long ones folded below themselves."""
+    import textwrap
+
+    output.say("")
+    output.say(f"{one.place}: {'fit' if one.fit else 'a run could not be sent there'}")
+    rows = [*_facts(one), *((f.severity.value, f.message + (f" ({f.hint})" if f.hint else "")) for f in one.findings)]
+    width = max(len(name) for name, _ in rows) + 2
+    for name, text in rows:
+        folded = textwrap.wrap(text, WIDTH - width - 2) or ["-"]
+        output.say(f"  {name.ljust(width)}{folded[0]}")
+        for line in folded[1:]:
+            output.say(" " * (width + 2) + line)
+
+
+def _facts(one: Inspected) -> list[tuple[str, str]]:
+    answers = "no" if one.latency_s is None else f"yes, in {one.latency_s:.2f} s"
+    offset = one.clock_offset_s
+    clock = "" if offset is None else "as here" if abs(offset) < 1 else f"{offset:+.0f} s from ours"
+    return [
+        ("answers", answers),
+        *([("clock", clock)] if clock else []),
+        *one.rows,
+        ("follower", one.followed.sentence),
+    ]
+
+
+def _payload(one: Inspected) -> dict[str, Any]:
+    return {
+        **one.place.to_json(),
+        "fit": one.fit,
+        "answers": one.answers,
+        "latency_s": one.latency_s,
+        "clock_offset_s": one.clock_offset_s,
+        "facts": [{"name": name, "value": value} for name, value in one.rows],
+        "follower": {"alive": one.followed.alive, "session": one.followed.session or None, "runs": one.followed.runs},
+        "findings": [_finding(f) for f in one.findings],
+    }
+
+
+def _finding(one: Finding) -> dict[str, str]:
+    return {"severity": one.severity.value, "code": one.code, "message": one.message, "hint": one.hint}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,7 @@ def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_de
     """Follow every run of a place until there is none."""
     from autoresearch.core.places import Place
     from autoresearch.lab import detached
+    from autoresearch.lab.far.attend import take_up
     from autoresearch.lab.far.follower import Follower
     from autoresearch.records.rundir import locked, read_json
 
@@ -25,14 +27,20 @@ def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_de
     record = read_json(folder / "place.json")
     if record is None:
         raise NotFoundError(f"{folder} is no directory of a place")
-    with locked(folder / "lock", blocking=False) as alone:
-        if not alone:
+    place = Place.from_json(record)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its terminal may go, the runs are followed on
+    environ = os.environ
+    while True:
+        with locked(folder / "lock", blocking=False) as alone:
+            if not alone:
+                detached.reported(folder)  # somebody follows: nobody waits for us
+                return 0
+            if (folder / "controller.environment").exists():
+                environ.update(detached.take_environment(folder))
+            environ.pop("AUTORESEARCH_RUN_ID", None)  # whatever run it was started in, it is none of that
+            with take_up(folder):
+                launcher = job_launcher(place, environ)
+            follower = Follower(folder, place, launcher, replace(real_parts(), environ=environ))
+            follower.run()
+        if not follower.find_runs():  # an order may have come while it still looked as if somebody followed
             return 0
-        environ = os.environ
-        if (folder / "controller.environment").exists():
-            environ.update(detached.take_environment(folder))
-        parts = replace(real_parts(), environ=environ)
-        follower = Follower(folder, job_launcher(Place.from_json(record), environ), parts)
-        detached.reported(folder)
-        follower.run()
-    return 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
+from autoresearch.commands.wait import ATTEND_S, attend
 from autoresearch.core.cadence import nap
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.lab.adopt import adopt
@@ -28,8 +30,8 @@ REFRESH_S = 1.0
 class Follower:
     """What one terminal knows about one run: events read so far, reports given, the metric's history."""
 
-    def __init__(self, rundir: RunDir, spec: RunSpec) -> None:
-        self.rundir, self.spec = rundir, spec
+    def __init__(self, rundir: RunDir, spec: RunSpec, attend: Callable[[], None] = lambda: None) -> None:
+        self.rundir, self.spec, self.attend = rundir, spec, attend
         self.seq = 0
         self.looks = 0
         self.first_step_seen = False
@@ -37,6 +39,7 @@ class Follower:
 
     def news(self) -> list[Event]:
         """Events since the last look that are worth a line."""
+        self.attend()  # of a run elsewhere: whoever tells of it may have been killed
         fresh, self.seq = read_events(self.rundir.events, self.seq)
         self.first_step_seen = self.first_step_seen or any(e.event == "first_step" for e in fresh)
         return [e for e in fresh if e.event in WAKING or e.event in ("started", "prepared", "cleaned")]
@@ -55,7 +58,7 @@ class Follower:
 
 def follow(rundir: RunDir, spec: RunSpec, parts: Parts, *, live: bool) -> Outcome:
     """Watch until the run is over and collected. Ctrl-C leaves the run alone."""
-    follower = Follower(rundir, spec)
+    follower = Follower(rundir, spec, lambda: attend(rundir, parts))
     with Watcher([rundir]) as watcher:
         if live:
             _live(follower, watcher)
@@ -84,7 +87,7 @@ def _plain(follower: Follower, watcher: Watcher) -> None:
             pause = nap(follower.looks, until_limit_s=now.nearest_limit_s + 1.0)
             next_report = time.monotonic() + pause
             output.remark(report_line(follower, now, pause))
-        watcher.wait(max(0.05, next_report - time.monotonic()))
+        watcher.wait(min(max(0.05, next_report - time.monotonic()), ATTEND_S))
 
 
 def _live(follower: Follower, watcher: Watcher) -> None:

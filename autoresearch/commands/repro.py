@@ -19,6 +19,7 @@ SHOWN = 9  # caveats, for people
 def repro(
     row: Annotated[str, typer.Argument(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
     run: Annotated[bool, typer.Option("--run", help="Launch it, as a run of its own.")] = False,
+    launcher: Annotated[str, typer.Option(metavar="PLACE", help="Where it goes with --run.")] = "",
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Check a row's commit out again and print what to type; with --run, launch it."""
@@ -33,7 +34,8 @@ def repro(
         payload["next"] = [f"autoresearch repro {row} --run"]
         output.emit("repro", payload, as_json=as_json, lines=_lines(redone))
         return 0
-    settings = project.load(redone.checkout.root, environ=os.environ, flags=_socket(redone))
+    flags = _socket(redone) | {"launcher": launcher}
+    settings = project.load(redone.checkout.root, environ=os.environ, flags=flags)
     launched = run_again(redone, settings, parts)
     spec = launched.spec
     payload |= {"run": spec.run, "session": spec.session, "attach": launched.attach, "branch": spec.branch}

@@ -16,6 +16,7 @@ from autoresearch.core.ending import exit_code
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.experiment import Experiment, begin
+from autoresearch.lab.fit import check_far
 from autoresearch.lab.launch import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan
@@ -56,6 +57,7 @@ def run(
     if dry_run:
         plan = experiment.plan()
         plan.refuse()
+        check_far(plan.place, experiment.parts)
         return _show_plan(plan, as_json=as_json)
     started = begin(experiment)
     for line in started.remarks:
@@ -82,6 +84,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
     spec = plan.spec
     stall = "report only" if spec.limits.stall_s is None else output.duration(spec.limits.stall_s)
     rows = [
+        ["where", _where(plan)],
         ["branch", spec.branch or f"none: {plan.no_git}"],
         ["session", spec.session],
         ["command", spec.command],
@@ -102,12 +105,15 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
     rows += [["prepare", c] for c in spec.prepare]
     rows += [["evaluate", f"{c} (within {output.duration(spec.evaluate_s)})"] for c in spec.evaluate]
     rows += [["cleanup", c] for c in spec.cleanup]
-    rows += [["env", f"{k}={v}"] for k, v in spec.environment.items()]
+    caches = plan.caches if plan.place.is_local else {}
+    rows += [["env", f"{k}={v}"] for k, v in {**spec.environment, **caches}.items()]
     rows += [["note", line] for line in spec.notes.splitlines() if line.strip()]
     rows += [["remark", str(f)] for f in plan.findings]
     payload = {
         "run": None,
         "state": "planned",
+        "place": plan.place.to_json(),
+        "gpus_asked": None if plan.place.is_local else plan.far.at(plan.place),
         "branch": spec.branch or None,
         "session": spec.session,
         "command_line": spec.command,
@@ -122,7 +128,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
             "grace_s": spec.limits.grace_s,
         },
         "sources": [{"format": source.format.value, "path": source.path} for source in spec.sources],
-        "environment": spec.environment,
+        "environment": {**spec.environment, **caches},
         "prepare": list(spec.prepare),
         "evaluate": list(spec.evaluate),
         "evaluate_s": spec.evaluate_s,
@@ -141,6 +147,13 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
     else:
         output.table(rows, title="nothing was changed; this would run:")
     return 0
+
+
+def _where(plan: Plan) -> str:
+    if plan.place.is_local:
+        return "here, in tmux"
+    count = plan.far.at(plan.place)
+    return f"{plan.place}" + (f", asking for {count} GPU{'s' if count > 1 else ''}" if count else "")
 
 
 def _detached(launched: Launched, *, as_json: bool) -> int:

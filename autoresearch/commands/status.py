@@ -21,7 +21,7 @@ def status(
 
 
 def _one(run: str, parts: Parts, *, as_json: bool) -> int:
-    from autoresearch.commands.wait import _living, settled
+    from autoresearch.commands.wait import _living, elsewhere, settled
     from autoresearch.lab import sessions
 
     rundir = sessions.find(run, parts)
@@ -42,6 +42,7 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
     lines = [
         f"{spec.run}: {state.value}, step {payload['step']}, elapsed {output.duration(payload['elapsed_s'])}, "
         f"{output.duration(payload['deadline_s'])} left",
+        *elsewhere(payload, state),
         f"attach: {payload['attach']}",
         *([f"server: {server.attach}"] if server else []),
         *(f"  | {line}" for line in payload["tail"]),
@@ -53,6 +54,8 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
 def _all(parts: Parts, *, as_json: bool) -> int:
     from pathlib import Path
 
+    from autoresearch.commands.wait import elsewhere
+    from autoresearch.lab import standing
     from autoresearch.lab.adopt import adopt_all
     from autoresearch.lab.sessions import server_session_info
     from autoresearch.records.rundir import RunDir
@@ -62,7 +65,8 @@ def _all(parts: Parts, *, as_json: bool) -> int:
     for found in adopt_all(parts):
         entry = found.entry
         ending = found.outcome.exit.ending.value if found.outcome else None
-        server = server_session_info(RunDir(Path(entry.run_dir)))
+        rundir = RunDir(Path(entry.run_dir))
+        server, where = server_session_info(rundir), standing.elsewhere(rundir)
         living.append(
             {
                 "run": entry.run,
@@ -73,10 +77,12 @@ def _all(parts: Parts, *, as_json: bool) -> int:
                 "result_dir": entry.result_dir,
                 "run_dir": entry.run_dir,
                 **({"server_session": server.session} if server else {}),
+                **where,
             }
         )
         word = f"{found.state.value} {ending or ''}".rstrip()
         beside = f"  with {server.session}" if server else ""
+        beside += "".join(f"  {line}" for line in elsewhere(where, found.state)) if ending is None else ""
         lines.append(f"{entry.run}  {word}  {found.trouble or entry.result_dir}{beside}")
     shown = living[: output.MAX_LINES]
     recent = (

@@ -22,7 +22,8 @@ def stop(
 ) -> int:
     """End a run: its whole process tree, TERM, grace, KILL; then its records are written."""
     from autoresearch.commands.outcome import show_outcome
-    from autoresearch.lab import sessions
+    from autoresearch.commands.wait import attend
+    from autoresearch.lab import sessions, standing
     from autoresearch.lab.adopt import adopt
     from autoresearch.lab.stopping import ask_to_stop
     from autoresearch.lab.watch import Watcher
@@ -36,12 +37,17 @@ def stop(
     if outcome is None:
         ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
         with Watcher([rundir]) as watcher:
-            while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD):
+            while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
                 watcher.wait(1.0)
+                attend(rundir, parts)
         state, outcome = adopt(rundir, parts)
     if outcome is not None:
         show_outcome("stop", outcome, rundir, as_json=as_json)
         return 0
     payload = {"run": spec.run, "state": state.value, "next": [f"autoresearch wait {spec.run} --for 100s"]}
-    output.emit("stop", payload, as_json=as_json, lines=[f"{spec.run} is asked to stop"])
+    said = f"{spec.run} is asked to stop"
+    if state is RunState.UNREACHABLE:
+        payload |= standing.elsewhere(rundir)
+        said = f"{payload['place']} does not answer; {spec.run} is stopped as soon as it does"
+    output.emit("stop", payload, as_json=as_json, lines=[said])
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.lab.parts import Launcher, Parts
 from autoresearch.records.index import Index
@@ -29,4 +29,10 @@ def job_launcher(place: Place, environ: Mapping[str, str]) -> JobLauncher:
     """The launcher of a place that is not this machine's tmux."""
     from autoresearch.launchers.places import launcher_of
 
-    return launcher_of(place, environ)
+    return launcher_of(place, environ, _manifest)
+
+
+def _manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:
+    from autoresearch.lab.manifests import manifest  # costs jinja2 and yaml, and is for Kubernetes alone
+
+    return manifest(template, values)

@@ -7,7 +7,7 @@ import re
 from autoresearch.core import swarm_notes
 
 TEXTS = (
-    *("trainer", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics"),
+    *("trainer", "launcher", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics"),
     "evaluate_time",
     *swarm_notes.TEXTS,
 )

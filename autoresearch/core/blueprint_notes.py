@@ -31,6 +31,7 @@ class Notes:
     """What the notes declare; empty where they say nothing. `text` is all of them, for people."""
 
     trainer: str = ""
+    launcher: str = ""  # where it goes, as `--launcher` has it
     metric: str = ""
     direction: str = ""  # maximize, minimize or ""
     slug: str = ""
@@ -65,6 +66,7 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
     lists = {key: _strings(key, values.get(key, [])) for key in LISTS}
     return Notes(
         trainer=texts["trainer"].lower(),
+        launcher=texts["launcher"].strip("`\"' "),
         metric=_metric(texts["metric"], values, name, findings),
         direction=_direction(texts["direction"], values, name, findings),
         slug=texts["slug"],

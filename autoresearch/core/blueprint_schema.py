@@ -62,6 +62,7 @@ _SECTIONS: tuple[tuple[str, str, str, str], ...] = (
     ),
 )
 _NOTES = {
+    "launcher": "where it goes: local, slurm, ray, ssh:HOST or a place of autoresearch.yaml",
     "trainer": "the framework, such as verl or tinygrpo; left out, it is told from the command",
     "metric": "the metric that is pursued, as the trainer names it",
     "direction": "maximize or minimize",

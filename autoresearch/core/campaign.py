@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.objective import Direction, Objective, same_metric
+from autoresearch.core.places import LOCAL, Place
 from autoresearch.core.researcher import ResearchSpec
 
 NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
@@ -81,7 +82,8 @@ class CampaignSpec:
     retests: int = 5  # further runs, at most, of an idea that looks better
     confirm: bool = True
     confirm_runs: int = 12  # at most, of both sides, at the end
-    parallel: int = 1
+    parallel: int = 1  # the slots of all places together
+    places: tuple[Place, ...] = (LOCAL,)  # each says its slots; 0 only where there is one: `parallel`
     gpus_per_run: int = 0
     runs_per_gpu: int = 1
     gpus: tuple[str, ...] = ()  # UUIDs that may be leased
@@ -97,7 +99,7 @@ class CampaignSpec:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of campaign.json."""
-        return asdict(self)
+        return {**asdict(self), "places": [place.to_json() for place in self.places]}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> CampaignSpec:
@@ -108,6 +110,7 @@ class CampaignSpec:
         known["proposer"] = ProposerSpec(**record["proposer"])
         known["rules"] = Rules(**record["rules"])
         known["research"] = ResearchSpec.from_json(record.get("research") or {})
+        known["places"] = tuple(map(Place.from_json, record.get("places") or [LOCAL.to_json()]))
         return cls(**known)
 
     def with_rules(self, changes: Mapping[str, Any]) -> CampaignSpec:

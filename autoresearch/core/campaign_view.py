@@ -19,7 +19,8 @@ from autoresearch.core.pruning import PRUNED
 from autoresearch.core.turns import Research
 
 T = TypeVar("T")
-EXCUSED = frozenset({"runner_died", "launch_interrupted", "lease_busy"})  # failures that say nothing of the idea
+FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone"})  # what a scheduler did to it
+EXCUSED = FROM_ITS_PLACE | {"runner_died", "launch_interrupted", "lease_busy"}  # failures that say nothing of the idea
 
 
 @dataclass(slots=True)

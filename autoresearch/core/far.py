@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from autoresearch.core.ending import Ending
 from autoresearch.core.finding import Finding
@@ -184,5 +184,16 @@ class JobLauncher(Protocol):
     def stop(self, handle: Handle, *, hard: bool) -> None:
         """End the job: softly (the Runner gets TERM and its grace), or for good. One that is over is no error."""
 
-    def forget(self, handle: Handle) -> None:
-        """The run is recorded: remove what the launcher still keeps of it. Never an error."""
+    def forget(self, handle: Handle) -> str | None:
+        """The run is recorded: remove what the launcher still keeps of it. Never an error.
+
+        A sentence says what else of the run was freed there, or could not be; nothing where there was none.
+        """
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """A launcher that can say more about its place than what is wrong there: for `doctor`, and nothing else."""
+
+    def describe(self) -> Sequence[tuple[str, str]]:
+        """(what, how it is): version, partitions and their limits, GPUs, disk, python there. May raise Unreachable."""

@@ -1,6 +1,7 @@
 """Places: where runs go, as `--launcher` and the `launchers:` block of autoresearch.yaml name them.
 
 local:2, ssh:gpu1:4, slurm:8        KIND[:NAME][:SLOTS], or the NAME of a declared place
+{kind: slurm, partition: long}      a block, where a file says it; a list mixes the two
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -49,6 +50,16 @@ class Place:
         text = json.dumps([self.kind, self.options], sort_keys=True)
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
+    @property
+    def label(self) -> str:
+        """In a ledger: `slurm`, or `ssh/gpu1` where its name is not its kind's."""
+        return self.kind.value if self.name == self.kind.value else f"{self.kind}/{self.name}"
+
+    def __str__(self) -> str:
+        """As `--launcher` says it: `slurm:8`, `ssh:gpu1:4`."""
+        name = self.label.replace("/", ":")
+        return f"{name}:{self.slots}" if self.slots else name
+
     def text(self, option: str, default: str = "") -> str:
         """An option as text; `default` where it is not given."""
         value = self.options.get(option)
@@ -65,23 +76,78 @@ class Place:
 
 
 LOCAL = Place("local", Kind.LOCAL)
+Declared = Mapping[str, Mapping[str, Any]]  # name -> its block, which holds `kind` unless its name is one
 
 
-def parse_pool(text: str, declared: Mapping[str, Mapping[str, Any]]) -> tuple[Place, ...]:
-    """The places of a `--launcher` value. ValueError, one clause, for what cannot be understood.
+def spelled(value: object, declared: Declared) -> tuple[str, Declared]:
+    """A `launcher:` of a file as the text that `parse_pool` reads, with its blocks among the declared places.
 
-    declared: name -> its block, which holds `kind` unless its name is one.
+    ValueError, one clause, for what is neither text, a block, nor a list of these.
     """
+    if isinstance(value, str):
+        return value, declared
+    if isinstance(value, list):
+        words = []
+        for item in value:
+            word, declared = spelled(item, declared)
+            words.append(word)
+        return ", ".join(words), declared
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{value!r} is neither text nor a block; {_HINT}")
+    block = {str(key): inner for key, inner in value.items()}
+    kind = kind_of(str(block.get("kind", "")))
+    name = str(block.pop("name", "") or (kind is Kind.SSH and block.get("host")) or kind.value)
+    if name in declared:
+        raise ValueError(f"{name} stands under `launchers:` too; write its name alone, or give the block a `name:`")
+    return name, {**declared, name: block}
+
+
+def check_declared(declared: Declared) -> None:
+    """ValueError for a name that no `--launcher` could say, or that says another kind than its block."""
+    for name, block in declared.items():
+        if not _NAME.match(name):
+            raise ValueError(f"{name!r} is no name of a place: letters, digits and . _ - @")
+        try:
+            kind = kind_of(str(block.get("kind", name)))
+        except ValueError as error:
+            raise ValueError(f"{name}: kind: {error}" if "kind" in block else f"{name} says no `kind:`") from None
+        meant = _OTHER_NAMES.get(name) or next((one for one in Kind if one.value == name), kind)
+        if meant is not kind:
+            raise ValueError(f"{name} is a kind of its own, and its block says {kind}; give it another name")
+
+
+def with_slots(places: tuple[Place, ...], parallel: int | None) -> tuple[Place, ...]:
+    """The same places, each with its slots. ValueError, one clause, where `parallel` contradicts them.
+
+    A place that says none has one; if it is the only such place, what `parallel` leaves to it.
+    """
+    said = sum(place.slots for place in places)
+    silent = [place for place in places if not place.slots]
+    left = max(1, parallel - said) if parallel and len(silent) == 1 else 1
+    found = tuple(replace(place, slots=place.slots or left) for place in places)
+    total = sum(place.slots for place in found)
+    if parallel is not None and parallel != total:
+        words = ", ".join(f"{place.name}:{place.slots}" for place in found)
+        raise ValueError(f"parallel is {parallel}, and {words} have room for {total}")
+    return found
+
+
+def parse_pool(text: str, declared: Declared) -> tuple[Place, ...]:
+    """The places of a `--launcher` value. ValueError, one clause, for what cannot be understood."""
+    check_declared(declared)
     places = tuple(_place(item.strip(), declared) for item in text.split(",") if item.strip())
     if not places:
         raise ValueError(f"no place is named; {_HINT}")
     names = [place.name for place in places]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"{twice[0]} is named twice; give it its slots at once: {twice[0]}:4")
+    for at, place in enumerate(places):
+        if same := [one.name for one in places[:at] if (one.kind, one.options) == (place.kind, place.options)]:
+            raise ValueError(f"{same[0]} and {place.name} are the same place; name one of them, with all its slots")
     return places
 
 
-def _place(item: str, declared: Mapping[str, Mapping[str, Any]]) -> Place:
+def _place(item: str, declared: Declared) -> Place:
     words = item.split(":")
     slots = 0
     if len(words) > 1 and words[-1].isdecimal():
@@ -110,8 +176,8 @@ def _declared(name: str, block: Mapping[str, Any], slots: int) -> Place:
     if kind is Kind.SSH:
         options.setdefault("host", name)
     said = block.get("slots", 0)
-    if not isinstance(said, int) or said < 0:
-        raise ValueError(f"launchers.{name}.slots: {said!r} is no number of runs")
+    if not isinstance(said, int) or isinstance(said, bool) or ("slots" in block and said < 1):
+        raise ValueError(f"{name}: slots: {said!r} is no number of runs: 1 or more")
     return Place(name, kind, slots or said, options)
 
 

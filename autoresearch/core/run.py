@@ -87,4 +87,5 @@ class RunSpec:
     claims: tuple[str, ...] = ()  # what a campaign's hypothesis says of itself: simpler, smoke
     timed_by: str = ""  # which limit `limits.max_s` is, where it is not exp_max_time: timeout, recipe
     why: str = ""  # in a campaign: baseline, first, retest, retry, confirm
+    far_paths: dict[str, str] = field(default_factory=dict)  # of a host that has its own code: path here -> there
     swarm: Swarm | None = None  # the server's half, in AgentJet's swarm mode

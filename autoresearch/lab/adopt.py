@@ -58,6 +58,10 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
         bury(rundir)
         state = rundir.state()
     if state is not RunState.ENDED:
+        if rundir.order.exists():
+            from autoresearch.lab.far.attend import attend_run
+
+            attend_run(rundir, parts)
         return state, None
     outcome = load(rundir)
     if outcome is not None:
@@ -72,8 +76,11 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
 def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.time) -> None:
     """Write the exit record of a run whose Runner died without one, after ending what it left alive.
 
-    Holding the Runner's own lock proves that none lives and keeps a late one from starting.
+    Holding the Runner's own lock proves that none lives and keeps a late one from starting. That holds for runs of
+    this machine only: a run elsewhere is buried by nobody but its Follower.
     """
+    if rundir.order.exists():
+        return
     from autoresearch.lab.sweep import SWEEP_S, sweep
 
     with locked(rundir.lock, blocking=False) as alone:

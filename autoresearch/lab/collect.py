@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.campaign_view import FROM_ITS_PLACE, CampaignView
 from autoresearch.core.ending import Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.failure_kinds import FailureKind
@@ -27,7 +27,7 @@ from autoresearch.lab.judge import Judgement, is_pruned, judge, judging
 from autoresearch.lab.measure import Measurement, measure, traceback_of
 from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
-from autoresearch.records import campaign_dir, events, exit_record, finish_flag, journal, spec_file
+from autoresearch.records import campaign_dir, events, exit_record, finish_flag, journal, order_file, spec_file
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
@@ -140,7 +140,7 @@ def _outcome(
         metric_step=measurement.last[0] if measurement.last else None,
         best_value=measurement.best[1] if measurement.best else None,
         metric_source=measurement.source,
-        failure=failure.kind if failure else _cause(spec, end),
+        failure=failure.kind if failure and end.cause not in FROM_ITS_PLACE else _cause(spec, end),
         failure_line=failure.line if failure else "",
         results=results,
         warnings=tuple(mask_text(text)[:500] for text in measurement.warnings[:MOST_WARNINGS]),
@@ -196,7 +196,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
         memory_gb=round(memory / 1e9, 3) if memory else None,
         elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
         launcher=spec.launcher,
-        job_id=spec.session,
+        job_id=_job_id(spec, rundir),
         command=mask_text(spec.command),
         log_path=str(rundir.log),
         status=outcome.verdict.value,
@@ -223,6 +223,14 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
         ended=end.ended,
         run_urls=" ".join(outcome.run_urls),
     )
+
+
+def _job_id(spec: RunSpec, rundir: RunDir) -> str:
+    """What its launcher calls it: the tmux session here, the job elsewhere; "" for one that was never submitted."""
+    order = order_file.read(rundir)
+    if order is None:
+        return spec.session
+    return order.handle.native if order.handle else ""
 
 
 def charged(row: LedgerRow, view: CampaignView | None) -> LedgerRow:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.places import Kind, Place, kind_of
 from autoresearch.core.trainer import Recipe, Trainer
+from autoresearch.errors import UsageError
+from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus
 from autoresearch.trainers import ask, ray_job
 
@@ -19,11 +22,56 @@ _ANYWAY = "--no-gpu-check starts it all the same"
 
 
 @dataclass(frozen=True, slots=True)
+class Far:
+    """How many GPUs the launcher of another place is asked for."""
+
+    flag: int | None = None  # what was typed for this run
+    usual: int = 0  # what its campaign or its recipe says
+
+    def at(self, place: Place) -> int:
+        """At a place: what was typed, else what the place says, else the usual."""
+        own = place.options.get("gpus_per_run")
+        return self.flag if self.flag is not None else own if isinstance(own, int) else self.usual
+
+
+def far_gpus(settings: Settings, count: int, member: int | None) -> Far:
+    """`count`: what the recipe asks for; `member`: what a campaign gives each run, if it says. UsageError for a flag
+    that names GPUs of this machine."""
+    value = settings.values["gpus"]
+    usual = count if member is None else member
+    if not value.source.startswith("flag"):
+        return Far(None, usual)
+    if value.text != "none" and not value.text.isdecimal():
+        message = f"--gpus {value.text} is about the GPUs of this machine, and the run goes elsewhere"
+        raise UsageError(message, hint="--gpus N asks for so many there")
+    return Far(0 if value.text == "none" else int(value.text), usual)
+
+
+def elsewhere(settings: Settings, count: int) -> str:
+    """The declared places that may have so many GPUs, as flags to choose from; "" where there is none."""
+    found = []
+    for name, block in settings.launchers.items():
+        own = block.get("gpus_per_run")
+        if kind_of(str(block.get("kind", name))) is not Kind.LOCAL and not (isinstance(own, int) and own < count):
+            found.append(f"--launcher {name}")
+    return " or ".join(found[:4])
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """What a launch asks for. `given`: how many GPUs it is leased, 0 where it leases none."""
 
     count: int
     given: int = 0
+    elsewhere: str = ""  # flags that would take it where there are more
+
+    def at(self, place: Place, far: Far) -> tuple[Finding, ...]:
+        """An error where a place is asked for fewer than it needs; whether it has them, only its launcher knows."""
+        given = far.at(place)
+        if not given or self.count <= given:
+            return ()
+        message = f"the recipe asks for {_gpus(self.count)}, and {place.name} is asked for {given}"
+        return (_error(message, f"--gpus {self.count}, or `gpus_per_run` of that place; {_ANYWAY}"),)
 
     def compared(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """An error where it can never have them, a warning where others have them now."""
@@ -40,7 +88,8 @@ class Wanted:
             if _ray_runs(environ):
                 hint = "the Ray cluster that runs here may have them on its other nodes; nobody looked"
                 return (Finding(Severity.WARNING, TOO_FEW, here, hint),)
-            return (_error(here, f"lower it, or run it where there are {self.count}; {_ANYWAY}"),)
+            there = self.elsewhere or "--launcher PLACE"
+            return (_error(here, f"lower it, or run it where there are {self.count}: {there}; {_ANYWAY}"),)
         free = len(found) - len(gpus.taken(found, environ))
         if self.count > free:
             message = f"{asks}, and {free} of {len(found)} are free now"

@@ -7,7 +7,9 @@ directory cannot be written. So such a command is refused, with the line to type
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
+from autoresearch.core.far import Declined, Unreachable
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Place
 from autoresearch.errors import EnvironmentUnusable
@@ -34,8 +36,21 @@ def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None
 
 def check_far(place: Place, parts: Parts) -> None:
     """Refuse where nothing could be submitted to a place: a tool that is missing, an option that makes no sense."""
-    if not place.is_local:
-        _refuse(parts.place(place, parts.environ).preflight(), parts)
+    _refuse(far_findings(place, parts), parts)
+
+
+def far_findings(place: Place, parts: Parts) -> list[Finding]:
+    """What speaks against a place now, each with its name; one that does not answer is an error, too."""
+    if place.is_local:
+        return []
+    launcher = parts.place(place, parts.environ)
+    try:
+        found = launcher.preflight()
+    except (Unreachable, Declined) as no:
+        found = [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
+    finally:
+        launcher.reach.close()
+    return [replace(one, message=f"{place.name}: {one.message}") for one in found]
 
 
 def _refuse(findings: list[Finding], parts: Parts) -> None:

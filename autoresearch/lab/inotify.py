@@ -9,6 +9,7 @@ class Inotify:
     """One descriptor for any number of watches. OSError where the kernel has none left or is no Linux."""
 
     MODIFY = 0x2
+    ATTRIB = 0x4
     MOVED_TO = 0x80
     CREATE = 0x100
 

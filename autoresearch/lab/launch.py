@@ -27,6 +27,7 @@ from autoresearch.records import finish_flag, journal, ledger, spec_file
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
+from autoresearch.repository import checkout as repository
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.sinks.read import mark_of, size_of
 
@@ -117,8 +118,12 @@ class Prepared:
             raise
 
     def _go_here(self, uuids: tuple[str, ...], shares: int) -> Launched:
-        spec, rundir, environment = self.spec, self.rundir, dict(self.plan.environment)
+        spec, rundir, caches = self.spec, self.rundir, self.plan.caches
+        environment = {**self.plan.environment, **caches}
         with self.held:
+            if caches:
+                spec = replace(spec, environment={**spec.environment, **caches})
+                spec_file.write(rundir, spec, self.extra)
             if uuids:
                 spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
                 leases = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
@@ -140,14 +145,15 @@ class Prepared:
         from autoresearch.lab.far.attend import attend
         from autoresearch.lab.far.ordering import order
 
-        spec, socket = replace(self.spec, launcher=place.kind.value), self.plan.settings.text("tmux_socket")
+        spec, socket = replace(self.spec, launcher=place.label), self.plan.settings.text("tmux_socket")
         with self.held:
             spec_file.write(self.rundir, spec, self.extra)
             environment = _environment_bytes(self.plan.environment)
             write_atomically(self.rundir.environment, environment, mode=0o600, durable=False)
             session = order(self.plan, spec, self.rundir, place, self.parts)
             failpoint("launch.ordered")
-        attend(place, self.parts, socket)
+        with contextlib.suppress(AutoresearchError, OSError):  # it is ordered: whoever looks at it next tries again
+            attend(place, self.parts, socket)
         _close_previous(spec, self.parts)
         return Launched(spec, session.attach)
 
@@ -259,12 +265,15 @@ def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
 
 def _hide_records(plan: Plan, spec: RunSpec) -> None:
     """What we write inside the repository stays out of `git status`."""
-    if plan.checkout is None:
+    checkout = plan.checkout
+    if not plan.resolved.files.here:  # the code is a host's own, the records are beside the blueprint
+        checkout = repository.find(plan.resolved.path.parent)
+    if checkout is None:
         return
     for path in (plan.campaign_dir.parent, Path(spec.result_dir)):
-        if pattern := pattern_for(plan.checkout, path):
+        if pattern := pattern_for(checkout, path):
             try:
-                exclude(plan.checkout, pattern)
+                exclude(checkout, pattern)
             except EnvironmentUnusable as error:
                 journal.append(Path(spec.result_dir), f"not hidden from git status: {error.message}")
 

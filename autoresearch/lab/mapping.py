@@ -1,7 +1,7 @@
 """Path mapping: what points into the user's codebase is made to point into the worktree of a run.
 
-Words are found by their boundaries, never parsed: the codebase's path as the blueprint writes it, its real
-path, and both as `~/...` and `$HOME/...`. A remote `host:/path` cannot be told from a list `a:/path`: it is mapped.
+Words are found by their boundaries (`core.path_words`): the codebase's path as the blueprint writes it, its real
+path, and both as `~/...` and `$HOME/...`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.path_words import AFTER, BEFORE, HOMES, REST, escaped
 
-# Before a path: the beginning, a separator, `file://`, or a short option that is glued to it (-I/x); then quotes.
-_BEFORE = r"(?P<before>(?:^|[\s=:,;|&<>(\[{`@]|(?<=:)//|(?<=[\s\"'=]-)[A-Za-z]|(?<=^-)[A-Za-z])[\"'\\]*)"
-_AFTER = r"(?=$|[/\s\"'`:,;|&<>()\[\]{}#]|\\[\"'\n])"
-_REST = re.compile(r"(?:[^\s\"'`:,;|&<>()\[\]{}\\]|\\[^\n\"'])*")
 _OPEN_ENDED = re.compile(r"[*?$\[{~%]")  # a pattern or a variable: only what stands before it is known
 
 
@@ -103,7 +100,7 @@ class _Tracing:
         inside = [_join(rel, p[len(root) + 1 :]) for p in written for root, rel in self.roots.items() if _in(p, root)]
         self.never = tuple(dict.fromkeys(inside))
         names = sorted(self.roots, key=len, reverse=True)
-        self.pattern = re.compile(f"{_BEFORE}(?P<root>{'|'.join(map(re.escape, names))}){_AFTER}")
+        self.pattern = re.compile(f"{BEFORE}(?P<root>{'|'.join(map(re.escape, names))}){AFTER}")
 
     def text(self, where: str, text: str, *, shell: bool = False, lenient: bool = False) -> str:
         """One text with every path in it mapped."""
@@ -147,8 +144,8 @@ def _spellings(places: Places, top: str) -> dict[str, str]:
     for path, relative in tuple(found.items()):
         for known in {home, os.path.realpath(home)} if home else ():
             if _in(path, known):
-                found |= {name + path.removeprefix(known): relative for name in ("~", "$HOME", "${HOME}")}
-    found |= {re.sub(r"([^\w@%+=:,./~${}-])", r"\\\1", path): relative for path, relative in found.items()}
+                found |= {name + path.removeprefix(known): relative for name in HOMES}
+    found |= {escaped(path): relative for path, relative in found.items()}
     return found
 
 
@@ -162,7 +159,7 @@ def _join(base: str, relative: str) -> str:
 
 def _rest(text: str, at: int) -> str:
     """What follows of the path that goes on at `at`."""
-    found = _REST.match(text, at)
+    found = REST.match(text, at)
     return found[0] if found else ""
 
 

@@ -16,14 +16,16 @@ from autoresearch.core.limits import Limits
 from autoresearch.core.places import LOCAL, Place
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.lab.enough_gpus import TOO_FEW, Wanted, checks, joins
+from autoresearch.lab.enough_gpus import TOO_FEW, Far, Wanted, checks, elsewhere, far_gpus, joins
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
+from autoresearch.lab.far import remote_code
+from autoresearch.lab.files import OURS
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
-from autoresearch.launchers import gpus
+from autoresearch.launchers import gpus, volume
 from autoresearch.launchers.sandbox import driven_by
 from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.repository import branches
@@ -54,6 +56,16 @@ class Member:
     fix_of: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)  # over the caller's
     gpus: int | None = None  # of the pool for this run; None: the campaign was asked, not the run
+    far_gpus: int | None = None  # of another place, for this run; None: what the recipe asks for
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a run goes: to a place, or wherever its campaign sends it."""
+
+    place: Place
+    far: Far
+    member: Member | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,8 @@ class Plan:
     settings: Settings
     member: Member | None = None
     place: Place = LOCAL  # where it goes; a campaign says so with the word
+    far: Far = field(default_factory=Far)  # GPUs at another place
+    caches: Mapping[str, str] = field(default_factory=dict)  # on the big volume of this machine, for a run here
 
     @property
     def remarks(self) -> tuple[Finding, ...]:
@@ -89,6 +103,7 @@ class Plan:
     def refuse(self) -> None:
         """Raise for what is in the way on this machine now; an AutoresearchError with one sentence."""
         self.terms.refuse_to_resume()
+        raise_on(arrange.only_here(self.terms.trainer.name, self.place))
         if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
             raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)
 
@@ -100,14 +115,24 @@ class Plan:
 
 def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> Plan:
     """Read, resolve and check; nothing is written. BlueprintError lists every error with its line."""
-    resolved = resolve(path, environ=parts.environ)
-    raise_on_errors(resolved)
-    blueprint = resolved.blueprint
+    files = OURS if wishes.member else remote_code.files_of(path, settings, parts)
+    try:
+        resolved = resolve(path, environ=parts.environ, files=files)
+        raise_on_errors(resolved)
+        return _plan(resolved, settings, parts, wishes)
+    finally:
+        if isinstance(files, remote_code.HostFiles):
+            files.close()
+
+
+def _plan(resolved: Resolved, settings: Settings, parts: Parts, wishes: Wishes) -> Plan:
+    blueprint, files = resolved.blueprint, resolved.files
     trainer = arrange.trainer_of(blueprint, wishes.trainer or blueprint.notes.trainer or settings.text("trainer"))
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
     asked = terms(trainer, resolved, job=naming.session_name(slug, token))
-    checkout = None if member else repository.find(resolved.codebase)
-    uuids = _gpus(wishes.gpus or settings.text("gpus"), parts)
+    checkout = None if member or not files.here else repository.find(resolved.codebase)
+    place = LOCAL if member else one_place(settings, blueprint.notes.launcher)
+    uuids = _gpus(wishes.gpus or settings.text("gpus"), parts) if place.is_local else ()
     given = {**parts.environ, **(member.environment if member else {})}
     given = {**ask.QUIET, **given}
     environment = _environment(given, resolved, uuids) | dict(asked.environment)
@@ -116,51 +141,58 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     spec = arrange.arrange(_spec(asked, checkout, settings, parts, wishes, token), blueprint)
     if member:
         spec = _as_member(spec, member)
+    if not files.here:
+        spec = remote_code.at_home(spec)
     spec = replace(
         spec,
         gpus=uuids,
         environment=_recorded(environment, asked, uuids),
         driven_by=driven_by(parts.environ),
     )
+    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environment)
+    where = Where(place, far_gpus(settings, count, member.far_gpus if member else None), member)
     return Plan(
         spec=spec,
         resolved=resolved,
         terms=asked,
         checkout=checkout,
-        no_git="" if checkout or member else repository.why_not(resolved.codebase),
+        no_git="" if checkout or member or not files.here else repository.why_not(resolved.codebase),
         environment=environment,
         findings=(
             *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
             *arrange.findings(spec, blueprint),
-            *_too_few_gpus(asked, environment, spec, settings, member),
-            *joins(asked.trainer.name, asked.command, environment),
+            *_too_few_gpus(count, environment, spec, settings, where),
+            *(joins(asked.trainer.name, asked.command, environment) if place.is_local else ()),
         ),
         settings=settings,
         member=member,
-        place=LOCAL if member else _place(settings),
+        place=place,
+        far=where.far,
+        caches=volume.find(settings.text("big_volume"), environment).variables,
     )
 
 
-def _place(settings: Settings) -> Place:
+def one_place(settings: Settings, note: str = "") -> Place:
     """Where a lone run goes. UsageError where several places are named: a run goes to one."""
-    places = settings.places()
+    places = settings.places(note)
     if len(places) > 1:
         names = ", ".join(place.name for place in places)
         message = f"a run goes to one place, and {len(places)} are named: {names}"
-        raise UsageError(message, hint="a campaign can use all of them")
+        raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
     return places[0]
 
 
 def _too_few_gpus(
-    asked: Terms, environment: Mapping[str, str], spec: RunSpec, settings: Settings, member: Member | None
+    count: int, environment: Mapping[str, str], spec: RunSpec, settings: Settings, where: Where
 ) -> tuple[Finding, ...]:
     """What the recipe asks for against what is here; a member against what its campaign gives it, if that says."""
-    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environment)
+    member = where.member
     given = len(spec.gpus) if member is None else member.gpus
-    elsewhere = spec.swarm is not None and not spec.swarm.server  # the engine has the GPUs of its server's machine
-    if not count or given is None or elsewhere or not checks(settings.text("gpu_check")):
+    remote = spec.swarm is not None and not spec.swarm.server  # the engine has the GPUs of its server's machine
+    if not count or given is None or remote or not checks(settings.text("gpu_check")):
         return ()
-    return Wanted(count, given).compared(environment)
+    wanted = Wanted(count, given, elsewhere(settings, count))
+    return wanted.compared(environment) if where.place.is_local else wanted.at(where.place, where.far)
 
 
 def _as_member(spec: RunSpec, member: Member) -> RunSpec:
@@ -201,11 +233,15 @@ def _spec(
     slug = fixed.slug if fixed else blueprint.slug
     campaign = fixed.campaign if fixed else naming.campaign_name(time.strftime("%Y%m%d", time.localtime(now)), slug)
     root = checkout.root / "reports" if checkout else resolved.result_dir
+    if not resolved.files.here:
+        root = remote_code.records_root(resolved.path)
     campaign_dir = Path(fixed.ledger).parent if fixed else root / "auto_research" / campaign
     experiment = free_name(campaign_dir, slug)
     branch = ""
     if checkout:
         branch = fixed.branch if fixed else _free_branch(checkout, settings, campaign, slug)
+    elif not resolved.files.here:  # the host's git says whether it is taken
+        branch = _branch(settings, campaign, slug)
     limits = limits_of(resolved, settings)
     most = ask.tighter(asked.trainer, asked.whole, limits.max_s)
     return RunSpec(
@@ -299,11 +335,13 @@ def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
     return gpus.select(wanted, found, taken=busy)
 
 
-def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: str) -> str:
+def _branch(settings: Settings, campaign: str, slug: str) -> str:
     prefix = settings.text("prefix").strip("/")
-    wanted = naming.branch_name(campaign, slug)
-    if prefix:
-        wanted = f"{prefix}/{campaign}/{slug}"
+    return f"{prefix}/{campaign}/{slug}" if prefix else naming.branch_name(campaign, slug)
+
+
+def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: str) -> str:
+    wanted = _branch(settings, campaign, slug)
     candidate, n = wanted, 1
     while branches.branch_commit(checkout, candidate):
         n += 1

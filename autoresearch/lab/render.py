@@ -47,6 +47,16 @@ def render(template_name: str, **values: object) -> str:
         raise UsageError(f"{template_name}: {undefined.message}") from undefined
 
 
+def render_text(text: str, name: str, /, **values: object) -> str:
+    """The same for a template that a person wrote; it may include ours. UsageError where it is none."""
+    import jinja2
+
+    try:
+        return str(_environment(data_dir("templates"), html=False).from_string(text).render(**values))
+    except jinja2.TemplateError as error:
+        raise UsageError(f"{name}: {error.message or 'no template'}") from error
+
+
 def compile_ahead(template_name: str) -> None:
     """Have a template at hand before it is needed in a hurry."""
     _environment(data_dir("templates"), html=".html." in template_name).get_template(template_name)

@@ -20,17 +20,18 @@ from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import ReadsCommands, Trainer
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab import recipes
+from autoresearch.lab.fit import check_far
 from autoresearch.lab.import_proof import import_environment
-from autoresearch.lab.launch import Launched, launch
+from autoresearch.lab.launch import Launched, prepare
 from autoresearch.lab.mapping import Places, map_launch
 from autoresearch.lab.overrides import Launch
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plan import Member, Wishes, free_name, make_plan
+from autoresearch.lab.plan import Member, Wishes, free_name, make_plan, one_place
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.rows import Found
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.yaml_files import edit
-from autoresearch.records import spec_file
+from autoresearch.records import order_file, spec_file
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import MASK
@@ -117,9 +118,16 @@ def redo(found: Found, parts: Parts) -> Redone:
 
 
 def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
-    """Launch it through the ordinary path, as a lone run with a ledger of its own beside the row's campaign."""
+    """Launch it through the ordinary path, as a lone run with a ledger of its own beside the row's campaign.
+
+    It goes where `launcher` of the settings says, wherever the row's run was. Nothing is made where it cannot go.
+    """
     old = redone.found.spec
     assert old is not None
+    place = one_place(settings)
+    check_far(place, parts)
+    order = order_file.read(RunDir(Path(old.run_dir)))
+    gpus = order.gpus if order else len(old.gpus)
     name = campaign_name(time.strftime("%Y%m%d", time.localtime(parts.clock())), f"repro-{old.slug}")
     home = Path(old.ledger).parent.parent
     directory = home / free_name(home, name)
@@ -139,9 +147,11 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
         why="",
         timeout_s=old.limits.max_s,
         environment=_imports(redone.worktree, redone.cwd, parts.environ),
+        far_gpus=gpus or None,
     )
-    wishes = Wishes(trainer=old.trainer, gpus=str(len(old.gpus)) if old.gpus else "none", member=member)
-    return launch(make_plan(redone.blueprint, settings, parts, wishes), parts)
+    wishes = Wishes(trainer=old.trainer, gpus=str(gpus) if gpus and place.is_local else "none", member=member)
+    plan = make_plan(redone.blueprint, settings, parts, wishes)
+    return prepare(plan, parts, runner=place.is_local).go(place=place)
 
 
 def _read(found: Found) -> tuple[Checkout, _Old]:
@@ -292,6 +302,8 @@ def _caveats(found: Found, old: _Old, linked: Iterable[str], redirected: Mapping
     yield "variables that the blueprint does not declare come from your environment, not from that run's"
     if found.host and found.host != here:
         yield f"it ran on {found.host}, this is {here}"
+    if spec.launcher != "tmux":
+        yield f"it ran at {spec.launcher}; --launcher says where it goes now"
     if spec.gpus:
         yield f"it had {len(spec.gpus)} GPUs ({', '.join(spec.gpus)}); which ones are free now is another matter"
     if not Path(spec.interpreter).exists():

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoresearch.core.durations import parse_duration, problem
 from autoresearch.core.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
-from autoresearch.core.places import Place, parse_pool
+from autoresearch.core.places import Declared, Place, check_declared, parse_pool, spelled
 from autoresearch.errors import UsageError
 
 FILE = "autoresearch.yaml"
@@ -53,6 +53,7 @@ KEYS = (
     Key("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
     Key("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),
     Key("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
+    Key("big_volume", "auto", False, "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
     Key("prefix", "autoresearch", False, "first part of branch names"),
 )
 BY_NAME = {key.name: key for key in KEYS}
@@ -78,19 +79,20 @@ class Settings:
 
     values: Mapping[str, Value]
     file: Path | None
-    launchers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the `launchers:` block
+    launchers: Declared = field(default_factory=dict)  # the `launchers:` block
 
     def text(self, name: str) -> str:
         """The value as typed."""
         return self.values[name].text
 
-    def places(self) -> tuple[Place, ...]:
-        """The places where runs go. UsageError says which value cannot be understood."""
+    def places(self, note: str = "") -> tuple[Place, ...]:
+        """The places where runs go; `note`: what the blueprint says, which wins over the file of the project.
+
+        UsageError says which value cannot be understood.
+        """
         value = self.values["launcher"]
-        try:
-            return parse_pool(value.text, self.launchers)
-        except ValueError as error:
-            raise UsageError(f"{value.source}: launcher: {error}") from error
+        over = note and not value.source.startswith(("flag", "environment"))
+        return places_of(note if over else value.text, self.launchers, "the blueprint" if over else value.source)
 
     def seconds(self, name: str) -> float | None:
         """A duration in seconds; None when empty."""
@@ -99,6 +101,19 @@ class Settings:
     def given(self, name: str) -> bool:
         """Whether somebody set it: anything but the built-in value."""
         return self.values[name].source != "built-in"
+
+
+def places_of(value: object, declared: Declared, source: str) -> tuple[Place, ...]:
+    """The places that a value names, as text, block or list of these. UsageError names its source."""
+    from autoresearch.launchers.places import check
+
+    try:
+        found = parse_pool(*spelled(value, declared))
+    except ValueError as error:
+        raise UsageError(f"{source}: launcher: {error}", hint=_LAUNCHERS_HINT, code="bad_launcher") from error
+    for place in found:
+        check(place)
+    return found
 
 
 def find_file(start: Path) -> Path | None:
@@ -129,17 +144,36 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
     return Settings(values, file, launchers)
 
 
-def _read(file: Path) -> tuple[dict[str, str], dict[str, Mapping[str, Any]]]:
+def _read(file: Path) -> tuple[dict[str, str], Declared]:
     from autoresearch.lab.yaml_files import load_mapping
 
     data = dict(load_mapping(file))
-    launchers = data.pop(LAUNCHERS, None) or {}
-    if not isinstance(launchers, dict) or not all(isinstance(block, dict) for block in launchers.values()):
-        raise UsageError(f"{file}: launchers: must hold a block of options for each name", hint=_LAUNCHERS_HINT)
+    launchers = _declared(file, data)
     unknown = sorted(set(data) - set(BY_NAME))
     if unknown:
         raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(BY_NAME)}")
     return {name: "" if value is None else str(value) for name, value in data.items()}, launchers
+
+
+def _declared(file: Path, data: dict[str, Any]) -> Declared:
+    """The `launchers:` block, with what `launcher:` says as a block of its own; `data` then holds that as text."""
+    launchers = data.pop(LAUNCHERS, None) or {}
+    if not isinstance(launchers, dict):
+        message = f"{file}: launchers: must hold a block of options for each name"
+        raise UsageError(message, hint=_LAUNCHERS_HINT, code="bad_launcher")
+    if bad := next((name for name, block in launchers.items() if not isinstance(block, dict)), None):
+        message = f"{file}: launchers: {bad}: {launchers[bad]!r} is no block of options"
+        raise UsageError(message, hint=_LAUNCHERS_HINT, code="bad_launcher")
+    declared: Declared = {str(name): block for name, block in launchers.items()}
+    key = LAUNCHERS
+    try:
+        check_declared(declared)
+        if data.get("launcher") is not None:
+            key = "launcher"
+            data["launcher"], declared = spelled(data["launcher"], declared)
+    except ValueError as error:
+        raise UsageError(f"{file}: {key}: {error}", hint=_LAUNCHERS_HINT, code="bad_launcher") from error
+    return declared
 
 
 def _check(value: Value) -> None:
@@ -160,4 +194,13 @@ def template() -> str:
     """The text of a fresh autoresearch.yaml: every key, commented out, with its meaning."""
     lines = ["# Defaults of this project; flags and AUTORESEARCH_* variables win over them."]
     lines += [f"# {key.name}: {key.builtin or '...'}  # {key.meaning}" for key in KEYS]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_EXAMPLE]) + "\n"
+
+
+_EXAMPLE = (
+    "# Places for --launcher, by name: each a kind, its options (`autoresearch doctor --launcher NAME` tries them),",
+    "# and how many runs a campaign may have there at a time. No tokens here: those come from the environment.",
+    "# launchers:",
+    "#   gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}",
+    "#   long: {kind: slurm, partition: long, gpus_per_run: 8, slots: 8}",
+)

@@ -64,7 +64,10 @@ def seconds_since(record: Mapping[str, Any], spec: RunSpec, *, since: str = "sta
     started_boot, boot = record[since], record.get("boot_id")
     if isinstance(started_boot, (int, float)) and boot == boot_id():
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started_boot)
-    return max(0.0, time.time() - float(record.get("started", spec.created)))
+    began = float(record.get("started", spec.created))
+    if isinstance(started_boot, (int, float)) and isinstance(record.get("started_boot"), (int, float)):
+        began += started_boot - record["started_boot"]  # another machine, or another boot: the wall clock has to do
+    return max(0.0, time.time() - began)
 
 
 @cache
@@ -166,4 +169,14 @@ def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
         "run_dir": str(rundir.path),
         "log_path": str(rundir.log),
         "ledger": spec.ledger,
+        **elsewhere(rundir),
     }
+
+
+def elsewhere(rundir: RunDir) -> dict[str, Any]:
+    """What there is to tell of a run at another place; the import is spared where it is here."""
+    if not rundir.order.exists():
+        return {}
+    from autoresearch.lab.far.about import about
+
+    return about(rundir)

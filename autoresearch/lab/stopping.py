@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from autoresearch.lab.far.attend import ring
-from autoresearch.records import events, journal, order_file, spec_file
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records import events, journal, spec_file
+from autoresearch.records.order_file import request_stop
+from autoresearch.records.rundir import RunDir
 
 
 def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
@@ -16,6 +15,4 @@ def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
     spec = spec_file.read(rundir)
     events.append(rundir.events, "stop_requested", how=how, reason=reason)
     journal.append(Path(spec.result_dir), f"stop requested ({how}): {reason}")
-    write_json(rundir.stop, {"how": how, "reason": reason, "t": time.time()})
-    if order := order_file.read(rundir):
-        ring(Path(order.follower))
+    request_stop(rundir, reason, how=how)

@@ -33,6 +33,9 @@ WAKING = frozenset(
         "recorded",
         "lost",
         "launch_failed",
+        "pending",
+        "unreachable",
+        "recovered",
     }
 )
 
@@ -81,6 +84,8 @@ class Watcher:
 
     def _watch_runner(self, rundir: RunDir) -> bool:
         """A pidfd tells at once of a Runner that was killed: it can write nothing any more."""
+        if rundir.order.exists():  # its pid is another machine's
+            return True
         pid = (read_json(rundir.runner) or {}).get("pid")
         if not isinstance(pid, int):
             return False

@@ -3,43 +3,73 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
 
 from autoresearch.core.far import JobLauncher
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
+from autoresearch.launchers.options import check_value, refuse_secret
 
 COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",
-    "gpus_per_run": "GPUs that each run gets",
+    "gpus_per_run": "GPUs that each run gets; default: what the run says, else what its recipe asks for",
     "pending_limit": "how long a run may wait in a queue; default 24h",
+    "poll": "how often its launcher is asked about all runs together; default every 2 s to 15 s",
+}
+COPIED = {  # of a place that does not see our files; lab/far/{sync,there,gather}.py
+    "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
+    "codebase": "remote: code and environment are the host's own, at the blueprint's paths; nothing is sent",
+    "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
+    "interpreter": "the trainer's interpreter there, instead of `venv`",
+    "min_free_gb": "a run is declined where less is free; default 1",
+    "paths": "directories here -> the same there, such as {/data: /mnt/data}",
+    "collect": "patterns of results that come back; default: all but checkpoints and weights",
+    "collect_max_gb": "results that are larger stay there, and are named; default 5",
+}
+
+Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
+_LAUNCHERS = {  # the file in this room, and its launcher: imported when a place of that kind is asked
+    Kind.SSH: ("ssh", "SshLauncher"),
+    Kind.SLURM: ("slurm", "SlurmLauncher"),
+    Kind.RAY: ("ray", "RayLauncher"),
+    Kind.KUBERNETES: ("kubernetes", "KubernetesLauncher"),
 }
 
 
 def options_of(kind: Kind) -> Mapping[str, str]:
     """Option -> what it is for."""
-    if kind is Kind.SLURM:
-        from autoresearch.launchers.slurm import OPTIONS
+    if kind is Kind.LOCAL:
+        return {}
+    options: Mapping[str, str] = _module(kind).OPTIONS
+    return {**COMMON, **(COPIED if kind in (Kind.SSH, Kind.KUBERNETES) else {}), **options}
 
-        return {**COMMON, **OPTIONS}
-    return COMMON
+
+def _module(kind: Kind) -> ModuleType:
+    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[kind][0]}")
 
 
 def check(place: Place) -> None:
-    """UsageError for an option that its launcher does not know."""
+    """UsageError for an option that its launcher does not know, that holds a secret, or makes no sense."""
     known = options_of(place.kind)
-    for name in place.options:
+    for name, value in place.options.items():
+        where = f"launchers.{place.name}.{name}"
+        refuse_secret(where, name, value, known=name in known)
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
-            raise UsageError(f"launchers.{place.name}: {place.kind} has no option {name!r}", hint=hint)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
+            raise UsageError(f"{where}: {place.kind} has no such option", hint=hint, code="bad_launcher")
+        check_value(where, name, value)
 
 
-def launcher_of(place: Place, environ: Mapping[str, str]) -> JobLauncher:
-    """The launcher of a place that is not local. UsageError for options that make no sense."""
+def launcher_of(place: Place, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
+    """The launcher of a place that is not local. UsageError for options that make no sense.
+
+    render: template and values in, a manifest out; for Kubernetes, which templates are the lab's.
+    """
     check(place)
-    if place.kind is Kind.SLURM:
-        from autoresearch.launchers.slurm import SlurmLauncher
-
-        return SlurmLauncher(place, environ)
-    raise UsageError(f"{place.kind} cannot be asked yet")
+    more = (render,) if place.kind is Kind.KUBERNETES else ()
+    made: JobLauncher = getattr(_module(place.kind), _LAUNCHERS[place.kind][1])(place, environ, *more)
+    return made

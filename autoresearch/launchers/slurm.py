@@ -2,68 +2,253 @@
 
 from __future__ import annotations
 
-import math
-import shlex
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
-from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Unreachable
+from autoresearch.core.far import Handle, Job, Observation, Reach, Said, Unreachable
 from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.limits import GRACE_S
 from autoresearch.core.places import Kind, Place
+from autoresearch.launchers import descriptions
+from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.shared import SharedFiles
+from autoresearch.launchers.slurm_answers import refusal, sentence, silence
+from autoresearch.launchers.slurm_states import (
+    FIELDS,
+    SACCT_FIELDS,
+    Row,
+    accounted,
+    observation,
+    rows,
+    shown,
+)
 
-OPTIONS = {"partition": "sbatch --partition"}
+OPTIONS = jobs.OPTIONS
 ANSWER_S = 30.0
-_PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED")
-_RUNNING = ("RUNNING", "COMPLETING")
+PREFLIGHT_S = 10.0
+HOPELESS_S = 60.0  # a reason to wait for ever may be one of this minute: a partition that is being changed
+ASK_AGAIN_S = 30.0  # about a job that is not in the queue
+SHOWN_AT_ONCE = 5  # jobs that are asked for one by one, in one poll
+ACCOUNTED_AT_ONCE = 50
+_FOREIGN = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SCANCEL_", "SQUEUE_", "SACCT_")
+_FOREIGN_NAMES = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "CUDA_VISIBLE_DEVICES"}
+_SITE = {"SLURM_CONF", "SLURM_JWT", "SLURM_CONF_SERVER"}  # how the cluster is found
+
+
+def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which nothing tells of an allocation that we may be in ourselves."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in _SITE or not (name.startswith(_FOREIGN) or name in _FOREIGN_NAMES)
+    }
 
 
 class SlurmLauncher:
-    """`core.far.JobLauncher` for one Slurm cluster."""
+    """`core.far.JobLauncher` for one Slurm cluster. UsageError for options that make no sense."""
 
     kind = Kind.SLURM
 
-    def __init__(self, place: Place, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        place: Place,
+        environ: Mapping[str, str],
+        *,
+        reach: Reach | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        jobs.check(place)
         self.place = place
-        inherited = ("SLURM_JOB", "SLURM_STEP", "SBATCH_", "SRUN_")
-        self.reach = SharedFiles({k: v for k, v in environ.items() if not k.startswith(inherited)})
+        self.reach: Reach = reach or SharedFiles(cleaned(environ))
+        self.clock = clock
+        self._where = jobs.on_cluster(place)
+        self._hopeless: dict[str, float] = {}  # job -> since when it is
+        self._last_words: dict[str, str] = {}  # job -> of its output
+        self._asked: dict[str, float] = {}  # job that is not in the queue -> when it was asked for
+        self._found: dict[str, Row] = {}  # ... and what was said of it
+        self._accounts = True  # until it is said that there is no accounting
+        self._begun: set[str] = set()  # jobs that are at their Runner
+
+    def describe(self) -> list[tuple[str, str]]:
+        """See `core.far.Describes`."""
+        return descriptions.of_slurm(self.reach, self.place.text("partition"))
+
+    # -- preflight ----------------------------------------------------------------------------------------------
 
     def preflight(self) -> list[Finding]:
-        """See `core.far.JobLauncher`."""
-        if self.reach.run(["sbatch", "--version"]).returncode == 127:
+        """See `core.far.JobLauncher`. A Slurm that does not answer now is a warning: runs may wait for it."""
+        try:
+            return self._preflight()
+        except Unreachable as silent:
+            hint = silent.hint or "runs that are ordered now wait until it answers"
+            return [Finding(Severity.WARNING, "unreachable", f"Slurm does not answer: {silent.reason}", hint)]
+
+    def _preflight(self) -> list[Finding]:
+        if self.reach.run(["sbatch", "--version"], timeout_s=PREFLIGHT_S).returncode == 127:
             return [Finding(Severity.ERROR, "no_sbatch", "sbatch is not on PATH", "run where Slurm's commands are")]
-        return []
+        found = self._grace_is_short()
+        words = ["sbatch", "--test-only", *self._where, *jobs.resources(self.place, 0)]
+        if script := self.place.text("script"):
+            said = self.reach.run(["test", "-r", script])
+            if said.returncode:
+                return [*found, Finding(Severity.ERROR, "no_script", f"{script} cannot be read", "change `script`")]
+            words.append(script)
+        else:
+            words.append("--wrap=true")
+        said = self._asked_of_slurm(words, PREFLIGHT_S)
+        if said.returncode:
+            no = refusal(said)
+            found.append(Finding(Severity.ERROR, f"slurm_{no.code}", f"Slurm would refuse a job: {no.reason}", no.hint))
+        return found
+
+    def _grace_is_short(self) -> list[Finding]:
+        """Slurm sends KILL so long after its TERM; a Runner that waits longer leaves no exit record."""
+        said = self._asked_of_slurm(["scontrol", *self._where, "show", "config"], PREFLIGHT_S)
+        told = next((line for line in said.text.splitlines() if line.startswith("KillWait ")), "")
+        kill_s = float("".join(c for c in told.partition("=")[2] if c.isdecimal()) or "inf")
+        if kill_s > GRACE_S:
+            return []
+        message = f"Slurm kills what is left {kill_s:.0f} s after it asked a job to end (KillWait)"
+        hint = (
+            f"give runs a shorter grace, such as --grace {max(1, int(kill_s) // 2)}s, so that they leave a full record"
+        )
+        return [Finding(Severity.WARNING, "short_kill_wait", message, hint)]
+
+    # -- submitting ---------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> Handle:
-        """See `core.far.JobLauncher`."""
-        minutes = max(1, math.ceil(job.max_s / 60))
-        script = f"#!/bin/bash\nexec {shlex.join(job.argv)}\n"
-        words = [
-            *("sbatch", "--parsable", f"--job-name={job.name}", f"--comment=autoresearch:{job.campaign}:{job.run}"),
-            *("--no-requeue", f"--time={minutes}", f"--output={job.directory}/slurm.out", "--open-mode=append"),
-        ]
-        said = self.reach.run(words, stdin=script.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
-        if said.returncode != 0:
-            raise Declined(f"sbatch: {said.complaint}", code="sbatch_refused")
-        return Handle(job.run, said.text.strip().split(";")[0])
+        """See `core.far.JobLauncher`. Raises Unreachable also where the job may have got through."""
+        if job.again and (native := self._find(job)):
+            return Handle(job.run, native, {"directory": job.directory})
+        text, words = jobs.script(job, self.place), jobs.words(job, self.place)
+        if script := self.place.text("script"):
+            self.reach.put(job.directory, {"slurm.sh": text.encode()})
+            exports = [f"COMMAND=exec bash {job.directory}/slurm.sh", f"BASE_LOG_DIR={job.directory}"]
+            exports += [f"{name}={value}" for name, value in jobs.environment(self.place).items()]
+            words, text = ["env", *exports, *words, script], ""
+        said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
+        native = said.text.strip().splitlines()[-1].split(";")[0] if said.text.strip() else ""
+        if said.returncode == 0 and native.isdecimal():
+            return Handle(job.run, native, {"directory": job.directory})
+        raise silence("sbatch", said) or refusal(said)
+
+    def _find(self, job: Job) -> str:
+        """The job of a run that an earlier submit may have made; the oldest, should there be more. "": none."""
+        wanted = jobs.comment(job)
+        found = sorted(int(row.native) for row in self._queue() if row.comment == wanted and not _refused(row))
+        for native in found[1:]:
+            self._cancel(str(native), hard=True)
+        if found:
+            return str(found[0])
+        kept = self._from_accounting(["--name", job.name])
+        return min((row.native for row in kept if row.name == job.name), key=int, default="")
+
+    # -- asking -------------------------------------------------------------------------------------------------
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `core.far.JobLauncher`."""
-        said = self.reach.run(["squeue", "-h", "-t", "all", "--me", "-o", "%i|%T|%r|%N"], timeout_s=ANSWER_S)
-        if said.returncode != 0:
-            raise Unreachable(f"squeue: {said.complaint}")
-        rows = {cells[0]: cells for cells in (line.split("|") for line in said.text.splitlines()) if len(cells) == 4}
-        return {h.run: _observation(rows[h.native]) for h in handles if h.native in rows}
+        """See `core.far.JobLauncher`: one squeue, and for those that it does not list one sacct."""
+        known = {row.native: row for row in self._queue()}
+        missing = [handle.native for handle in handles if handle.native not in known]
+        if missing:
+            self._look_elsewhere(missing)
+            known |= {native: self._found[native] for native in missing if native in self._found}
+        there = [(handle, known[handle.native]) for handle in handles if handle.native in known]
+        self._look_whether_begun(there)
+        return {handle.run: self._observation(handle, row) for handle, row in there}
+
+    def _queue(self) -> list[Row]:
+        """Every job of ours that slurmctld remembers; never by id, as a purged one makes squeue fail."""
+        words = ["squeue", *self._where, "--me", "--noheader", "--states=all", f"--Format={FIELDS}"]
+        said = self._asked_of_slurm(words, ANSWER_S)
+        if said.returncode:
+            raise Unreachable(f"squeue: {sentence(said)}")
+        return list(rows(said.text))
+
+    def _look_elsewhere(self, missing: Sequence[str]) -> None:
+        """Jobs that the queue does not list: a few by `scontrol`, all of them by accounting where there is any."""
+        now = self.clock()
+        due = [n for n in missing if n not in self._found and now - self._asked.get(n, -ASK_AGAIN_S) >= ASK_AGAIN_S]
+        for native in due[:SHOWN_AT_ONCE]:
+            said = self._asked_of_slurm(["scontrol", *self._where, "show", "job", "-o", native], ANSWER_S)
+            if row := shown(said.text):
+                self._found[native] = row
+        gone = [native for native in due if native not in self._found]
+        self._asked |= dict.fromkeys(gone, now)
+        for first in range(0, len(gone), ACCOUNTED_AT_ONCE):
+            some = gone[first : first + ACCOUNTED_AT_ONCE]
+            self._found |= {row.native: row for row in self._from_accounting(["-j", ",".join(some)])}
+
+    def _from_accounting(self, which: Sequence[str]) -> list[Row]:
+        """Nothing where there is none, or where it does not answer now: slurmctld did, and the exit record decides."""
+        if not self._accounts:
+            return []
+        words = ["sacct", *self._where, "-X", "-n", "-P", "-S", "now-14days", "-o", SACCT_FIELDS, *which]
+        try:
+            said = self.reach.run(words, timeout_s=ANSWER_S)
+        except Unreachable:
+            return []
+        disabled = "storage is disabled" in said.err.decode("utf-8", "replace")
+        self._accounts = not (said.returncode and (disabled or said.returncode == 127))
+        return list(accounted(said.text)) if said.returncode == 0 else []
+
+    def _observation(self, handle: Handle, row: Row) -> Observation:
+        native = row.native
+        if not row.hopeless:
+            self._hopeless.pop(native, None)
+        for_ever = row.hopeless and self.clock() - self._hopeless.setdefault(native, self.clock()) >= HOPELESS_S
+        if row.went_wrong and not row.not_shared and native not in self._last_words:
+            self._last_words[native] = self._tail(f"{handle.more.get('directory', '')}/{jobs.OUTPUT}")
+        if row.word == "RUNNING" and self._prepares and native not in self._begun:
+            row = Row(native, "CONFIGURING", node=row.node, reason="its nodes are being set up")
+        return observation(row, last_words=self._last_words.get(native, ""), for_ever=for_ever)
+
+    @property
+    def _prepares(self) -> bool:
+        """Whether something is done in the job, for as long as it takes, before its Runner can show."""
+        return bool(self.place.text("script") or self.place.text("setup"))
+
+    def _look_whether_begun(self, there: Sequence[tuple[Handle, Row]]) -> None:
+        young = [(h, row) for h, row in there if row.word == "RUNNING" and row.native not in self._begun]
+        if not self._prepares or not young:
+            return
+        marks = {f"{handle.more.get('directory', '')}/{jobs.STARTED}": row.native for handle, row in young}
+        self._begun |= {marks[line] for line in self.reach.run(["ls", *marks]).text.splitlines() if line in marks}
+
+    def _tail(self, path: str) -> str:
+        """The last words of a job's output, in one line."""
+        lines = self.reach.run(["tail", "-c", "2000", path]).text.splitlines()
+        told = [line.strip() for line in lines if line.strip() and "*** " not in line]  # `slurmstepd: *** CANCELLED`
+        return " / ".join(told[-3:])[-400:]
+
+    # -- ending -------------------------------------------------------------------------------------------------
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
         """See `core.far.JobLauncher`."""
-        soft = [] if hard else ["--signal=TERM", "--batch"]
-        self.reach.run(["scancel", *soft, handle.native], timeout_s=ANSWER_S)
+        self._cancel(handle.native, hard=hard)
+
+    def _cancel(self, native: str, *, hard: bool) -> None:
+        """Softly: TERM to the Runner alone. For good: TERM to everything, and KILL after Slurm's KillWait."""
+        soft = [] if hard or self.place.text("script") else ["--signal=TERM", "--batch"]
+        self._asked_of_slurm(["scancel", *self._where, *soft, native], ANSWER_S)  # one that is over: no matter
 
     def forget(self, handle: Handle) -> None:
-        """See `core.far.JobLauncher`."""
+        """See `core.far.JobLauncher`. A launch script is told that its command is over."""
+        for told in (self._last_words, self._hopeless, self._asked, self._found):
+            told.pop(handle.native, None)
+        self._begun.discard(handle.native)
+        if self.place.text("script"):
+            logs = f"{handle.more.get('directory', '')}/{handle.native}-logs"
+            if self.reach.run(["test", "-d", logs]).returncode == 0:
+                self.reach.put(logs, {"ENDED": b""})
+
+    def _asked_of_slurm(self, words: Sequence[str], timeout_s: float) -> Said:
+        """What a command said; Unreachable where that is nothing about any job."""
+        said = self.reach.run(words, timeout_s=timeout_s)
+        if said.returncode and (silent := silence(words[0], said)):
+            raise silent
+        return said
 
 
-def _observation(cells: Sequence[str]) -> Observation:
-    _, word, reason, node = cells
-    state = JobState.PENDING if word in _PENDING else JobState.RUNNING if word in _RUNNING else JobState.OVER
-    return Observation(state, word, "" if reason == "None" else reason, node=node)
+def _refused(row: Row) -> bool:
+    """What sbatch refused leaves a row behind, of a job that never was."""
+    return row.word == "FAILED" and row.reason == "BadConstraints"

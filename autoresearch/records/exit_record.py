@@ -37,6 +37,9 @@ class ExitRecord:
     kill_sent: int = 0
     left: tuple[int, ...] = ()
     cleanup: tuple[dict[str, Any], ...] = ()
+    job: str = ""  # of a far run: what its launcher called it,
+    node: str = ""  # where it ran,
+    queue_s: float | None = None  # and how long it waited there, which is no time of the run
     evaluation: dict[str, Any] | None = None  # returncode, seconds, reason ("": it ended well); None: there was none
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -92,12 +92,12 @@ class Index:
             with self._usable():
                 (self.directory / "live" / run).unlink(missing_ok=True)
 
-    def live(self) -> list[Entry]:
-        """Every run that has no finished records yet, oldest first."""
+    def live(self, *, known: Container[str] = ()) -> list[Entry]:
+        """Every run that has no finished records yet, oldest first; `known` ones are left out unread."""
         found = []
         with self._usable():
             names = _names(self.directory / "live")
-            for name in names:
+            for name in (name for name in names if name not in known):
                 try:
                     entry = _parse((self.directory / "live" / name).read_bytes())
                 except FileNotFoundError:

@@ -6,13 +6,19 @@ whoever comes after a kill knows that there may be a job to find.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from autoresearch.core.durations import parse_duration
 from autoresearch.core.far import Handle
 from autoresearch.core.places import Place
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_json
+
+TROUBLE = "trouble.json"  # in a Follower's folder: why the last one could not begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +34,15 @@ class Order:
     gpus: int = 0  # that the launcher is asked for
     socket: str = ""  # tmux socket setting: where the Follower's session goes
     attempt: int = 1
+    paths: Mapping[str, str] = field(default_factory=dict)  # of a place that sees none of ours: here -> there
+    watched: Mapping[str, str] = field(default_factory=dict)  # ... files of metrics that are mirrored: there -> here
+    code: str = ""  # ... the directory of its code there, which is let go of at the end
     submitting: float | None = None  # when a launcher was asked; there may be a job from then on
     submitted: float | None = None
     handle: Handle | None = None
 
     def unattended(self) -> bool:
         """Whether nobody follows the runs of its place now."""
-        from pathlib import Path
-
         return not is_locked(Path(self.follower) / "lock")
 
 
@@ -86,3 +93,28 @@ def observed(rundir: RunDir) -> Observed | None:
         )
     except TypeError:
         return None
+
+
+def ring(folder: Path) -> None:
+    """Wake the Follower of a place: there is an order, or a stop request."""
+    with contextlib.suppress(OSError):
+        (folder / "bell").touch()
+
+
+def request_stop(rundir: RunDir, reason: str, *, how: str = "now", cause: str = "", durable: bool = True) -> None:
+    """Ask a run to end, wherever it is; whoever follows a far one is woken. OSError where it cannot be written."""
+    asked = {"how": how, "reason": reason, "t": time.time(), **({"cause": cause} if cause else {})}
+    write_json(rundir.stop, asked, durable=durable)
+    if (order := read(rundir)) is not None:
+        ring(Path(order.follower))
+
+
+def duration_option(place: Place, name: str, default_s: float) -> float:
+    """An option of a place that is a duration, in seconds; one that cannot be understood counts as not given."""
+    value = place.options.get(name)
+    if isinstance(value, int | float):
+        return float(value)
+    try:
+        return parse_duration(value) if isinstance(value, str) else default_s
+    except ValueError:
+        return default_s

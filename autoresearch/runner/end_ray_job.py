@@ -35,16 +35,25 @@ def url_of(given: str, environ: Mapping[str, str]) -> str:
 
 
 def headers_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """What every request carries: RAY_JOB_HEADERS, and the token, where there is one and none was given."""
+    """What every request carries: RAY_JOB_HEADERS, and the token, where there is one.
+
+    It goes by Ray's second header, too: a proxy in between may have the first one for itself, or take it away.
+    """
     found: dict[str, str] = {}
     try:
         found = {str(key): str(value) for key, value in json.loads(environ.get("RAY_JOB_HEADERS") or "{}").items()}
     except (ValueError, AttributeError):
         pass
     token = _token(environ)
-    if token and "authorization" not in [key.lower() for key in found]:
-        found["Authorization"] = f"Bearer {token}"
+    for name in ("Authorization", "X-Ray-Authorization") if token else ():
+        if name.lower() not in [key.lower() for key in found]:
+            found[name] = f"Bearer {token}"
     return found
+
+
+def is_here(url: str) -> bool:
+    """Whether it names this host, which no proxy needs to know."""
+    return urllib.parse.urlsplit(url).hostname in _HERE
 
 
 def _token(environ: Mapping[str, str]) -> str:
@@ -66,8 +75,7 @@ class Job:
     def __init__(self, url: str, job: str, headers: Mapping[str, str]) -> None:
         self.url = f"{url}/api/jobs/{urllib.parse.quote(job, safe='')}"
         self.headers = dict(headers)
-        local = urllib.parse.urlsplit(url).hostname in _HERE
-        self.opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if local else []))
+        self.opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here(url) else []))
 
     def status(self) -> str:
         """PENDING, RUNNING, or one of OVER; "" where there is no such job. Raises OSError."""

@@ -15,6 +15,10 @@ from .spec import Spec
 from .stopping import Stopping
 from .wakeups import CHANGED, Wakeups
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .told import Told
+
 PULSE_S = 15.0  # heartbeat and, at the latest, the next look at everything
 PACE_S = 0.1  # log scans are at least this far apart
 SCAN_BUDGET_S = 0.03  # ... and a scan that takes longer goes on at the next one: bounded CPU in a flood
@@ -29,7 +33,7 @@ class Loop:
         self.listener = listener
         self.stopping = stopping
         self.wakeups = Wakeups(run_dir)
-        self.mirror = Mirror(f"{run_dir}/run.log")
+        self.mirror = _teller(spec, run_dir)
         self.tree = Tree(spec.run)
         self.statuses: dict[int, int | None] = {}  # of the commands that we started
         self.trainer = 0
@@ -83,10 +87,11 @@ class Loop:
         if number == signal.SIGHUP:
             self._hangup_at = clock() + HANGUP_S
         elif number == signal.SIGUSR1:
-            self.stopping.request("now", "walltime", "the scheduler's wall time is near (SIGUSR1)")
+            self.stopping.walltime_is_near()
         elif number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             self.hurry = self.hurry or (self.stopping.decision is not None and number == signal.SIGINT)
             name = signal.Signals(number).name
+            self.stopping.check_file()  # a launcher may signal us because of it, before we have seen it
             self.stopping.request("now", name.lower(), f"the Runner received {name}")
 
     def _look(self) -> None:
@@ -142,3 +147,12 @@ class Loop:
         self.listener.scan(0.0)  # one chunk: a first step that was just printed is told before the end
         code, number, words = how_it_ended(status)
         self.listener.chronicle.emit("ended", f"the trainer {words}", returncode=code, signal=number)
+
+
+def _teller(spec: Spec, run_dir: str) -> Mirror | Told:
+    """Who shows what is written: on a terminal, or to whoever reads the job's log."""
+    if not spec.told:
+        return Mirror(f"{run_dir}/run.log")
+    from .told import Told  # costs memory, and few Runners need it
+
+    return Told(spec.run, run_dir, spec.metrics)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 20  # bytes of one file in one answer
 GROWING = ("run.log", "events.jsonl", "journal.md", "evaluation.log")
-CLAIM = "runner.json"
+CLAIMS = ("claim", "runner.json")  # either says that a Runner was started there
 
 
 def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
@@ -26,16 +26,16 @@ def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
         return {"there": False}
     grown, more = {}, False
     record = parse_object(read_file(f"{directory}/exit.json"))  # before the files: what is read then is all of them
-    for name in GROWING:
+    for name in (*GROWING, *(name for name in offsets if name.startswith("/"))):  # or a file anywhere there
         if name not in offsets:
             continue
-        piece = read_from(f"{directory}/{name}", offsets[name], PIECE)
+        piece = read_from(name if name.startswith("/") else f"{directory}/{name}", offsets[name], PIECE)
         more = more or len(piece) == PIECE
         if piece:
             grown[name] = piece
     return {
         "there": True,
-        "claimed": os.path.exists(f"{directory}/{CLAIM}"),
+        "claimed": any(os.path.exists(f"{directory}/{name}") for name in CLAIMS),
         "alive": is_held(f"{directory}/lock"),
         "beat": _mtime(f"{directory}/lock"),
         "runner": parse_object(read_file(f"{directory}/runner.json")),

@@ -346,4 +346,17 @@ def main(argv: list[str]) -> int:
         return refuse(5, f"The run in {run_dir} is over: it has an exit record.")
     if parse_object(read_file(f"{run_dir}/runner.json")).get("trainer_pid"):
         return refuse(5, f"The run in {run_dir} was started before, by a Runner that died: it is lost.")
+    if spec.claim and not claim(run_dir):
+        return refuse(5, f"The run in {run_dir} was started before, by another Runner.")
     return Runner(run_dir, spec, lock).run()
+
+
+def claim(run_dir: str) -> bool:
+    """Be the one Runner of a run, ever: O_EXCL holds where a lock may not be seen from another machine."""
+    try:
+        fd = os.open(f"{run_dir}/claim", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return False
+    write_all(fd, f"{os.uname().nodename} {os.getpid()}\n".encode())
+    os.close(fd)
+    return True

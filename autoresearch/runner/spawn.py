@@ -61,7 +61,8 @@ def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
     env = dict(os.environ)
     if os.path.exists(path):
         pairs = (os.fsdecode(item).partition("=") for item in read_file(path).split(b"\0") if b"=" in item[1:])
-        env = {key: value for key, _, value in pairs}
+        env = {key: value for key, value in os.environ.items() if key.startswith(spec.inherit)}
+        env |= {key: value for key, _, value in pairs}
         os.unlink(path)
     for name in ("TMUX", "TMUX_PANE"):
         env.pop(name, None)

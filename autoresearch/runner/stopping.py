@@ -91,6 +91,15 @@ class Stopping:
             text = f"stopping after this step: {reason}"
             self.chronicle.emit("stopping", text, ending="stopped", cause=cause, drain_s=round(wait, 1))
 
+    def walltime_is_near(self) -> None:
+        """The scheduler will end the job soon: its time is over, as at a limit of our own."""
+        over = Decision("max_time", "walltime", "the scheduler's wall time is near (SIGUSR1)")
+        if self.decision:
+            self.later = self.later or over
+            return
+        self.chronicle.emit("limit", over.reason, limit="walltime")
+        self.decide(over.ending, over.cause, over.reason)
+
     def check_file(self) -> None:
         """Read the stop request if there is a new one."""
         try:

@@ -524,3 +524,52 @@ def _parse(line: str) -> None:
         known, argv = known.commands[argv[0]], argv[1:]
     if "--help" not in argv:
         known.make_context("autoresearch", argv)
+
+
+# ------------------------------------------------------------------------------- a Slurm, where there is none
+
+
+@dataclass
+class PretendSlurm:
+    """The stand-in of tests/engines/pretend_slurm.py, its commands first on the bench's PATH."""
+
+    home: Path
+    bench: Bench
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Every job that was ever submitted, oldest first."""
+        found = [json.loads(path.read_text()) for path in (self.home / "jobs").glob("*.json")]
+        return sorted(found, key=lambda job: int(job["id"]))
+
+    def job_of(self, run: str) -> dict[str, Any]:
+        """The one job of a run; two would be one too many."""
+        (job,) = [job for job in self.jobs() if run in job["comment"]]
+        return dict(job)
+
+    def down(self, *, now: bool) -> None:
+        """slurmctld goes away, or comes back."""
+        (self.home / "down").touch() if now else (self.home / "down").unlink()
+
+    def do(self, job: dict[str, Any], **fields: object) -> None:
+        """What slurmctld writes down about a job by itself."""
+        path = self.home / "jobs" / f"{job['id']}.json"
+        record = {**json.loads(path.read_text()), **fields}
+        path.with_suffix(".tmp").write_text(json.dumps(record))
+        path.with_suffix(".tmp").rename(path)
+
+
+@pytest.fixture
+def pretend_slurm(bench: Bench) -> PretendSlurm:
+    home = bench.root / "slurm"
+    (home / "jobs").mkdir(parents=True)
+    (home / "slots").write_text("4")
+    (home / "killwait").write_text("20")
+    (home / "bin").mkdir()
+    script = Path(__file__).parents[1] / "engines" / "pretend_slurm.py"
+    for name in ("sbatch", "squeue", "scancel", "scontrol", "sacct"):
+        program = home / "bin" / name
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E {script} {name} "$@"\n')
+        program.chmod(0o755)
+    bench.env["PATH"] = f"{home}/bin:{bench.env['PATH']}"
+    bench.env["PRETEND_SLURM"] = str(home)
+    return PretendSlurm(home, bench)

@@ -78,15 +78,19 @@ def test_a_trainer_that_ends_by_itself_while_draining_has_finished(yard: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("number", "cause"),
-    [(signal.SIGTERM, "sigterm"), (signal.SIGINT, "sigint"), (signal.SIGUSR1, "walltime")],
+    ("number", "ending", "cause"),
+    [
+        (signal.SIGTERM, "stopped", "sigterm"),
+        (signal.SIGINT, "stopped", "sigint"),
+        (signal.SIGUSR1, "max_time", "walltime"),  # what a scheduler sends before it ends the job
+    ],
 )
-def test_signals_to_the_runner(yard: Any, number: int, cause: str) -> None:
+def test_signals_to_the_runner(yard: Any, number: int, ending: str, cause: str) -> None:
     live = yard.start("sleep 1000")
     live.event("started")
     live.process.send_signal(number)
     record = live.record()
-    assert (record["ending"], record["cause"]) == ("stopped", cause)
+    assert (record["ending"], record["cause"]) == (ending, cause)
 
 
 def test_a_scheduler_that_signals_both_at_once(yard: Any) -> None:

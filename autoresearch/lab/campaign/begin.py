@@ -77,6 +77,7 @@ def _same_again(plan: Charter, place: CampaignDir) -> None:
 _SAME = {
     **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
     **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of --include"},
+    **{"places": "--launcher"},
     **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "--prune", "warmup": "--warmup"},
 }
 
@@ -87,7 +88,9 @@ def _beside(plan: Charter) -> str:
 
 
 def _plain(spec: CampaignSpec, name: str) -> str:
-    """As it reads in campaign.json, where tuples are lists."""
+    """As it reads in campaign.json, where tuples are lists. Places are the same with other slots."""
+    if name == "places":
+        return json.dumps([[place.name, place.kind, place.options] for place in spec.places], sort_keys=True)
     return json.dumps(spec.to_json()[name], sort_keys=True, default=str)
 
 

@@ -60,7 +60,7 @@ def prepare_ahead(controller: Controller) -> None:
         _unmade(controller, view, wanted, str(error))
         return
     controller.ready = ready
-    controller.pool.take(slot, ready.run.run, ())
+    controller.pool.take(slot, ready.run.run)
     failpoint("campaign.prepared")
     _note_prepared(controller, view, wanted, ready.run)
     if wanted.why == "fix":  # the log of the run that crashed is put aside with its results

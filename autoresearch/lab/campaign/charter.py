@@ -21,13 +21,15 @@ from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
 from autoresearch.lab.campaign.declare_research import research_spec
 from autoresearch.lab.campaign.shelf import HYBRID
-from autoresearch.lab.enough_gpus import Wanted
+from autoresearch.lab.campaign.where import gpu_terms, where
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
+from autoresearch.lab.far.remote_code import refuse_in_campaign
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.lab.settings import Settings
+from autoresearch.lab.settings import load as load_settings
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
-from autoresearch.launchers import gpus
 from autoresearch.records.index import state_home
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
@@ -52,9 +54,19 @@ class Charter:
     dirty: tuple[str, ...]  # what the base would hold beyond HEAD
 
 
-def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_check: bool = True) -> Charter:
+def charter(
+    declared: Declared,
+    parts: Parts,
+    *,
+    tmux_socket: str = "",
+    gpu_check: bool = True,
+    project: Settings | None = None,
+) -> Charter:
     """Decide everything. Raises UsageError, BlueprintError or EnvironmentUnusable with one sentence."""
     resolved = resolve(declared.blueprint, environ=parts.environ)
+    project = project or load_settings(declared.blueprint.parent, environ=parts.environ)
+    room = where(declared, project, resolved.blueprint.notes.launcher)
+    refuse_in_campaign(room.places)
     raise_on_errors(resolved)
     trainer = arrange.trainer_of(resolved.blueprint)
     checkout = repository.find(resolved.codebase)
@@ -82,12 +94,18 @@ def charter(declared: Declared, parts: Parts, *, tmux_socket: str = "", gpu_chec
     if not rules.given:
         rules = replace(rules, count=UNRULED_IDEAS)
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
+    if room.source != "built-in":
+        sources["launcher"] = room.source
+    looks = declared["gpu_check"] and gpu_check
+    share = gpu_terms(declared, room, _gpus_wanted(asked, parts) if looks else 0, parts)
     spec = _spec(declared, asked, checkout, objective, rules, parts)
-    spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket)
-    spec = replace(spec, gpu_check=declared["gpu_check"] and gpu_check)
+    spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket, gpu_check=looks)
+    spec = replace(spec, places=room.places, parallel=room.parallel, gpus=share.uuids, gpus_per_run=share.per_run)
     raise_on(arrange.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
+    raise_on(tuple(finding for place in spec.places for finding in arrange.only_here(trainer.name, place)))
     findings = (*resolved.findings, *lint, *_promise(spec), *_seen_in_prints(spec, resolved))
-    findings += (*_too_few_gpus(asked, spec, parts), *_agent(spec, parts))
+    environ = {**parts.environ, **resolved.blueprint.notes.env}
+    findings += (*share.findings(room, project, environ), *_agent(spec, parts), *room.checked(parts))
     return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
 
 
@@ -119,13 +137,12 @@ def _seen_in_prints(spec: CampaignSpec, resolved: Resolved) -> tuple[Finding, ..
     return (Finding(Severity.WARNING, "pruned_by_prints", message),)
 
 
-def _too_few_gpus(asked: Terms, spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
-    """What the recipe asks for, against what each run is given of the pool, else against the machine."""
+def _gpus_wanted(asked: Terms, parts: Parts) -> int:
+    """How many GPUs the recipe asks for; 0 where it says nothing, or has them elsewhere."""
+    if arrange.engine_elsewhere(asked.trainer.name, asked.resolved.blueprint):
+        return 0
     environ = {**parts.environ, **asked.resolved.blueprint.notes.env}
-    elsewhere = arrange.engine_elsewhere(asked.trainer.name, asked.resolved.blueprint)
-    ask = spec.gpu_check and not elsewhere
-    count = wanted_gpus(asked.trainer, asked.whole, asked.command, environ) if ask else 0
-    return Wanted(count, spec.gpus_per_run).compared(environ) if count else ()
+    return wanted_gpus(asked.trainer, asked.whole, asked.command, environ)
 
 
 def _one_name_for_all(command: str) -> tuple[Finding, ...]:
@@ -211,14 +228,6 @@ def _spec(
     prefix = (declared["prefix"] or f"autoresearch/{naming.campaign_name(day, slug)}").strip("/")
     name = prefix.rpartition("/")[2]
     recipe, codebase = _inside(resolved.recipe, checkout), _inside(resolved.codebase, checkout)
-    uuids = _gpus(declared["gpus"], parts)
-    per_run = declared["gpus_per_run"]
-    if (per_run or 0) > len(uuids):
-        raise UsageError(
-            f"one run needs {per_run} GPUs, and the pool holds {len(uuids)}",
-            hint="--gpus all, or --gpus 0,1: the pool; --gpus-per-run: how many of it each run gets",
-            code="too_few_gpus",
-        )
     return CampaignSpec(
         name=name,
         slug=slug,
@@ -243,10 +252,7 @@ def _spec(
         retests=declared["retests"],
         confirm=declared["confirm"],
         confirm_runs=declared["confirm_runs"],
-        parallel=declared["parallel"],
-        gpus_per_run=min(1, len(uuids)) if per_run is None else per_run,
         runs_per_gpu=declared["runs_per_gpu"],
-        gpus=uuids,
         gpu_busy_mib=declared["gpu_busy_mib"],
         include=tuple(dict.fromkeys([*resolved.blueprint.notes.include, *declared["include"]])),
         min_steps=declared["min_steps"],
@@ -263,14 +269,6 @@ def _inside(path: Path | None, checkout: Checkout) -> str:
     real = path.resolve()
     root = checkout.root.resolve()
     return str(real.relative_to(root)) if real == root or root in real.parents else str(real)
-
-
-def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
-    """The GPUs of the pool: `all`, indices or UUIDs; a number picks free ones."""
-    if wanted in ("", "none", "0"):
-        return ()
-    found = gpus.visible(gpus.find(), parts.environ)
-    return gpus.select(wanted, found, taken=gpus.taken(found, parts.environ))
 
 
 def _proposer(declared: Declared, asked: Terms) -> ProposerSpec:

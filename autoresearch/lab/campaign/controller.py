@@ -101,6 +101,7 @@ class Controller:
                 break
             self.fill(view)
             beginning.prepare_ahead(self)
+            self.pool.attend(self.live, self.parts)
             self.research.look(self.book.view())  # what was handed out makes room for the next
             self.healthy = True
             self.sleep()
@@ -212,22 +213,23 @@ class Controller:
         ready = self.ready
         if ready is None or len(self.live) >= view.spec.parallel:
             return False
-        if not self.may_begin(view, ready.wanted) or (gpus := self.pool.gpus(self.live)) is None:
+        if not self.may_begin(view, ready.wanted) or (berth := self.pool.berth(self.live)) is None:
             return False
         self.ready = None
         if self._stale(view, ready):
             beginning.withdraw(self, ready)
             return False
         try:
-            ready.prepared.go(gpus, shares=self.spec.runs_per_gpu)
+            ready.prepared.go(berth.gpus, shares=self.spec.runs_per_gpu, place=berth.place)
         except (AutoresearchError, OSError) as error:
             self.say(f"{ready.run.run}: {error}")
         failpoint("campaign.gone")
         self.note("started", run=ready.run.run)
         self.live[ready.run.run] = ready.prepared.rundir
-        self.pool.take(ready.slot, ready.run.run, gpus)
+        self.pool.take(ready.slot, ready.run.run, berth)
         idea, why = ready.wanted.idea, ready.wanted.why
-        self.say(f"{idea.slug}: {why} run {ready.run.replicate} started on {idea.branch}")
+        where = "" if berth.place.is_local else f" at {berth.place.name}"
+        self.say(f"{idea.slug}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
         return True
 
     def _stale(self, view: CampaignView, ready: Ready) -> bool:

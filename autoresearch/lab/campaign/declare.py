@@ -36,6 +36,7 @@ DEFAULTS: dict[str, Any] = {
     "confirm": True,
     "confirm_runs": 12,
     "parallel": 1,
+    "launcher": None,
     "gpus": "none",
     "gpus_per_run": None,
     "runs_per_gpu": 1,

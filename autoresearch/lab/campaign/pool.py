@@ -1,4 +1,4 @@
-"""Pool: the worktrees and the GPU sets that the runs of one campaign share out among them."""
+"""Pool: the worktrees, the places and the GPU sets that the runs of one campaign share out among them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,41 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignSpec
+from autoresearch.core.places import LOCAL, Place
+from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.evaluating import evaluation_slot
+from autoresearch.lab.far.attend import attend_run
+from autoresearch.lab.parts import Parts
 from autoresearch.launchers import gpus
+from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.spec_file import read as read_run
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.worktrees import Slot, slot
 
 LOOK_AGAIN_S = 1.0  # whether a lease came free
+ATTEND_S = 5.0  # whether the Followers of far runs live
 ASK_AGAIN_S = 10.0  # whether memory did: nvidia-smi may take seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Berth:
+    """Where one run goes, and the GPUs that it gets there from us: at other places their launcher sees to that."""
+
+    place: Place
+    gpus: tuple[str, ...] = ()
+
+
 class Pool:
-    """`parallel` + 1 worktrees, the one more for the run that is being prepared; GPUs in sets of `gpus_per_run`."""
+    """`parallel` + 1 worktrees, the one more for the run that is being prepared; GPUs in sets of `gpus_per_run`.
+
+    Places are filled in the order in which they were named.
+    """
 
     def __init__(self, spec: CampaignSpec, checkout: Checkout, environ: Mapping[str, str]) -> None:
         self.spec, self.environ, self.checkout = spec, environ, checkout
@@ -30,8 +48,10 @@ class Pool:
         self.slots = [
             slot(checkout, trees / f"slot-{n}", reason=f"campaign {spec.name}") for n in range(1, spec.parallel + 2)
         ]
+        self.places = spec.places or (LOCAL,)
         self._taken: dict[str, Slot] = {}  # by run
-        self._gpus: dict[str, tuple[str, ...]] = {}
+        self._berths: dict[str, Berth] = {}
+        self._attend_at = 0.0
         self._ask_again: float | None = None  # when others may have let go of a GPU
 
     def spare(self) -> Slot | None:
@@ -39,21 +59,24 @@ class Pool:
         used = {one.path for one in self._taken.values()}
         return next((one for one in self.slots if one.path not in used), None)
 
-    def take(self, one: Slot, run: str, gpus: tuple[str, ...]) -> None:
-        """This run is in this worktree now, on these GPUs."""
-        self._taken[run], self._gpus[run] = one, gpus
+    def take(self, one: Slot, run: str, berth: Berth | None = None) -> None:
+        """This run is in this worktree now, and in this berth as soon as it has the word."""
+        self._taken[run] = one
+        if berth is not None:
+            self._berths[run] = berth
 
     def free(self, run: str) -> None:
         """It is over."""
         self._taken.pop(run, None)
-        self._gpus.pop(run, None)
+        self._berths.pop(run, None)
 
     def occupied(self, run_dir: Path, run: str) -> None:
-        """A run that lives since before: where it is stands in its spec."""
-        spec = read_run(RunDir(run_dir))
+        """A run that lives since before: where it is stands in its spec and in its order."""
+        spec, order = read_run(RunDir(run_dir)), order_file.read(RunDir(run_dir))
+        berth = Berth(order.place) if order else Berth(LOCAL, spec.gpus)
         for one in self.slots:
             if one.path == Path(spec.cwd) or one.path in Path(spec.cwd).parents:
-                self.take(one, run, spec.gpus)
+                self.take(one, run, berth)
 
     def busy(self, live: Mapping[str, RunDir]) -> dict[str, str]:
         """Files that live runs write -> the run that does."""
@@ -63,6 +86,39 @@ class Pool:
                 found |= {source.path: run for source in read_run(rundir).sources}
         return found
 
+    @property
+    def far(self) -> bool:
+        """Whether runs may go to a place that is not this machine's tmux."""
+        return any(not place.is_local for place in self.places)
+
+    def berth(self, live: Mapping[str, RunDir]) -> Berth | None:
+        """Where one more run can go now; None while there is no room.
+
+        A place that does not answer gets nothing new while it holds runs: nobody knows what became of them.
+        """
+        for place in self.places:
+            here = {run: live[run] for run in live if self._berths.get(run, Berth(LOCAL)).place.name == place.name}
+            room = place.slots or self.spec.parallel
+            if len(here) >= room or any(rundir.state() is RunState.UNREACHABLE for rundir in here.values()):
+                continue
+            if not place.is_local:
+                return Berth(place)
+            if (gpus := self.gpus(here)) is not None:
+                return Berth(place, gpus)
+        return None
+
+    def place_of(self, run: str) -> str:
+        """The name of the place where a run is; "" on this machine."""
+        berth = self._berths.get(run)
+        return "" if berth is None or berth.place.is_local else berth.place.name
+
+    def attend(self, live: Mapping[str, RunDir], parts: Parts) -> None:
+        """See to it, now and then, that somebody follows the runs that are elsewhere."""
+        if self.far and time.monotonic() >= self._attend_at:
+            self._attend_at = time.monotonic() + ATTEND_S
+            for rundir in live.values():
+                attend_run(rundir, parts)
+
     def gpus(self, live: Collection[str]) -> tuple[str, ...] | None:
         """GPUs for one more run, all or none of what it needs; None while too few are free.
 
@@ -71,7 +127,7 @@ class Pool:
         wanted = self.spec.gpus_per_run
         if not wanted:
             return ()
-        used = Counter(uuid for run in live for uuid in self._gpus.get(run, ()))
+        used = Counter(uuid for run in live if run in self._berths for uuid in self._berths[run].gpus)
         room = [uuid for uuid in self.spec.gpus if used[uuid] < self.spec.runs_per_gpu]
         if len(room) < wanted or not (self._ask_again is None or self.may_ask_again):
             return None

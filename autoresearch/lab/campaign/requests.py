@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,8 @@ from autoresearch.core.hypothesis import BASELINE
 from autoresearch.lab.campaign import agenda
 from autoresearch.records import campaign_dir, events
 from autoresearch.records.campaign_dir import CampaignDir
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records.order_file import request_stop
+from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign.controller import Controller
@@ -125,7 +125,7 @@ def _confirm(controller: Controller, view: CampaignView, slugs: list[str]) -> No
 def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> None:
     """Ask one run to end now; `cause` is the stable word for it in the exit record."""
     events.append(rundir.events, "stop_requested", how="now", reason=reason)
-    write_json(rundir.stop, {"how": "now", "reason": reason, "cause": cause, "t": time.time()})
+    request_stop(rundir, reason, cause=cause)
 
 
 def note(place: CampaignDir, do: str, **fields: Any) -> None:

@@ -88,7 +88,8 @@ def get_ready(
         timeout_s=spec.timeout_s,
         fix_of=idea.rows[-1].run_id if wanted.why == "fix" and idea.rows else "",
         environment=environment_in(spec, slot, parts.environ),
-        gpus=spec.gpus_per_run or None,
+        gpus=(spec.gpus_per_run or None) if all(place.is_local for place in spec.places) else None,
+        far_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
     )
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
     plan, apart = evaluated_apart(spec, slot, shop.checkout, plan, parts.environ)
@@ -98,7 +99,8 @@ def get_ready(
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
     if bad := errors(proof(shop, slot, idea, plan.environment)):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    prepared = prepare(plan, parts, ahead=True)
+    only_here = all(place.is_local for place in spec.places)
+    prepared = prepare(plan, parts, ahead=True, runner=only_here)
     told = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
     told += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
     for text in told:

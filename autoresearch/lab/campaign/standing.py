@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
 from autoresearch.lab.campaign.shelf import held
+from autoresearch.records import order_file
 from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.rundir import RunDir
 
 
 def state_now(place: CampaignDir, view: CampaignView) -> CampaignState:
@@ -33,3 +38,20 @@ def next_commands(view: CampaignView, state: CampaignState) -> list[str]:
     if state is CampaignState.WAITING:
         return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign drain {name}"]
     return [f"autoresearch campaign wait {name} --for 100s", f"autoresearch campaign status {name}"]
+
+
+def running(idea: Idea, run: IdeaRun) -> dict[str, Any]:
+    """A live run of a campaign: where it is, and whether it waits there or cannot be asked."""
+    rundir = RunDir(Path(run.run_dir))
+    order = order_file.read(rundir)
+    seen = order_file.observed(rundir) if order else None
+    return {
+        "slug": idea.slug,
+        "index": idea.index,
+        "run": run.run,
+        "replicate": run.replicate,
+        "why": run.why,
+        "state": rundir.state().value if run.started else "prepared",
+        "place": order.place.name if order else None,
+        "reason": seen.reason if seen and seen.reason else None,
+    }

@@ -1,8 +1,13 @@
 """The Follower: submits, asks, mirrors and settles the runs of one place, however many they are.
 
 One process for each place, in a session of its own; killed at any instruction, the next one goes on. It holds
-`lock` in its directory, and reads of every run only what lies in its run directory. A run's last word is written
+`lock` in its folder, and reads of every run only what lies in its run directory. A run's last word is written
 here, once, when the exit record has come and everything else of the run with it.
+
+    place.json   which place
+    lock         flock'd by the Follower while it lives; `starting` by whoever starts it
+    bell         touched by whoever orders a run, or asks one to stop
+    jobs/RUN     a job that its launcher keeps for us
 """
 
 from __future__ import annotations
@@ -10,216 +15,387 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, JobLauncher, JobState, Observation, Seen, Unreachable, Want
-from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.far import Declined, JobLauncher, JobState, Observation, Seen, Unreachable, Want
+from autoresearch.core.places import Place
+from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far import mirror as mirroring
+from autoresearch.lab.far.bell import Bell
+from autoresearch.lab.far.departures import Departures, Noted
+from autoresearch.lab.far.following import Following
+from autoresearch.lab.far.gather import gather
+from autoresearch.lab.far.rhythm import Rhythm, Silence
 from autoresearch.lab.far.settle import Memory, Settled, settle
 from autoresearch.lab.far.ship import ship
 from autoresearch.lab.parts import Parts
 from autoresearch.records import events, journal, order_file, spec_file
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.order_file import Observed, Order
+from autoresearch.records.order_file import duration_option
 from autoresearch.records.rundir import RunDir, read_json, write_json
 
 IDLE_S = 20.0  # without a run it goes
-LOOK_S = 0.5  # between looks while something happens
-SLOWEST_S = 8.0  # ... and while nothing answers
+FIND_S = 5.0  # between two looks for orders that nobody rang for
+LOOKS_S = (0.2, 4.0)  # between two looks at the far directories
+POLLS_S = (2.0, 15.0)  # between two questions to the launcher
+YOUNG_S = 20.0  # a run that was submitted so lately is looked at often
+SUBMITTING_S = 2.0  # submits in a row, before the others are looked at again
+SHIPPING_S = 600.0  # a run that cannot be shipped for reasons of its own is given up after so long ...
+SHIPPING_TRIES = 5  # ... and this many tries
 PENDING_LIMIT_S = 24 * 3600.0
+SOFTLY_S = 5.0  # a Runner that has not seen its stop request after so long is signalled
+PARTING_TRIES = 20  # of a launcher that does not answer, when there is nothing left but to let it forget
+CLEANUP_S = 150.0  # beside two graces, what a Runner may take to stop
 
-
-@dataclass(slots=True)
-class Following:
-    """One run of this place."""
-
-    rundir: RunDir
-    spec: RunSpec
-    order: Order
-    memory: Memory = field(default_factory=Memory)
-    told: str = ""  # the state that was written last, with its reason
-    stop_sent: float | None = None
-
-    @property
-    def handle(self) -> Handle | None:
-        """What the launcher calls it; None before it was submitted."""
-        return self.order.handle
+_OWN = (AutoresearchError, OSError)
 
 
 class Follower:
     """Follows every run of one place; make it while holding `lock`."""
 
     def __init__(
-        self, folder: Path, launcher: JobLauncher, parts: Parts, clock: Callable[[], float] = time.monotonic
+        self,
+        folder: Path,
+        place: Place,
+        launcher: JobLauncher,
+        parts: Parts,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
         self.launcher = launcher
         self.parts = parts
         self.clock = clock
         self.runs: dict[str, Following] = {}
-        self.silent_since: float | None = None  # since when nobody answers
+        self.pending_limit_s = duration_option(place, "pending_limit", PENDING_LIMIT_S)
+        asked = duration_option(place, "poll", 0.0)
+        self.looks = Rhythm(*LOOKS_S)
+        self.polls = Rhythm(asked or POLLS_S[0], asked or POLLS_S[1])
+        self.finds = Rhythm(FIND_S, FIND_S)
+        self.no_launcher, self.no_files = Silence(), Silence()
+        self.departures = Departures(folder)
+        self.departing = True  # there may be jobs to forget
+        self.collectors: list[subprocess.Popen[bytes]] = []
+        self.offset_s = 0.0
 
     def run(self) -> None:
         """Until there has been nothing to follow for a while."""
+        bell = Bell(self.folder / "bell")
         idle_since = self.clock()
-        while self.clock() - idle_since < IDLE_S:
-            self.turn()
-            if self.runs:
-                idle_since = self.clock()
-            self._sleep()
-        self.launcher.reach.close()
+        try:
+            while self.clock() - idle_since < IDLE_S:
+                self.turn()
+                if self.runs or self.collectors or (self.departing and self.no_launcher.tries < PARTING_TRIES):
+                    idle_since = self.clock()
+                if bell.wait(self.nap_s()):
+                    self.rung()
+        finally:
+            bell.close()
+            self.launcher.reach.close()
+
+    def rung(self) -> None:
+        """There is an order or a stop request: nothing waits, not even for somebody who did not answer."""
+        for rhythm in (self.finds, self.looks):
+            rhythm.at_once()
+        self.no_launcher.again_at = self.no_files.again_at = 0.0
+
+    def nap_s(self) -> float:
+        """How long nothing is due."""
+        times = [self.finds.at]
+        if self.runs or self.departing:
+            for rhythm, silence in ((self.looks, self.no_files), (self.polls, self.no_launcher)):
+                times.append(max(rhythm.at, silence.again_at if silence.tries else 0.0))
+        return min(max(0.02, min(times) - self.clock()), FIND_S)
 
     def turn(self) -> None:
         """Submit what is ordered, ask once about everything, take in what came."""
-        self._find_runs()
-        try:
-            for one in list(self.runs.values()):
-                self._submit(one)
-            self._ask()
-        except Unreachable as silent:
-            self._nobody_answers(silent)
-        else:
-            self.silent_since = None
+        now = self.clock()
+        self.collectors = [each for each in self.collectors if each.poll() is None]
+        if self.finds.due(now):
+            with contextlib.suppress(*_OWN):
+                self.find_runs()
+            self.finds.done(now, news=True)
+        if not self.no_launcher.holds(now):
+            self._with_launcher(self._depart)
+            self._with_launcher(self._submit_all)
+        if self.polls.due(self.clock()) and not self.no_launcher.holds(self.clock()):
+            self._with_launcher(self._poll)
+        if self.looks.due(self.clock()) and not self.no_files.holds(self.clock()):
+            self._look()
 
-    def _find_runs(self) -> None:
-        for entry in self.parts.index.live():
+    def find_runs(self) -> bool:
+        """Take up the runs of this place that nobody follows yet; whether there is any run."""
+        for entry in self.parts.index.live(known=self.runs):
             rundir = RunDir(Path(entry.run_dir))
-            if entry.run in self.runs or not rundir.order.exists() or rundir.exit_record.exists():
+            if not rundir.order.exists() or rundir.exit_record.exists():
                 continue
             order = order_file.read(rundir)
             if order is None or Path(order.follower) != self.folder:
                 continue
-            with contextlib.suppress(AutoresearchError, OSError):
-                one = Following(rundir, spec_file.read(rundir), order)
-                one.memory.offsets = mirroring.offsets(rundir)
-                self.runs[entry.run] = one
+            with contextlib.suppress(*_OWN):  # a damaged spec is that run's own trouble
+                self.runs[entry.run] = self._take_up(rundir, order)
+        for run, one in list(self.runs.items()):
+            if one.gone or one.rundir.exit_record.exists():
+                del self.runs[run]
+                self.departing = True
+        return bool(self.runs)
+
+    def _take_up(self, rundir: RunDir, order: order_file.Order) -> Following:
+        spec = spec_file.read(rundir)
+        mirrored = mirroring.Mirror(rundir, spec, order.watched)
+        one = Following(rundir, spec, order, mirrored, told=order_file.observed(rundir))
+        if order.submitted is not None:
+            one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
+        self.looks.at_once()
+        self.polls.hurry(self.clock())
+        return one
+
+    def _with_launcher(self, do: Callable[[], None]) -> None:
+        """Nobody answering is a state of its own: nothing is killed, retried or called failed."""
+        try:
+            do()
+        except Unreachable as silent:
+            self._launcher_is_silent(silent)
+        except _OWN as error:
+            self._launcher_is_silent(Unreachable(str(error), code="launcher_failed"))
+
+    def _launcher_is_silent(self, silent: Unreachable) -> None:
+        self.no_launcher.fell(silent, self.clock(), self.parts.clock())
+        for one in self.runs.values():
+            one.said = None
+            if one.handle is None and self.no_launcher.told:
+                self._tell(one, Settled(RunState.UNREACHABLE))
+        self.looks.hurry(self.clock())
 
     # -- submitting ---------------------------------------------------------------------------------------------
 
+    def _submit_all(self) -> None:
+        until = self.clock() + SUBMITTING_S
+        for one in list(self.runs.values()):
+            if (one.handle is not None and one.noted) or one.again_at > self.clock():
+                continue
+            try:
+                self._note(one) if one.handle else self._submit(one)
+            except _OWN as error:
+                self._cannot_be_shipped(one, error)
+            if self.clock() >= until:
+                return
+
     def _submit(self, one: Following) -> None:
-        if one.handle is not None:
-            return
-        if one.rundir.stop.exists() and one.order.submitting is None:
-            self._end(one, {"ending": "stopped", "cause": "stop_request", "reason": "stopped before it was submitted"})
+        stop = read_json(one.rundir.stop)
+        if stop is not None and one.order.submitting is None:
+            why = str(stop.get("reason") or "a stop was requested")
+            record = {"ending": "stopped", "cause": stop.get("cause") or "stop_request", "reason": why}
+            self._end(one, record)
             return
         try:
-            order, job = ship(one.rundir, one.spec, one.order, self.launcher.reach)
-            one.order = replace(order, submitting=self.parts.clock())
+            one.order, job = ship(one.rundir, one.spec, one.order, self.launcher.reach)
+            one.mirror.watch(one.order.watched)
+            if stop is not None:  # a kill came between submit and note: there may be a job to find
+                self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
+            one.order = replace(one.order, submitting=one.order.submitting or self.parts.clock())
             order_file.write(one.rundir, one.order)
             failpoint("follower.submitting")
             handle = self.launcher.submit(job)
         except Declined as no:
-            self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": no.reason})
+            reason = f"{no.reason}; {no.hint}" if no.hint else no.reason
+            self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": reason})
             return
+        self._answered(self.no_launcher)
         failpoint("follower.submitted")
         one.order = replace(one.order, handle=handle, submitted=self.parts.clock())
+        one.memory = Memory(pending_since=self.clock())
+        one.noted, one.tries = False, 0
+        self._note(one)
+
+    def _note(self, one: Following) -> None:
+        """Write down that there is a job; until that is done it is looked for anew after a kill."""
+        handle = one.handle
+        assert handle is not None
+        self.departures.note(handle, one.rundir)
         order_file.write(one.rundir, one.order)
+        one.noted = True
         one.rundir.environment.unlink(missing_ok=True)
-        events.append(one.rundir.events, "submitted", job=handle.native, place=one.order.place.name)
-        journal.append(Path(one.spec.result_dir), f"submitted to {one.order.place.name} as {handle.native}")
+        name = one.order.place.name
+        text = f"submitted to {name} as {handle.native}"
+        events.append(one.rundir.events, "submitted", job=handle.native, place=name, text=text)
+        journal.append(Path(one.spec.result_dir), text)
         failpoint("follower.noted")
+        self.looks.at_once()
+        self.polls.hurry(self.clock())
+
+    def _cannot_be_shipped(self, one: Following, error: Exception) -> None:
+        """Its own trouble keeps no other run waiting; where no job can be there, it is given up in the end."""
+        now = self.clock()
+        one.failing_since = one.failing_since if one.tries else now
+        one.tries += 1
+        one.again_at = now + min(2.0**one.tries, 30.0)
+        patience_s = SHIPPING_S if isinstance(error, OSError) else 0.0
+        if one.order.submitting is None and one.tries >= SHIPPING_TRIES and now - one.failing_since >= patience_s:
+            with contextlib.suppress(*_OWN):
+                self._end(one, {"ending": "launch_failed", "cause": "not_shipped", "reason": str(error)})
 
     # -- asking -------------------------------------------------------------------------------------------------
 
-    def _ask(self) -> None:
-        """One poll of the launcher and one look at the far directories for all runs."""
+    def _poll(self) -> None:
+        """One question to the launcher about all runs."""
         asked = {run: one for run, one in self.runs.items() if one.handle is not None}
-        if not asked:
-            return
-        said = self.launcher.poll([one.handle for one in asked.values() if one.handle])
-        wants = [Want(run, one.order.directory, one.memory.offsets) for run, one in asked.items()]
-        seen = self.launcher.reach.look(wants)
-        for run, one in asked.items():
-            self._advance(one, seen.get(run, Seen(there=False)), said.get(run, Observation(JobState.UNKNOWN)))
+        before = self.clock()
+        if asked:
+            said = self.launcher.poll([one.handle for one in asked.values() if one.handle])
+            self._answered(self.no_launcher)
+            for run, one in asked.items():
+                one.said = said.get(run, Observation(JobState.UNKNOWN))
+                one.node = one.said.node or one.node
+            self.looks.at_once()
+        self.polls.done(self.clock(), news=False, took_s=self.clock() - before)
 
-    def _advance(self, one: Following, seen: Seen, said: Observation) -> None:
-        offset_s = self.launcher.reach.clock_offset()
-        mirroring.mirror(one.rundir, one.spec, seen, one.memory.offsets, offset_s)
-        self._pass_on_stop(one, said)
+    def _look(self) -> None:
+        """One look at the far directories of all runs."""
+        asked = {run: one for run, one in self.runs.items() if one.handle is not None and one.noted}
+        before = self.clock()
+        news = more = False
+        if asked:
+            wants = [Want(run, one.order.directory, one.mirror.had) for run, one in asked.items()]
+            try:
+                self.offset_s = self.launcher.reach.clock_offset()
+                found = self.launcher.reach.look(wants)
+            except Unreachable as silent:
+                self._files_are_silent(silent, asked)
+                return
+            except OSError as error:
+                self._files_are_silent(Unreachable(str(error), code="look_failed"), asked)
+                return
+            self._answered(self.no_files)
+            for run, one in asked.items():
+                news = self._advance(one, found.get(run, Seen(there=False))) or news
+            more = any(seen.more for seen in found.values())
+        young = any(self.parts.clock() - (one.order.submitted or 0.0) < YOUNG_S for one in asked.values())
+        self.looks.done(self.clock(), news=news or young, took_s=0.0 if more else self.clock() - before)
+        if more:  # after a long silence there is much to fetch
+            self.looks.at_once()
+
+    def _files_are_silent(self, silent: Unreachable, asked: Mapping[str, Following]) -> None:
+        self.no_files.fell(silent, self.clock(), self.parts.clock())
+        for one in asked.values():
+            one.memory.after_silence(self.clock())
+            if self.no_files.told:
+                self._tell(one, Settled(RunState.UNREACHABLE))
+
+    def _answered(self, silence: Silence) -> None:
+        if silence.tries:
+            silence.broken()
+            self.polls.hurry(self.clock())
+
+    def _advance(self, one: Following, seen: Seen) -> bool:
+        """Take in what was seen of one run; whether it was news. Its own trouble is no other's."""
+        try:
+            return self._settle(one, seen)
+        except Unreachable as silent:
+            self._launcher_is_silent(silent)
+        except _OWN:  # a full disk, a directory that was removed: the next look tries again
+            if one.gone:
+                self.finds.at_once()
+        return False
+
+    def _settle(self, one: Following, seen: Seen) -> bool:
+        came = one.mirror.take(seen, self.offset_s)
+        self._pass_on_stop(one, seen)
         if seen.more:  # the rest comes with the next look, before any last word
-            return
-        limit = PENDING_LIMIT_S
-        found = settle(one.memory, seen, said, self.clock(), pending_limit_s=limit)
-        if found.record is not None:
-            if found.remove and one.handle:
-                self.launcher.stop(one.handle, hard=True)
-            self._end(one, mirroring.in_our_time(found.record, offset_s))
-            return
-        self._tell(one, found, said)
-
-    def _pass_on_stop(self, one: Following, said: Observation) -> None:
-        """A stop request goes to the Runner, or to the launcher where there is none yet; if nothing helps, for good."""
-        if one.handle is None or not one.rundir.stop.exists():
-            return
-        now, grace_s = self.clock(), one.spec.limits.grace_s
-        if one.stop_sent is None:
-            one.stop_sent = now
-            self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
-            if said.state is JobState.PENDING:
-                self.launcher.stop(one.handle, hard=True)
-        elif now - one.stop_sent > 2 * grace_s + 30.0:
-            one.stop_sent = now
+            return True
+        limit_s, asked = self.pending_limit_s, one.asked()
+        found = settle(one.memory, seen, one.said, self.clock(), pending_limit_s=limit_s, asked=asked)
+        if found.ask:
+            self.polls.hurry(self.clock())
+        if found.record is None:
+            return self._tell(one, found) or came
+        if found.remove and one.handle:
             self.launcher.stop(one.handle, hard=True)
+        if not gather(one.rundir, one.spec, one.order, self.launcher.reach):
+            self._tell(one, Settled(RunState.RUNNING, "it is over, its results are copied"))
+            return True
+        ours = mirroring.in_our_time(found.record, self.offset_s) if seen.exit else found.record
+        self._end(one, ours)
+        return True
 
-    def _tell(self, one: Following, found: Settled, said: Observation) -> None:
-        """Write down what is news."""
-        told = f"{found.state} {found.reason} {said.word} {said.node}"
-        if told == one.told:
+    def _pass_on_stop(self, one: Following, seen: Seen) -> None:
+        """A stop request goes to the Runner, or to the launcher where there is none yet; if nothing helps, for good."""
+        if one.handle is None or seen.exit:
             return
-        one.told = told
-        now = self.parts.clock()
-        before = order_file.observed(one.rundir)
-        since = before.since if before and before.state == found.state.value else now
-        seen = Observed(found.state.value, now, since, found.reason, said.word, said.node)
-        order_file.observe(one.rundir, seen)
-        if before and before.state == RunState.UNREACHABLE.value and found.state is not RunState.UNREACHABLE:
-            events.append(one.rundir.events, "recovered", silent_s=round(now - before.since, 1))
-        if found.state in (RunState.PENDING, RunState.UNREACHABLE):
-            events.append(one.rundir.events, found.state.value, reason=found.reason)
+        try:
+            stamp = one.rundir.stop.stat().st_mtime_ns
+        except OSError:
+            return
+        now = self.clock()
+        waits = one.said is not None and one.said.state is JobState.PENDING and not seen.claimed  # said a while ago
+        if stamp != one.stop_stamp:
+            self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
+            one.stop_stamp, one.stop_at, one.stop_told = stamp, now, 0
+            self.polls.hurry(now)
+        if (one.asked() or {}).get("how") == "drain" and not waits:
+            return
+        patience_s = 2 * one.spec.limits.grace_s + CLEANUP_S
+        due = 2 if waits or now - one.stop_at > patience_s else 1 if now - one.stop_at > SOFTLY_S else 0
+        if due > one.stop_told:
+            self.launcher.stop(one.handle, hard=due == 2)
+            one.stop_told = due
 
-    def _nobody_answers(self, silent: Unreachable) -> None:
-        """A state of its own: nothing is killed, retried or called failed."""
-        self.silent_since = self.clock() if self.silent_since is None else self.silent_since
-        for one in self.runs.values():
-            hint = f"; {silent.hint}" if silent.hint else ""
-            self._tell(one, Settled(RunState.UNREACHABLE, silent.reason + hint), Observation(JobState.UNKNOWN))
+    def _tell(self, one: Following, found: Settled) -> bool:
+        silence = None
+        if found.state is RunState.UNREACHABLE:
+            silence = self.no_files if self.no_files.tries else self.no_launcher
+            if not silence.told:
+                return False  # one hiccup is no news, and a Follower that has just begun has not asked yet
+        with contextlib.suppress(*_OWN):
+            return one.tell(found, self.parts.clock(), silence)
+        return False
 
     # -- ending -------------------------------------------------------------------------------------------------
 
-    def _end(self, one: Following, record: dict[str, Any]) -> None:
+    def _end(self, one: Following, record: Mapping[str, Any]) -> None:
         """The run's last word: the exit record, and then whatever a collector makes of it."""
-        now = self.parts.clock()
-        whole = {
-            "schema": 1,
-            "run": one.spec.run,
-            "started": one.order.submitted or one.order.ordered,
-            "ended": now,
-            **{key: value for key, value in record.items() if value is not None},
-        }
-        with contextlib.suppress(Unreachable, AutoresearchError):
-            if one.handle:
-                self.launcher.forget(one.handle)
+        whole = one.last_word(record, self.parts.clock())
         one.rundir.environment.unlink(missing_ok=True)
         failpoint("follower.before_exit_record")
         write_json(one.rundir.exit_record, whole)
         failpoint("follower.after_exit_record")
-        if record["ending"] in (Ending.LOST.value, Ending.LAUNCH_FAILED.value):
-            events.append(one.rundir.events, record["ending"], reason=record.get("reason", ""))
         del self.runs[one.spec.run]
+        self.departing = True
+        if record["ending"] in (Ending.LOST.value, Ending.LAUNCH_FAILED.value):
+            with contextlib.suppress(*_OWN):
+                events.append(one.rundir.events, record["ending"], reason=record.get("reason", ""))
+        one.end_log_session()
         self._collect(one)
 
     def _collect(self, one: Following) -> None:
         """Start our CLI on this one run, as a Runner does; it may write for long, so nobody waits for it."""
         words = (read_json(one.rundir.spec) or {}).get("collector") or []
+        environ = {name: value for name, value in self.parts.environ.items() if name != "AUTORESEARCH_RUN_ID"}
         if words:
-            with (one.rundir.path / "collect.log").open("ab") as log, contextlib.suppress(OSError):
-                subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            with contextlib.suppress(OSError), (one.rundir.path / "collect.log").open("ab") as log:
+                self.collectors.append(
+                    subprocess.Popen(
+                        words, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    )
+                )
 
-    def _sleep(self) -> None:
-        """Until the bell rings, or it is time to look again."""
-        time.sleep(LOOK_S if self.silent_since is None else min(SLOWEST_S, LOOK_S * 4))
+    def _depart(self) -> None:
+        """Let the launcher forget what is recorded, and end what nobody can record any more."""
+        if not self.departing:
+            return
+        for noted in self.departures.over():
+            if noted.orphaned:
+                self.launcher.stop(noted.handle, hard=True)
+            self._forget(noted)
+            self.departures.drop(noted.handle.run)
+        self.departing = False
+
+    def _forget(self, noted: Noted) -> None:
+        with contextlib.suppress(*_OWN):
+            told = self.launcher.forget(noted.handle)
+            if told and not noted.orphaned:
+                events.append(noted.rundir.events, "freed", text=told)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import calendar
 import json
 import os
+import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,39 +14,100 @@ from typing import Any
 from autoresearch.core.far import Seen
 from autoresearch.core.run import RunSpec
 from autoresearch.records import journal
+from autoresearch.records.appending import append_line
 from autoresearch.records.rundir import RunDir, read_json, write_all, write_json
 
 TOLD_S = 2.0  # clocks that differ by less are one clock
 OFFSETS = "mirror.json"  # how much of each far file is here
+EVENTS, JOURNAL = "events.jsonl", "journal.md"
+_STAMP = re.compile(rb"- (\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ) ")  # how a line of the journal begins
+_CALENDAR = "%Y-%m-%d %H:%M:%SZ"
 
 
-def offsets(rundir: RunDir) -> dict[str, int]:
-    """Bytes of each far file that are here. The log's are counted: a kill may come between it and the note."""
-    known = {name: int(n) for name, n in (read_json(rundir.path / OFFSETS) or {}).items()}
-    found = {"events.jsonl": 0, "journal.md": 0, **known}
-    for path in (rundir.log, rundir.evaluation):
-        found[path.name] = path.stat().st_size if path.exists() else 0
-    return found
+class Mirror:
+    """What is here of one far directory. A kill or a full disk at any moment loses no byte and doubles no line."""
+
+    def __init__(self, rundir: RunDir, spec: RunSpec, watched: Mapping[str, str] | None = None) -> None:
+        self.rundir = rundir
+        self._watched = {far: Path(here) for far, here in (watched or {}).items()}  # files of metrics elsewhere
+        self.journal = Path(spec.result_dir) / journal.NAME
+        self.had: dict[str, int] = {}  # file name -> bytes of the far file that are here
+        self._runner: Mapping[str, Any] | None = None
+        self._unsure = False  # lines may be here that were not counted
+        self._begin()
+
+    def _begin(self) -> None:
+        """Count anew. Logs are their own count; lines are added to others', so theirs is noted."""
+        noted = read_json(self.rundir.path / OFFSETS) or {}
+        self.had = {name: int(noted.get(name, 0)) for name in (EVENTS, JOURNAL)}
+        for name, path in self._pieces().items():
+            self.had[name] = path.stat().st_size if path.exists() else 0
+        self._unsure = True
+
+    def watch(self, watched: Mapping[str, str]) -> None:
+        """Which files of metrics there are mirrored, and where to; known once the run is shipped."""
+        self._watched = {far: Path(here) for far, here in watched.items()}
+        self._begin()
+
+    def _pieces(self) -> dict[str, Path]:
+        return {path.name: path for path in (self.rundir.log, self.rundir.evaluation)} | self._watched
+
+    def take(self, seen: Seen, offset_s: float) -> bool:
+        """Take in what was seen, and say whether lines came. offset_s: the far clock minus ours.
+
+        OSError or EnvironmentUnusable where it cannot be written: the next look brings it again.
+        """
+        try:
+            return self._take(seen, offset_s)
+        except BaseException:
+            self._begin()
+            raise
+
+    def _take(self, seen: Seen, offset_s: float) -> bool:
+        for name, path in self._pieces().items():
+            if piece := seen.grown.get(name):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _append(path, piece)
+                self.had[name] += len(piece)
+        came = False
+        for name, path in ((EVENTS, self.rundir.events), (JOURNAL, self.journal)):
+            piece = seen.grown.get(name, b"")
+            if whole := piece[: piece.rfind(b"\n") + 1]:
+                self._add_lines(path, whole, offset_s)
+                self.had[name] += len(whole)
+                came = True
+        if came:
+            noted = {name: self.had[name] for name in (EVENTS, JOURNAL)}
+            write_json(self.rundir.path / OFFSETS, noted, durable=False)
+            self._unsure = False
+        if seen.runner and seen.runner != self._runner:
+            write_json(self.rundir.runner, in_our_time(seen.runner, offset_s), durable=False)
+            self._runner = seen.runner
+        return came
+
+    def _add_lines(self, path: Path, lines: bytes, offset_s: float) -> None:
+        known = _marks(path) if self._unsure else frozenset()
+        for line in lines.splitlines(keepends=True):
+            if line.strip() and _mark(line) not in known:
+                append_line(path, _line_in_our_time(line, offset_s), durable=False)
 
 
-def mirror(rundir: RunDir, spec: RunSpec, seen: Seen, had: dict[str, int], offset_s: float) -> None:
-    """Take in what was seen; `had` is updated. offset_s: the far clock minus ours."""
-    for path in (rundir.log, rundir.evaluation):
-        if piece := seen.grown.get(path.name):
-            _append(path, piece)
-            had[path.name] += len(piece)
-    told = _whole_lines(seen.grown.get("events.jsonl", b""))
-    for line in told.splitlines(keepends=True):
-        _append(rundir.events, _in_our_time(line, offset_s))
-    lines = _whole_lines(seen.grown.get("journal.md", b""))
-    if lines:
-        _append(Path(spec.result_dir) / journal.NAME, lines)
-    if told or lines:
-        had["events.jsonl"] += len(told)
-        had["journal.md"] += len(lines)
-        write_json(rundir.path / OFFSETS, {name: had[name] for name in ("events.jsonl", "journal.md")}, durable=False)
-    if (seen.runner and not rundir.runner.exists()) or _changed(rundir, seen.runner):
-        write_json(rundir.runner, in_our_time(seen.runner, offset_s), durable=False)
+def _marks(path: Path) -> frozenset[bytes]:
+    """What tells the lines of a file from each other."""
+    try:
+        return frozenset(_mark(line) for line in path.read_bytes().splitlines())
+    except OSError:
+        return frozenset()
+
+
+def _mark(line: bytes) -> bytes:
+    """A line without its wall time, which is another one on another clock; the Runner's own `s` names it."""
+    try:
+        record = json.loads(line)
+        record.pop("t", None)
+        return json.dumps(record, sort_keys=True).encode()
+    except (ValueError, AttributeError):
+        return _STAMP.sub(b"", line.strip(), count=1)
 
 
 def in_our_time(record: Mapping[str, Any], offset_s: float) -> dict[str, Any]:
@@ -58,21 +122,16 @@ def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and value > 0
 
 
-def _changed(rundir: RunDir, record: Mapping[str, Any]) -> bool:
-    return bool(record) and (read_json(rundir.runner) or {}).get("trainer_pid") != record.get("trainer_pid")
-
-
-def _in_our_time(line: bytes, offset_s: float) -> bytes:
+def _line_in_our_time(line: bytes, offset_s: float) -> bytes:
     if abs(offset_s) < TOLD_S:
         return line
+    if stamp := _STAMP.match(line):
+        there = calendar.timegm(time.strptime(stamp[1].decode(), _CALENDAR))
+        return f"- {time.strftime(_CALENDAR, time.gmtime(there - offset_s))} ".encode() + line[stamp.end() :]
     try:
         return json.dumps(in_our_time(json.loads(line), offset_s)).encode() + b"\n"
     except (ValueError, AttributeError):
         return line
-
-
-def _whole_lines(piece: bytes) -> bytes:
-    return piece[: piece.rfind(b"\n") + 1]
 
 
 def _append(path: Path, data: bytes) -> None:

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 def order(plan: Plan, spec: RunSpec, rundir: RunDir, place: Place, parts: Parts) -> SessionInfo:
     """Write the order of a run; the session in which its log can be seen (ending that ends no run)."""
     socket = plan.settings.text("tmux_socket")
-    argv = ["tail", "-n", "+1", "-F", "--", str(rundir.log)]
-    rundir.log.touch()
-    info = parts.launcher(socket).start(spec.session, argv, cwd=Path(rundir.path), environment={})
-    write_json(rundir.session, asdict(info), durable=False)
+    info = show_log(rundir, spec.session, parts, socket)
     order_file.write(
         rundir,
         Order(
@@ -34,10 +31,19 @@ def order(plan: Plan, spec: RunSpec, rundir: RunDir, place: Place, parts: Parts)
             ordered=parts.clock(),
             follower=str(directory_of(place, parts)),
             declared=_declared(plan, parts),
-            gpus=_gpus(place),
+            gpus=plan.far.at(place),
             socket=socket,
         ),
     )
+    return info
+
+
+def show_log(rundir: RunDir, session: str, parts: Parts, socket: str) -> SessionInfo:
+    """A session that shows the log as it comes back; it ends with the run, and ending it ends nothing."""
+    argv = ["tail", "-n", "+1", "-F", "--", str(rundir.log)]
+    rundir.log.touch()
+    info = parts.launcher(socket).start(session, argv, cwd=Path(rundir.path), environment={})
+    write_json(rundir.session, asdict(info), durable=False)
     return info
 
 
@@ -46,8 +52,3 @@ def _declared(plan: Plan, parts: Parts) -> tuple[str, ...]:
     notes = plan.resolved.blueprint.notes
     changed = {name for name, value in plan.environment.items() if parts.environ.get(name) != value}
     return tuple(sorted(changed | set(notes.env) | (set(notes.requires_env) & set(plan.environment))))
-
-
-def _gpus(place: Place) -> int:
-    said = place.text("gpus_per_run", "0")
-    return int(said) if said.isdecimal() else 0

@@ -15,26 +15,32 @@ from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, read_json
 
 MARGIN_S = 120.0  # beside the limits, for what the Runner does after them
+ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+"""Beginnings of the variables by which a scheduler tells a job what it has."""
 
 
 def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Order, Job]:
     """Write spec, environment and Runner where the run will be; safe to repeat. The order says where that is."""
     if not reach.shared:
-        raise NotImplementedError  # replaced by the translation of paths, see the ssh launcher
+        from autoresearch.lab.far.sync import send
+
+        sent = send(rundir, spec, order, reach, _runner_files())
+        order = replace(order, directory=sent.directory, paths=sent.paths, watched=sent.watched, code=sent.code)
+        return order, replace(job_of(spec, order, sent.directory, sent.runner, sent.python), cwd=sent.cwd)
     directory = str(rundir.far)
     runner = f"{rundir.path.parent}/.far/runner_{_digest()}"  # a name that Python takes for a package
     _put_runner(reach, runner)
     far = _far_spec(read_json(rundir.spec) or {}, directory)
     files = {"spec.json": json.dumps(far).encode()}
     if rundir.environment.exists():
-        files["environment"] = rundir.environment.read_bytes()
+        files["environment"] = _without_our_allocation(rundir.environment.read_bytes(), order.declared)
     reach.put(directory, files, private=("environment",))
     return replace(order, directory=directory), job_of(spec, order, directory, runner)
 
 
-def job_of(spec: RunSpec, order: Order, directory: str, runner: str) -> Job:
+def job_of(spec: RunSpec, order: Order, directory: str, runner: str, python: str = "") -> Job:
     """The job that starts the Runner; its interpreter is the trainer's, unless the place names another one."""
-    python = order.place.text("python") or spec.interpreter or "python3"
+    python = python or order.place.text("python") or spec.interpreter or "python3"
     limits = spec.limits
     return Job(
         run=spec.run,
@@ -60,7 +66,17 @@ def _far_spec(record: dict[str, Any], directory: str) -> dict[str, Any]:
         "journal": f"{directory}/journal.md",
         "collector": [],
         "await_launch": "",
+        "claim": True,
+        "inherit": list(ALLOCATED),
     }
+
+
+def _without_our_allocation(environment: bytes, declared: tuple[str, ...]) -> bytes:
+    """What a scheduler said to this machine's shell says nothing there; the Runner adds what it is told there."""
+    mine = tuple(name.encode() for name in ALLOCATED)
+    kept = {name.encode() for name in declared}
+    pairs = environment.split(b"\0")
+    return b"\0".join(p for p in pairs if not p.startswith(mine) or p.partition(b"=")[0] in kept)
 
 
 def _runner_files() -> dict[str, bytes]:

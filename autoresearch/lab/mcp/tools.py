@@ -172,7 +172,7 @@ _LAST = Argument("integer", "newest N")
 _SINCE = Argument("integer", "seq that was seen")
 _SET = Argument("array", "KEY=VALUE of the recipe")
 _RULES = ("count", "deadline", "target", "budget_gpu_hours")
-_START = (*_RULES, "timeout", "proposer", "prefix", "parallel", "gpus")
+_START = (*_RULES, "timeout", "proposer", "prefix", "parallel", "launcher", "gpus")
 
 RUN = Tool(
     "run",
@@ -182,7 +182,7 @@ RUN = Tool(
         "": Line(
             ("run", "--detach"),
             ("blueprint",),
-            ("dry_run", "first_step_timeout", "max_time", "gpus", "fix_of", "note"),
+            ("dry_run", "first_step_timeout", "max_time", "launcher", "gpus", "fix_of", "note"),
             ("blueprint",),
         )
     },
@@ -191,6 +191,7 @@ RUN = Tool(
         "dry_run": Argument("boolean"),
         "first_step_timeout": Argument(about="such as 20m"),
         "max_time": Argument(about="such as 24h"),
+        "launcher": Argument(about="where, if not here: slurm, ssh:gpu1, a name of autoresearch.yaml"),
         "gpus": Argument(about="none, all, N, or 0,1"),
         "fix_of": Argument(about="run id that this repairs"),
         "note": Argument(),
@@ -230,11 +231,17 @@ STATUS = Tool(
         "proposals": Line(("campaign", "proposals"), ("name",)),
         "ledger": Line(("ledger", "show"), ("name",), ("last",)),
         "compare": Line(("compare",), ("name", "other"), needs=("name", "other")),
-        "doctor": Line(("doctor",)),
+        "doctor": Line(("doctor",), takes=("launcher",)),
         "schema": Line(("blueprint", "schema")),
         "guide": Line(("skill", "show"), ("name",)),
     },
-    {"name": Argument(about="run, campaign or topic"), "other": Argument(about="run"), "last": _LAST, "cwd": _CWD},
+    {
+        "name": Argument(about="run, campaign or topic"),
+        "other": Argument(about="run"),
+        "last": _LAST,
+        "launcher": Argument(about="places that the doctor asks"),
+        "cwd": _CWD,
+    },
     choose="what",
     first="run",
     reads=True,
@@ -313,6 +320,7 @@ CAMPAIGN = Tool(
         "proposer": Argument(),
         "prefix": Argument(about="of the branches"),
         "parallel": Argument("integer", most=1000),
+        "launcher": Argument(about="local:2, slurm:8"),
         "gpus": Argument(),
         "cwd": _CWD,
     },

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint import Blueprint
 from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.places import Place
 from autoresearch.core.run import RunSpec
 from autoresearch.core.swarm import Swarm, is_url
 from autoresearch.core.swarm_metrics import PREFIX
@@ -119,6 +120,15 @@ def one_server_for_all(trainer: str, blueprint: Blueprint, parallel: int) -> tup
     message = f"{parallel} runs side by side would share one swarm server, and its engine trains one client at a time"
     hint = "`- swarm_server: ajet-swarm start --swarm-port=$AJET_SWARM_PORT` gives each its own; or --parallel 1"
     return (Finding(Severity.ERROR, "one_swarm_server", message, hint),)
+
+
+def only_here(trainer: str, where: Place) -> tuple[Finding, ...]:
+    """An error where a run of swarm mode would go elsewhere: its two sessions, and the checks of them, are ours."""
+    if trainer != TRAINER or where.is_local:
+        return ()
+    message = f"the two sessions of swarm mode are started on this machine, and {where.name} is not this machine"
+    hint = "--launcher local where its server or its client is to be; `- swarm_ssh: HOST` reaches a server elsewhere"
+    return (Finding(Severity.ERROR, "swarm_is_local", message, hint),)
 
 
 def _warning(code: str, message: str, hint: str, blueprint: Blueprint) -> Finding:

@@ -11,10 +11,16 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.places import LOCAL, parse_pool
+from autoresearch.core.run import RunState
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign import pool as module
-from autoresearch.lab.campaign.pool import Pool
+from autoresearch.lab.campaign.pool import Berth, Pool
+from autoresearch.lab.swarm import arrange
 from autoresearch.launchers import gpus
+from autoresearch.records import order_file
+from autoresearch.records.order_file import Observed
+from autoresearch.records.rundir import RunDir
 from autoresearch.repository import checkout as repository
 
 A, B, C = (f"GPU-{letter * 8}-1111-2222-3333-444455556666" for letter in "abc")
@@ -79,7 +85,7 @@ def fill(pool: Pool, *runs: str) -> list[tuple[str, ...] | None]:
         found = pool.gpus(live)
         got.append(found)
         if found is not None:
-            pool.take(pool.slots[0], run, found)
+            pool.take(pool.slots[0], run, Berth(LOCAL, found))
             live.append(run)
     return got
 
@@ -141,7 +147,7 @@ def test_a_gpu_that_somebody_computes_on_without_a_lease_is_not_taken(box: Box) 
 def test_memory_of_a_leased_gpu_is_that_of_its_runs(box: Box) -> None:
     box.memory(a=9000)
     pool = box.pool(A, per_gpu=2)
-    pool.take(pool.slots[0], "ours", (A,))
+    pool.take(pool.slots[0], "ours", Berth(LOCAL, (A,)))
     assert pool.gpus(["ours"]) == (A,)
     box.hold(A, share=1)
     assert box.pool(A, per_gpu=2).gpus([]) == (A,), "its memory is that of somebody who shares it with us"
@@ -164,3 +170,50 @@ def test_a_run_that_found_its_lease_taken_runs_again_and_says_nothing_of_its_ide
         if len(idea.rows) <= agenda.MOST_RETRIES:
             assert owed and (owed.idea.slug, owed.why, owed.replicate) == ("new", "retry", 1)
     assert owed is None and idea.judged == [] and idea.attempted
+
+
+def berths(pool: Pool, place: Path, *runs: str) -> tuple[list[str], dict[str, RunDir]]:
+    """Where each of these runs goes, one after the other, all of them living."""
+    live: dict[str, RunDir] = {}
+    got = []
+    for run in runs:
+        found = pool.berth(live)
+        got.append(found.place.name if found else "")
+        if found is not None:
+            pool.take(pool.slots[0], run, found)
+            (place / run).mkdir()
+            live[run] = RunDir(place / run)
+            if not found.place.is_local:
+                order = order_file.Order(run, found.place, 1.0, str(place / "follower"))
+                order_file.write(live[run], order)
+    return got, live
+
+
+def test_places_are_filled_in_their_order(box: Box, tmp_path: Path) -> None:
+    pool = box.pool(A)
+    pool.places = parse_pool("local:2, slurm:1, ssh:gpu1:2", {})
+    got, live = berths(pool, tmp_path, *"abcdef")
+    assert got == ["local", "slurm", "gpu1", "gpu1", "", ""], "local has one GPU only"
+    pool.free("b")
+    del live["b"]
+    found = pool.berth(live)
+    assert found is not None and found.place.name == "slurm" and found.gpus == ()
+
+
+def test_a_place_that_does_not_answer_gets_nothing_new(box: Box, tmp_path: Path) -> None:
+    pool = box.pool(A, per_run=0)
+    pool.places = parse_pool("slurm:2, local:1", {})
+    _, live = berths(pool, tmp_path, "a")
+    silent = Observed(RunState.UNREACHABLE.value, 2.0, 2.0, "slurmctld is away")
+    order_file.observe(live["a"], silent)
+    found = pool.berth(live)
+    assert found is not None and found.place.name == "local"
+    order_file.observe(live["a"], Observed(RunState.RUNNING.value, 3.0, 3.0))
+    again = pool.berth(live)
+    assert again is not None and again.place.name == "slurm"
+
+
+def test_swarm_mode_stays_where_its_sessions_are() -> None:
+    (found,) = arrange.only_here("agentjet_swarm", parse_pool("slurm:2", {})[0])
+    assert found.code == "swarm_is_local" and "slurm" in found.message
+    assert arrange.only_here("agentjet_swarm", LOCAL) == () == arrange.only_here("verl", parse_pool("slurm", {})[0])

@@ -1,0 +1,119 @@
+"""Where the runs of a campaign go: flag over environment over campaign file over blueprint over project over local."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.places import Place, with_slots
+from autoresearch.errors import UsageError
+from autoresearch.lab.campaign.declare import Declared
+from autoresearch.lab.enough_gpus import Far, Wanted, elsewhere
+from autoresearch.lab.fit import far_findings
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.settings import Settings, places_of
+from autoresearch.launchers import gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The places of a campaign, each with its slots."""
+
+    places: tuple[Place, ...]
+    source: str  # who said so; "" where nobody did
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def parallel(self) -> int:
+        """Runs at a time."""
+        return sum(place.slots for place in self.places)
+
+    @property
+    def here(self) -> bool:
+        """Whether some runs are on this machine."""
+        return any(place.is_local for place in self.places)
+
+    def checked(self, parts: Parts) -> tuple[Finding, ...]:
+        """What every place says about itself now; a place that cannot be used is an error."""
+        return (*self.findings, *(finding for place in self.places for finding in far_findings(place, parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTerms:
+    """The GPUs of this machine that a campaign may lease, and how many each run gets."""
+
+    uuids: tuple[str, ...]
+    per_run: int
+    wanted: int  # by the recipe; 0 where it says nothing, or nobody shall look
+    said: bool  # whether anybody said how many each run gets
+
+    def findings(self, where: Where, project: Settings, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+        """What the recipe asks for against what each run is given, here and at the other places."""
+        if not self.wanted:
+            return ()
+        far = Far(None, self.per_run if self.said else self.wanted)
+        found = [one for place in where.places if not place.is_local for one in Wanted(self.wanted).at(place, far)]
+        if where.here:
+            here = Wanted(self.wanted, self.per_run, elsewhere(project, self.wanted))
+            found = [*here.compared(environ), *found]
+        return tuple(found)
+
+
+def gpu_terms(declared: Declared, where: Where, wanted: int, parts: Parts) -> GpuTerms:
+    """Decide them. UsageError where one run needs more than the pool here holds."""
+    uuids = _pool(declared["gpus"], parts) if where.here else ()
+    per_run, said = declared["gpus_per_run"], declared.given("gpus_per_run")
+    if not where.here:
+        own = [place.options["gpus_per_run"] for place in where.places if "gpus_per_run" in place.options]
+        return GpuTerms((), per_run if said else max(own, default=wanted), wanted, said)
+    if (per_run or 0) > len(uuids):
+        raise UsageError(
+            f"one run needs {per_run} GPUs, and the pool holds {len(uuids)}",
+            hint="--gpus all, or --gpus 0,1: the pool; --gpus-per-run: how many of it each run gets",
+            code="too_few_gpus",
+        )
+    return GpuTerms(uuids, min(1, len(uuids)) if per_run is None else per_run, wanted, said)
+
+
+def _pool(wanted: str, parts: Parts) -> tuple[str, ...]:
+    """The GPUs of the pool: `all`, indices or UUIDs; a number picks free ones."""
+    if wanted in ("", "none", "0"):
+        return ()
+    found = gpus.visible(gpus.find(), parts.environ)
+    return gpus.select(wanted, found, taken=gpus.taken(found, parts.environ))
+
+
+def where(declared: Declared, project: Settings, note: str) -> Where:
+    """Decide it; `note` is what its blueprint says. UsageError names the value that cannot be."""
+    value, source = _value(declared, project, note)
+    found = places_of(value, project.launchers, source)
+    parallel = declared["parallel"] if declared.given("parallel") else None
+    if _is_flag(source) and not _is_flag(declared.sources.get("parallel", "")) and all(p.slots for p in found):
+        parallel = None  # what was typed now wins over what the file says
+    try:
+        places = with_slots(found, parallel)
+    except ValueError as error:
+        hint = "say it once: slots behind each place, or --parallel with a single place that says none"
+        raise UsageError(f"{source}: {error}", hint=hint, code="bad_launcher") from None
+    return Where(places, source, _overruled(note, source))
+
+
+def _value(declared: Declared, project: Settings, note: str) -> tuple[object, str]:
+    own, setting = declared.sources.get("launcher", ""), project.values["launcher"]
+    if _is_flag(own) or (own and not setting.source.startswith("environment")):
+        return declared["launcher"], own
+    if note and not setting.source.startswith(("environment", "flag")):
+        return note, "the blueprint"
+    return setting.text, setting.source
+
+
+def _overruled(note: str, source: str) -> tuple[Finding, ...]:
+    if not note or source == "the blueprint":
+        return ()
+    message = f"the blueprint says `launcher: {note}`, and the campaign decides for its runs ({source})"
+    return (Finding(Severity.WARNING, "launcher_overruled", message),)
+
+
+def _is_flag(source: str) -> bool:
+    return source.startswith("flag")

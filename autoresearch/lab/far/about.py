@@ -1,0 +1,58 @@
+"""What the files of this machine tell of a far run: its place, its job, why it waits, since when nobody answers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.run import RunState
+from autoresearch.records import order_file
+from autoresearch.records.rundir import RunDir, read_json
+
+
+def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
+    """The fields that a far run has beside those of every run; {} for a run of this machine.
+
+    queue_s: what it waited, or waits, before its Runner began; that is no time of the run. The others may be None.
+    """
+    order = order_file.read(rundir)
+    if order is None:
+        return {}
+    now = time.time() if now is None else now
+    seen = order_file.observed(rundir)
+    started = (read_json(rundir.runner) or {}).get("started")
+    submitted = order.submitted or order.ordered
+    followed = not order.unattended()
+    trouble = None if followed else read_json(Path(order.follower) / order_file.TROUBLE)
+    silent = seen is not None and seen.state == RunState.UNREACHABLE.value
+    return {
+        "place": order.place.name,
+        "launcher": order.place.kind.value,
+        "job": order.handle.native if order.handle else None,
+        "node": (seen.node if seen else "") or None,
+        "reason": (seen.reason if seen else "") or None,
+        "unreachable_since": seen.since if silent and seen else None,
+        "hint": (seen.more.get("hint") if silent and seen else None) or None,
+        "followed": followed,
+        "trouble": str(trouble.get("reason")) if trouble else None,
+        "queue_s": round(max(0.0, (started if isinstance(started, int | float) else now) - submitted), 3),
+    }
+
+
+def clause(fields: dict[str, Any], state: RunState, *, now: float | None = None) -> str:
+    """The same in words, for people: `slurm job 17 on n3`, `..., waits since 90 s: Resources`."""
+    if not fields:
+        return ""
+    now = time.time() if now is None else now
+    job = f" job {fields['job']}" if fields["job"] else ", not submitted yet"
+    words = f"{fields['place']}{job}" + (f" on {fields['node']}" if fields["node"] else "")
+    why = f": {fields['reason']}" if fields["reason"] else ""
+    if not fields["followed"]:
+        return f"{words}; nobody follows it now: {fields['trouble'] or 'autoresearch adopt'}"
+    if fields["unreachable_since"] is not None:
+        hint = f" ({fields['hint']})" if fields["hint"] else ""
+        return f"{words}, no answer since {max(0.0, now - fields['unreachable_since']):.0f} s{why}{hint}"
+    if state in (RunState.PENDING, RunState.STARTING, RunState.STOPPING) and fields["reason"]:
+        return f"{words}, waits since {fields['queue_s']:.0f} s{why}"
+    return words

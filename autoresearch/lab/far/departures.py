@@ -1,0 +1,57 @@
+"""Which jobs a place's launcher keeps for us: noted until it may forget them, whatever becomes of the run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from autoresearch.core.far import Handle
+from autoresearch.records.rundir import RunDir, read_json, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A job, and the run directory it belongs to."""
+
+    handle: Handle
+    rundir: RunDir
+
+    @property
+    def over(self) -> bool:
+        """Whether its run is recorded, or nobody can record it any more."""
+        return self.orphaned or self.rundir.exit_record.exists()
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether its run directory was removed: nobody wants what it does."""
+        return not self.rundir.spec.exists()
+
+
+class Departures:
+    """The notes, one file for each job, in the Follower's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "jobs"
+
+    def note(self, handle: Handle, rundir: RunDir) -> None:
+        """There is a job. Raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / handle.run, {"handle": asdict(handle), "run_dir": str(rundir.path)}, durable=False)
+
+    def over(self) -> Iterator[Noted]:
+        """The jobs that may be forgotten."""
+        for path in sorted(self.folder.glob("[!.]*")) if self.folder.is_dir() else ():
+            record = read_json(path)
+            try:
+                noted = Noted(Handle(**record["handle"]), RunDir(Path(record["run_dir"]))) if record else None
+            except (KeyError, TypeError):
+                noted = None
+            if noted is None:
+                path.unlink(missing_ok=True)
+            elif noted.over:
+                yield noted
+
+    def drop(self, run: str) -> None:
+        """It is forgotten."""
+        (self.folder / run).unlink(missing_ok=True)

@@ -1,0 +1,69 @@
+"""When the Follower looks and asks: soon while something happens, seldom while nothing does. Given its clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoresearch.core.far import Unreachable
+
+LOAD = 20.0  # a look that takes a second is made every 20
+TOLD_AFTER = 2  # one hiccup is no news
+
+
+@dataclass(slots=True)
+class Rhythm:
+    """One thing that is done again and again, at gaps between `fastest_s` and `slowest_s`."""
+
+    fastest_s: float
+    slowest_s: float
+    gap_s: float = 0.0
+    at: float = 0.0  # when it is due
+
+    def due(self, now: float) -> bool:
+        """Whether it is time."""
+        return now >= self.at
+
+    def hurry(self, now: float) -> None:
+        """Something may be new: as soon as the fastest gap allows."""
+        self.at = min(self.at, now + self.fastest_s)
+
+    def at_once(self) -> None:
+        """Somebody rang."""
+        self.at = 0.0
+
+    def done(self, now: float, *, news: bool, took_s: float = 0.0) -> None:
+        """It was done; `news`: and showed something new."""
+        self.gap_s = self.fastest_s if news else min(max(self.gap_s, self.fastest_s) * 1.5, self.slowest_s)
+        self.at = now + max(self.gap_s, LOAD * took_s)
+
+
+@dataclass(slots=True)
+class Silence:
+    """Nobody answers one kind of question: since when, why, and when it is asked again (0.5 s, 1, 2 ... 30)."""
+
+    first_s: float = 0.5
+    most_s: float = 30.0
+    tries: int = 0
+    since: float = 0.0  # wall clock
+    again_at: float = 0.0  # local clock
+    error: Unreachable | None = None
+
+    def fell(self, error: Unreachable, now: float, wall: float) -> None:
+        """Nobody answered, again."""
+        self.since = self.since if self.tries else wall
+        self.tries += 1
+        self.error = error
+        self.again_at = now + min(self.first_s * 2.0 ** min(self.tries - 1, 20), self.most_s)
+
+    def broken(self) -> None:
+        """Somebody answered."""
+        self.tries, self.since, self.again_at, self.error = 0, 0.0, 0.0, None
+
+    def holds(self, now: float) -> bool:
+        """Whether it is too early to ask again."""
+        return self.tries > 0 and now < self.again_at
+
+    @property
+    def told(self) -> bool:
+        """Whether it is worth telling."""
+        return self.tries >= TOLD_AFTER

@@ -1,0 +1,88 @@
+"""A place that does not see our files: asked through its Reach, by a program that is sent along with each question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.far import Declined, Reach, Unreachable, Want
+from autoresearch.core.places import Place
+
+COURIER = Path(__file__).parents[2] / "runner" / "courier.py"
+PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
+LEAST = (3, 9)
+_PROBE = "import sys; print(sys.executable, *sys.version_info[:2])"
+_LATER = frozenset({"archive_changed"})  # trouble that another try may mend
+
+
+class There:
+    """Files and programs of one place; make it for each run, it keeps nothing but the interpreter's path."""
+
+    def __init__(self, reach: Reach, place: Place) -> None:
+        self.reach = reach
+        self.place = place
+        self.python = _python(reach, place)
+
+    def ask(self, do: str, *, timeout_s: float = 300.0, program: str = "", **request: object) -> dict[str, Any]:
+        """What `runner.courier` says to a question. Declined where it cannot be done there, Unreachable as ever.
+
+        program: of another one that answers as it does.
+        """
+        text = json.dumps({"do": do, **request})
+        whole = (program or COURIER.read_text()) + f"\nanswer({text!r})\n"
+        said = self.reach.run([self.python, "-S", "-E", "-s", "-"], stdin=whole.encode(), timeout_s=timeout_s)
+        try:
+            found = json.loads(said.text)
+        except ValueError:
+            raise Unreachable(f"{self.place.name}: {do} gave no answer: {said.complaint}") from None
+        if "error" in found:
+            why = f"{self.place.name}: {found['error']}"
+            raise (Unreachable if found["code"] in _LATER else Declined)(why, code=found["code"], hint=_hint(found))
+        return dict(found)
+
+    def put(self, directory: str, files: Mapping[str, bytes], *, private: tuple[str, ...] = ()) -> None:
+        """Write files there; a full disk declines the run."""
+        if not files:
+            return
+        try:
+            self.reach.put(directory, files, private=private)
+        except OSError as error:
+            why = f"{self.place.name}: {directory} cannot be written: {error.strerror or error}"
+            raise Declined(why, code="not_writable") from error
+
+    def read(self, directory: str, path: str, size: int) -> bytes:
+        """The first `size` bytes of a file there. Unreachable where it is shorter."""
+        data = b""
+        while len(data) < size:
+            piece = self.pieces(directory, {path: len(data)}).get(path, b"")
+            if not piece:
+                raise Unreachable(f"{self.place.name}: {path} is shorter than it was", code="file_changed")
+            data += piece
+        return data[:size]
+
+    def pieces(self, directory: str, offsets: Mapping[str, int]) -> Mapping[str, bytes]:
+        """What follows these offsets of files anywhere there, a piece of each."""
+        return self.reach.look([Want("files", directory, offsets)])["files"].grown
+
+
+def _python(reach: Reach, place: Place) -> str:
+    """The interpreter for the Runner: as the place says, else the first that is new enough."""
+    said = place.text("python")
+    for name in (said,) if said else PYTHONS:
+        words = reach.run([name, "-c", _PROBE]).text.split()
+        if len(words) == 3 and words[1].isdecimal() and (int(words[1]), int(words[2])) >= LEAST:
+            return words[0] if words[0].startswith("/") else name
+    wanted = f"{said} is no" if said else "there is no"
+    raise Declined(
+        f"{place.name}: {wanted} python >= {LEAST[0]}.{LEAST[1]}, which the Runner needs",
+        code="no_python",
+        hint=f"install one there, or name it: launchers: {{{place.name}: {{python: /path/to/python3}}}}",
+    )
+
+
+def _hint(found: Mapping[str, Any]) -> str:
+    if found["code"] == "disk_full":
+        return "make room there, or give the place another `root:` or a smaller `min_free_gb:`"
+    return "give the place another `root:`" if found["code"] in ("not_writable", "read_only") else ""

@@ -1,0 +1,81 @@
+"""What `doctor` tells about places beyond what is wrong there: versions, partitions, GPUs, room."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from autoresearch.core.far import Reach, Said, Unreachable
+from autoresearch.launchers import gpus
+
+Rows = list[tuple[str, str]]
+MOST_PARTITIONS = 8
+_SINFO = "%R|%a|%l|%D|%t|%c|%m|%G"  # sinfo(1): name, up or down, time limit, nodes, their state, CPUs, MB, gres
+
+
+def of_slurm(reach: Reach, partition: str = "") -> Rows:
+    """Version, accounting, and each partition with its limit and its nodes."""
+    version = _said(reach.run(["sinfo", "--version"])).strip()
+    config = _said(reach.run(["scontrol", "show", "config"]))
+    told = next((line for line in config.splitlines() if line.startswith("AccountingStorageType")), "")
+    storage = told.partition("=")[2].strip()
+    accounting = "none: what was purged is known by its exit record alone" if storage.endswith("none") else storage
+    words = ["sinfo", "-h", "-o", _SINFO, *([f"--partition={partition}"] if partition else [])]
+    lines = [line.split("|") for line in _said(reach.run(words)).splitlines()]
+    parts: dict[str, list[str]] = {}
+    for cells in (cells for cells in lines if len(cells) == 8):
+        name, up, limit, nodes, state, cpus, memory, gres = cells
+        gres = "" if gres.startswith("(null") else f", {gres}"
+        about = parts.setdefault(name, [f"{up}, at most {limit}"])
+        about.append(f"{nodes} {state} ({cpus} CPUs, {memory} MB{gres})")
+    rows = [("Slurm", (version.split() or ["unknown"])[-1]), ("accounting", accounting or "unknown")]
+    rows += [(f"partition {name}", "; ".join(about)) for name, about in list(parts.items())[:MOST_PARTITIONS]]
+    left = len(parts) - MOST_PARTITIONS
+    return [*rows, *([("partitions", f"and {left} more")] if left > 0 else [])]
+
+
+def of_host(found: Mapping[str, Any], smi: str) -> Rows:
+    """What the post of a host says of it (runner/serving.py: probe), and its nvidia-smi."""
+    there = gpus.parse(smi)
+    names = ", ".join(sorted({one.name for one in there}))
+    programs = ", ".join(f"{name}{'' if path else ' missing'}" for name, path in found["programs"].items())
+    paths = [
+        ("disk", f"{path}: {_gb(one['free'])} of {_gb(one['total'])} free{'' if one['writable'] else ', read-only'}")
+        for path, one in found["paths"].items()
+        if one["there"]
+    ]
+    return [
+        ("host", f"{found['host']}, as {found['user'] or found['uid']}"),
+        ("python", f"{'.'.join(map(str, found['python']))} ({found['executable']})"),
+        ("programs", programs),
+        ("GPUs", f"{len(there)}: {names}" if there else "none"),
+        *paths,
+    ]
+
+
+def of_ray(version: Mapping[str, Any], jobs: list[Any], url: str) -> Rows:
+    """What GET /api/version and /api/jobs/ say."""
+    living = sum(isinstance(job, dict) and job.get("status") in ("PENDING", "RUNNING") for job in jobs)
+    return [("Ray", f"{version.get('ray_version', 'unknown')} at {url}"), ("jobs", f"{living} live, of all users")]
+
+
+def of_kubernetes(version: bytes, context: str, namespace: str) -> Rows:
+    """What `kubectl version -o json` says, and where kubectl points."""
+    try:
+        told: dict[str, Any] = json.loads(version)
+    except ValueError:
+        told = {}
+    ours, theirs = ((told.get(f"{who}Version") or {}).get("gitVersion", "unknown") for who in ("client", "server"))
+    where = f"namespace {namespace or 'as kubectl has it'}, context {context or 'current'}"
+    return [("kubectl", f"{ours}, the server {theirs}"), ("where", where)]
+
+
+def _said(said: Said) -> str:
+    if said.returncode:
+        raise Unreachable(said.complaint, code="no_answer")
+    return said.text
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.0f} GB"

@@ -1,0 +1,259 @@
+"""How files of pods are reached: on a volume that is mounted here, too; or there by a Secret, and back by the log."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import sys
+import tarfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core import told
+from autoresearch.core.far import Declined, Job, Said, Seen, Want
+from autoresearch.core.places import Place
+from autoresearch.launchers.kubernetes_kubectl import Kubectl
+from autoresearch.launchers.kubernetes_names import PLACE, TELLS, label_value
+from autoresearch.launchers.shared import SharedFiles
+
+PIECE = 1 << 20  # bytes of one file in one answer
+MOST_LOG = 16 << 20  # bytes of one pod's log in one answer
+MOST_SECRET = 1_000_000  # a Secret holds 1 MiB (MaxSecretSize, core/v1)
+OVERLAP_S = 60.0  # clocks of nodes differ by less
+_LINE = re.compile(rb"\[pod/(?P<pod>[^/\]]+)/[^\]]*\] (?P<time>\d{4}-\d\d-\d\dT[0-9:.]+Z) ?(?P<text>.*)", re.S)
+
+
+class VolumeFiles(SharedFiles):
+    """Files on a volume: `mount` in a pod is `local` here. Where both are one path, nothing is copied.
+
+    Programs for the volume are run here, with our Python in the place of the image's, and what they are told and
+    answer speaks of the pod's paths. What else the image holds cannot be seen from here, and is taken to be there.
+    """
+
+    def __init__(self, environ: Mapping[str, str], place: Place, mount: str, local: str) -> None:
+        super().__init__(environ)
+        self.mount, self.local = mount.rstrip("/"), local.rstrip("/")
+        self.shared = self.mount == self.local
+        self.python = place.text("python", "python3")
+        venv = place.text("venv")
+        self.interpreter = place.text("interpreter") or (f"{venv}/bin/python" if venv else self.python)
+
+    def here(self, path: str) -> str:
+        """Where a pod's path lies on this machine."""
+        inside = path == self.mount or path.startswith(f"{self.mount}/")
+        return self.local + path[len(self.mount) :] if inside else path
+
+    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+        """See `core.far.Reach`."""
+        if self.shared:
+            return super().look(wants)
+        asked = [Want(w.run, self.here(w.directory), {self.here(n): o for n, o in w.offsets.items()}) for w in wants]
+        found = super().look(asked)
+        named = {want.run: {self.here(name): name for name in want.offsets} for want in wants}
+        return {
+            run: replace(seen, grown={named[run].get(name, name): data for name, data in seen.grown.items()})
+            for run, seen in found.items()
+        }
+
+    def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
+        """See `core.far.Reach`."""
+        super().put(self.here(directory), with_pod_environment(files), private=private)
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+        """See `core.far.Reach`: on the volume, from here."""
+        if self.shared:
+            return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
+        ours = [sys.executable if n == 0 and word == self.python else self.here(word) for n, word in enumerate(argv)]
+        text = _moved(stdin, self.mount, self.local)
+        said = super().run(ours, stdin=text, timeout_s=timeout_s, cwd=self.here(cwd))
+        out = _moved(said.out, self.local, self.mount)
+        if argv[0] == self.python:
+            out = self._as_the_image(out.replace(sys.executable.encode(), self.python.encode()))
+        return replace(said, out=out)
+
+    def _as_the_image(self, answer: bytes) -> bytes:
+        """A survey (`runner.courier`) without what it says of files outside of the volume."""
+        try:
+            found = json.loads(answer)
+        except ValueError:
+            return answer
+        if not isinstance(found, dict) or "lacking" not in found:
+            return answer
+        lacking = [path for path in found["lacking"] if str(path).startswith(f"{self.mount}/")]
+        return json.dumps({**found, "lacking": lacking, "interpreter": self.interpreter}).encode()
+
+
+def _moved(data: bytes, here: str, there: str) -> bytes:
+    """A text in which one directory is called another."""
+    return re.sub(rb"(?<![\w./-])" + re.escape(here.encode()) + rb"(?![\w.-])", lambda _: there.encode(), data)
+
+
+def with_pod_environment(files: Mapping[str, bytes], **more: object) -> dict[str, bytes]:
+    """A spec whose trainer has all that its container was given (secrets of `env_from_secret`, devices)."""
+    if "spec.json" not in files:
+        return dict(files)
+    spec = {**json.loads(files["spec.json"]), "inherit": [""], **more}
+    return {**files, "spec.json": json.dumps(spec).encode()}
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What came of one pod's log."""
+
+    stream: Path
+    last: bytes = b""  # time of the newest line
+    times: int = 0  # lines of that very time
+    parsed: tuple[int, told.Told] | None = None  # size of the stream, what is in it
+    seen: Seen = field(default_factory=Seen)
+
+
+class CarriedFiles(VolumeFiles):
+    """Without a volume: files wait here until the job is submitted, and its pod's log brings back what it says."""
+
+    def __init__(self, kubectl: Kubectl, environ: Mapping[str, str], place: Place, folder: Path) -> None:
+        self.root = place.text("root").rstrip("/")
+        super().__init__(environ, place, self.root, str(folder / "files"))
+        self.shared = False
+        self.kubectl = kubectl
+        self.folder = folder
+        self.selector = f"{PLACE}={label_value(place.key)},{TELLS}=yes"
+        self.container = "told" if place.text("workload") == "rayjob" else "runner"
+        self.pods: dict[str, str] = {}  # pod that tells -> run; the launcher's poll writes it
+        self.stops: dict[str, bytes] = {}  # far directory -> a stop request that is to be passed on
+        self._heard: dict[str, _Heard] = {}
+        self._newest = b""
+
+    # -- there ---------------------------------------------------------------------------------------------------
+
+    def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
+        """See `core.far.Reach`. What comes before the job is submitted goes with it; a stop request is passed on."""
+        if set(files) == {"stop"}:
+            self.stops[directory] = files["stop"]
+            return
+        more = {"told": True} if "spec.json" in files else {}
+        super().put(directory, with_pod_environment(files, **more), private=private)
+
+    def packed(self, job: Job) -> bytes:
+        """All that waits for this job, as an archive to be unpacked at `/`. Declined where a Secret cannot hold it."""
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w:gz") as archive:
+            for path in dict.fromkeys((job.directory, job.argv[-2], self._part(job.cwd), self._results(job))):
+                if path and os.path.lexists(self.here(path)):
+                    archive.add(self.here(path), path.lstrip("/"))
+        data = out.getvalue()
+        if len(data) > MOST_SECRET:
+            raise Declined(
+                f"the run's files have {len(data) / 1e6:.1f} MB packed, and a Secret holds 1 MiB",
+                code="secret_too_large",
+                hint="give the place a claim (a volume), or have the code in the image",
+            )
+        return data
+
+    def _part(self, path: str) -> str:
+        """The directory two below the root that holds a path: `<root>/code/NAME`; "" for one that is not there."""
+        inside = path.removeprefix(f"{self.root}/")
+        return "/".join([self.root, *inside.split("/")[:2]]) if inside != path else ""
+
+    def _results(self, job: Job) -> str:
+        return f"{self.root}/results/{job.directory.rpartition('/')[2]}"
+
+    def sent(self, job: Job) -> None:
+        """It is there now: what is secret in it waits here no longer."""
+        Path(self.here(job.directory), "environment").unlink(missing_ok=True)
+
+    def forget(self, run: str) -> None:
+        """Nothing of its log is kept."""
+        if heard := self._heard.pop(run, None):
+            heard.stream.unlink(missing_ok=True)
+
+    # -- and back ------------------------------------------------------------------------------------------------
+
+    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+        """See `core.far.Reach`: one call for the logs of all pods of this place."""
+        runs = set(self.pods.values())
+        if any(want.run in runs for want in wants):
+            self._listen()
+        waiting = [want for want in wants if want.run not in runs and want.run not in self._heard]
+        return super().look(waiting) | {want.run: self._seen(want) for want in wants if want not in waiting}
+
+    def _listen(self) -> None:
+        runs = set(self.pods.values())
+        since = [b"--since-time=" + when for when in [self._since(runs)] if when]
+        words = ["logs", "-l", self.selector, "-c", self.container, "--prefix", "--timestamps", "--tail=-1"]
+        words += [
+            "--ignore-errors",
+            "--max-log-requests=100000",
+            f"--limit-bytes={MOST_LOG}",
+            *(word.decode() for word in since),
+        ]
+        pieces: dict[str, list[tuple[bytes, bytes]]] = {}
+        for line in self.kubectl.ask(*words, timeout_s=120.0).splitlines(keepends=True):
+            match = _LINE.match(line)
+            if match and (run := self.pods.get(match["pod"].decode())):
+                pieces.setdefault(run, []).append((match["time"], match["text"]))
+        for run, lines in pieces.items():
+            self._take(self._of(run), lines)
+
+    def _since(self, runs: set[str]) -> bytes:
+        """From when on logs are asked for; b"" for all: before the oldest line that may be missing."""
+        newest = _earlier(self._newest, OVERLAP_S) if self._newest else b""
+        times = [max(self._of(run).last, newest) if self._of(run).last else b"" for run in runs]
+        return min(times, default=b"")
+
+    def _take(self, heard: _Heard, lines: list[tuple[bytes, bytes]]) -> None:
+        """Append what is new; a line that has no end yet comes again."""
+        again = heard.times
+        with heard.stream.open("ab") as stream:
+            for when, text in lines:
+                if when < heard.last or not text.endswith(b"\n"):
+                    continue
+                if when == heard.last and again > 0:
+                    again -= 1
+                    continue
+                heard.times = heard.times + 1 if when == heard.last else 1
+                heard.last, again = when, 0
+                stream.write(text)
+        self._newest = max(self._newest, heard.last)
+
+    def _of(self, run: str) -> _Heard:
+        if run not in self._heard:
+            stream = self.folder / "heard" / run
+            stream.parent.mkdir(parents=True, exist_ok=True)
+            stream.unlink(missing_ok=True)  # from another Follower: the pod's log is read from its beginning
+            self._heard[run] = _Heard(stream)
+        return self._heard[run]
+
+    def _seen(self, want: Want) -> Seen:
+        heard = self._heard.get(want.run)
+        if heard is None or not heard.stream.exists():
+            return Seen()
+        size = heard.stream.stat().st_size
+        if heard.parsed is None or heard.parsed[0] != size:
+            heard.parsed = size, told.read(heard.stream.read_bytes(), want.run)
+        return heard.parsed[1].seen(want.offsets, PIECE)
+
+
+def _earlier(when: bytes, seconds: float) -> bytes:
+    """A time of a log's line, so many seconds before."""
+    from datetime import datetime, timedelta
+
+    moment = datetime.fromisoformat(re.sub(r"\.\d+", "", when.decode()))
+    return (moment - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ").encode()
+
+
+def secret(name: str, labels: Mapping[str, str], owner: Mapping[str, Any], data: bytes) -> dict[str, Any]:
+    """The Secret that carries a run's files; it goes with its job, whoever removes that."""
+    about = {key: owner[key] for key in ("apiVersion", "kind")} | {
+        key: owner["metadata"][key] for key in ("name", "uid")
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "labels": dict(labels), "ownerReferences": [about]},
+        "data": {"files.tgz": base64.b64encode(data).decode()},
+    }

@@ -1,0 +1,100 @@
+"""kubectl, and what its answers mean: nobody answered, no, or it is there already. The only file that starts it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autoresearch.core.far import Declined, Said, Unreachable
+from autoresearch.core.places import Place
+
+ANSWER_S = 30.0
+MOST_SAID = 256 << 20  # what a namespace of a thousand jobs says of itself is 20 MiB
+_NO = re.compile(r"Error from server \((\w+)\)")
+_REFUSING = {"Invalid", "BadRequest", "NotFound", "MethodNotAllowed", "RequestEntityTooLarge", "UnsupportedMediaType"}
+_REFUSED = re.compile(
+    r"strict decoding error|unknown field|no matches for kind|exceeded quota|denied the request|violates PodSecurity"
+)
+_LOGIN = re.compile(r"You must be logged in|provide credentials|enter Username|getting credentials|Unauthorized")
+_CONFIG = re.compile(r"context was not found|no configuration has been provided|[Ii]nvalid configuration|error loading")
+_CONFIG_FILE = re.compile(r"error: (?:stat|open) [^\n]*: no such file")
+_CERTIFICATE = re.compile(r"x509: |certificate ")
+_LEAD = re.compile(r"^(?:Error from server \(\w+\): |error: )?(?:error (?:when creating|validating) [^:]*: )*")
+LOGIN_HINT = "log in to the cluster again, or correct the place's context or kubeconfig"
+
+
+class AlreadyThere(Exception):  # noqa: N818 - as `core.far` names its own
+    """An object of that name exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """kubectl for one place: its namespace, context and kubeconfig."""
+
+    flags: tuple[str, ...]
+    environ: Mapping[str, str]
+
+    @classmethod
+    def of(cls, place: Place, environ: Mapping[str, str]) -> Kubectl:
+        """The one that a place's options describe."""
+        given = {option: place.text(option) for option in ("kubeconfig", "context", "namespace")}
+        return cls(tuple(f"--{option}={value}" for option, value in given.items() if value), environ)
+
+    def run(self, *words: str, stdin: bytes = b"", timeout_s: float = ANSWER_S) -> Said:
+        """Whatever it says. Raises Unreachable after `timeout_s`; a missing kubectl is Said(127)."""
+        argv = ["kubectl", *self.flags, f"--request-timeout={timeout_s * 0.8:.0f}s", *words]
+        try:
+            said = subprocess.run(
+                argv, input=stdin, capture_output=True, timeout=timeout_s, check=False, env=dict(self.environ)
+            )
+        except FileNotFoundError:
+            return Said(127, b"", b"kubectl is not on PATH")
+        except subprocess.TimeoutExpired as error:
+            raise Unreachable(f"kubectl gave no answer within {timeout_s:.0f} s") from error
+        return Said(said.returncode, said.stdout[:MOST_SAID], said.stderr[: 1 << 20])
+
+    def ask(self, *words: str, stdin: bytes = b"", timeout_s: float = ANSWER_S) -> bytes:
+        """What it printed; Unreachable, Declined or AlreadyThere where it failed."""
+        said = self.run(*words, stdin=stdin, timeout_s=timeout_s)
+        if said.returncode != 0:
+            raise meaning(said)
+        return said.out
+
+
+def meaning(said: Said) -> Unreachable | Declined | AlreadyThere:
+    """What a failed kubectl means. Only a clear no of the server is one; all else says nothing about a run."""
+    text = (said.err or said.out).decode("utf-8", "replace").strip()
+    sentence = f"kubectl: {sentence_of(text) or said.complaint}"
+    reasons: Sequence[str] = _NO.findall(text)
+    if said.returncode == 127:
+        return Unreachable("kubectl is not on PATH", code="no_kubectl", hint="install kubectl")
+    if "AlreadyExists" in reasons:
+        return AlreadyThere(sentence)
+    if _REFUSED.search(text):
+        return Declined(sentence, code="kubernetes_refused", hint=_hint(text))
+    if "Forbidden" in reasons or "Unauthorized" in reasons or _LOGIN.search(text):
+        hint = "ask for the right to do this in the namespace" if "Forbidden" in reasons else LOGIN_HINT
+        return Unreachable(sentence, code="unauthorized", hint=hint)
+    if _REFUSING.intersection(reasons):
+        return Declined(sentence, code="kubernetes_refused", hint=_hint(text))
+    if _CONFIG.search(text) or _CONFIG_FILE.search(text):
+        return Unreachable(sentence, code="bad_kubeconfig", hint="correct the place's kubeconfig or context")
+    if _CERTIFICATE.search(text):
+        return Unreachable(sentence, code="untrusted", hint="its certificate is not the one that was expected")
+    return Unreachable(sentence)
+
+
+def _hint(text: str) -> str:
+    if "no matches for kind" in text:
+        return "install KubeRay in the cluster, or use `workload: job`"
+    if re.search(r'namespaces "[^"]*" not found', text):
+        return "correct the place's namespace"
+    return ""
+
+
+def sentence_of(text: str) -> str:
+    """The last line that says something, without what kubectl puts before it."""
+    lines = [line for line in text.splitlines() if line.strip() and not re.match(r"[EIW]\d{4} ", line)]
+    return _LEAD.sub("", lines[-1].strip())[:400] if lines else ""

@@ -1,0 +1,140 @@
+"""What a run's manifest says: the values that the templates are given, and what no template can leave out."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from autoresearch.core.durations import parse_duration
+from autoresearch.core.far import Job
+from autoresearch.core.places import Place
+from autoresearch.errors import UsageError
+from autoresearch.launchers.kubernetes_names import object_name
+
+WORKLOADS = ("job", "rayjob")
+AFTER_GRACE_S = 60.0  # the Runner's cleanup and its record, after the trainer's grace
+MARGIN_S = 300.0  # the Runner's own limits come first
+PRE_RUNNING = "30m"
+TTL = "1h"
+_UNPACK = "import os,sys,tarfile;tarfile.open(sys.argv[1]).extractall('/');os.execvp(sys.argv[2],sys.argv[2:])"
+
+
+def checked(place: Place) -> str:
+    """The workload of a place whose options make sense together. UsageError, with the option's name."""
+    workload = place.text("workload", "job")
+    if workload not in WORKLOADS:
+        raise _wrong(place, "workload", f"{workload!r} is none of {', '.join(WORKLOADS)}")
+    if not place.text("image") and not place.text("template"):
+        raise _wrong(place, "image", "is missing: pods are made of an image", "image: registry.example.org/trainer:1")
+    if place.text("claim") and not place.text("mount").startswith("/"):
+        raise _wrong(place, "mount", "must say where pods have the claim, as an absolute path")
+    if not place.text("claim") and (place.text("mount") or place.text("local")):
+        raise _wrong(place, "claim", "is missing, and `mount` or `local` is given: name the PersistentVolumeClaim")
+    _check_root(place)
+    for option in ("pre_running_deadline", "ttl"):
+        _seconds(place, option, "1s")
+    for option in ("labels", "annotations", "node_selector"):
+        mapping(place, option)
+    if not isinstance(place.options.get("tolerations") or [], list):
+        raise _wrong(place, "tolerations", "must be a list, as a pod has it")
+    for option in ("gpus", "workers"):
+        if not place.text(option, "0").isdecimal():
+            raise _wrong(place, option, f"{place.text(option)!r} is no number")
+    return workload
+
+
+def _check_root(place: Place) -> None:
+    mount, root = place.text("mount").rstrip("/"), place.text("root").rstrip("/")
+    apart = not place.text("claim") or place.text("local", mount).rstrip("/") != mount
+    if apart and not root.startswith("/"):
+        why = "is missing: code and runs go to a directory of the pods"
+        raise _wrong(place, "root", why, f"root: {mount or ''}/autoresearch")
+    if apart and mount and not root.startswith(f"{mount}/"):
+        raise _wrong(place, "root", f"{root} is not below `mount`, which is {mount}")
+
+
+def values(place: Place, job: Job) -> dict[str, Any]:
+    """What the templates may use. Names are those of the place's options where they mean the same."""
+    names = ("image", "service_account", "pull_secret", "env_from_secret", "claim", "mount", "ray_version")
+    root = place.text("root").rstrip("/")
+    name = object_name(job.run, job.attempt)
+    shipped = f"{root}/shipped/{name}"
+    argv = [*job.argv]
+    if not place.text("claim"):
+        argv = [argv[0], "-W", "ignore", "-c", _UNPACK, f"{shipped}/files.tgz", *argv]
+    pod_cwd = "" if not place.text("claim") else job.cwd  # else it is there only when the archive is unpacked
+    return {
+        **{option: place.text(option) for option in names},
+        "name": name,
+        "argv": argv,
+        "cwd": pod_cwd,
+        "environment": [{"name": key, "value": value} for key, value in job.environment.items()],
+        "directory": root,
+        "shipped": shipped,
+        "secret": name,
+        "told": f"{root}/told-{name}",
+        "entrypoint": _entrypoint(argv, job, "" if place.text("claim") else f"{root}/told-{name}"),
+        "runtime_env": {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(math.ceil(job.grace_s + AFTER_GRACE_S))}},
+        "grace_s": math.ceil(job.grace_s + AFTER_GRACE_S),
+        "deadline_s": math.ceil(job.max_s + MARGIN_S),
+        "pre_running_s": _seconds(place, "pre_running_deadline", PRE_RUNNING),
+        "ttl_s": _seconds(place, "ttl", TTL),
+        "gpus": int(place.text("gpus") or job.gpus),
+        "workers": int(place.text("workers", "0")),
+        "node_selector": mapping(place, "node_selector"),
+        "tolerations": place.options.get("tolerations") or [],
+        "limits": lambda gpus: _limits(place, gpus),
+    }
+
+
+def _entrypoint(argv: list[str], job: Job, told: str) -> str:
+    """A RayJob's command. The run id goes to the Runner alone: what else carries it would be swept as its leftover."""
+    own = [f"{key}={value}" for key, value in job.environment.items()]
+    line = "exec " + shlex.join(["env", *own, *argv])
+    return f"{line} >>{shlex.quote(told)} 2>&1" if told else line
+
+
+def _limits(place: Place, gpus: int) -> dict[str, object]:
+    given = {"cpu": place.text("cpus"), "memory": place.text("memory")}
+    return {**{key: value for key, value in given.items() if value}, **({"nvidia.com/gpu": gpus} if gpus else {})}
+
+
+def mapping(place: Place, option: str) -> dict[str, str]:
+    """An option that is a mapping of texts; {} where it is not given. UsageError for anything else."""
+    value = place.options.get(option) or {}
+    if not isinstance(value, Mapping):
+        raise _wrong(place, option, "must be a mapping of names to values")
+    return {str(key): str(item) for key, item in value.items()}
+
+
+def stamp(item: dict[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+    """Put labels and annotations on an object or a pod template, over its own."""
+    about = item.setdefault("metadata", {})
+    about["labels"] = {**(about.get("labels") or {}), **labels}
+    if annotations:
+        about["annotations"] = {**(about.get("annotations") or {}), **annotations}
+
+
+def pods_of(made: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The pod templates of a Job or RayJob; the first one is the Runner's. UsageError where there is none."""
+    spec = made.get("spec") or {}
+    cluster = spec.get("rayClusterSpec") or {}
+    groups = [cluster.get("headGroupSpec"), *(cluster.get("workerGroupSpecs") or [])] if cluster else [spec]
+    found = [group["template"] for group in groups if isinstance((group or {}).get("template"), dict)]
+    if not found:
+        raise UsageError("the template of a Kubernetes place makes no pod: spec.template is missing")
+    return found
+
+
+def _seconds(place: Place, option: str, default: str) -> int:
+    text = place.text(option, default)
+    try:
+        return max(1, math.ceil(parse_duration(text)))
+    except ValueError as error:
+        raise _wrong(place, option, str(error), "durations look like 30s, 20m or 24h") from error
+
+
+def _wrong(place: Place, option: str, why: str, hint: str = "") -> UsageError:
+    return UsageError(f"launchers.{place.name}.{option}: {why}", hint=hint, code="bad_launcher")

@@ -1,0 +1,222 @@
+"""Ray: one job of the Jobs API for each run. Its queue is no queue, so that our slots throttle.
+
+A job's entrypoint is the Runner; it runs on the head node, reserves nothing by default, and what the trainer needs it
+takes by actors and placement groups as ever. Nothing is ever asked of `ray stop`, which ends every Ray of a host.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from autoresearch.core.ending import Ending
+from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Unreachable
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.places import Kind, Place
+from autoresearch.errors import UsageError
+from autoresearch.launchers import descriptions
+from autoresearch.launchers.ray_api import Answer, RayApi, quoted
+from autoresearch.launchers.ray_leftovers import MARK, OVER, free
+from autoresearch.launchers.shared import SharedFiles
+
+OPTIONS = {
+    "address": "the head's dashboard, http://HOST:8265; default: RAY_API_SERVER_ADDRESS, RAY_ADDRESS, this host",
+    "driver_gpus": "GPUs that the Runner's own job reserves, for a trainer that is no Ray program; default 0",
+    "driver_cpus": "CPUs of the same; default 0",
+    "driver_resources": "Ray's custom resources of the same, a mapping; they say where it may run",
+    "keep_actors": "yes: detached actors and placement groups of a run outlive it; default no",
+}
+AGENT_S = 60.0  # a head that has just started has no agent for jobs yet
+AGENT_TRIES = 5
+AFTER_GRACE_S = 180.0  # the Runner's cleanup and its record, after the trainer's grace
+_STATES = {"PENDING": JobState.PENDING, "RUNNING": JobState.RUNNING}
+_NEVER_RAN = (
+    *("RUNTIME_ENV_SETUP_FAILURE", "JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_START_FAILURE"),
+    *("JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE", "JOB_ENTRYPOINT_COMMAND_START_ERROR"),
+)
+_KILLED = ("JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE", *_NEVER_RAN)
+_NO_AGENT_HINT = (
+    "its dashboard agent never came up: often another Ray on that host has its ports; "
+    "start the head with --dashboard-agent-listen-port and --dashboard-agent-grpc-port of its own"
+)
+
+
+class RayLauncher:
+    """`core.far.JobLauncher` for one Ray cluster."""
+
+    kind = Kind.RAY
+
+    def __init__(self, place: Place, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
+        self.place = place
+        self.api = RayApi(place.text("address"), environ)
+        if not self.api.url.startswith(("http://", "https://")):
+            raise UsageError(
+                f"launchers.{place.name}.address: {self.api.url} is no dashboard", hint="write http://HOST:8265"
+            )
+        self.clock = clock
+        self.reach = SharedFiles(environ)
+        self._without_agent: dict[str, tuple[float, int]] = {}  # by run: since when, how often it was tried
+        self._forgotten: set[str] = set()
+
+    def describe(self) -> list[tuple[str, str]]:
+        """See `core.far.Describes`."""
+        version = self.api.expect(self.api.ask("GET", "/api/version"), dict)
+        jobs = self.api.expect(self.api.ask("GET", "/api/jobs/"), list)
+        return descriptions.of_ray(version, jobs, self.api.url)
+
+    def preflight(self) -> list[Finding]:
+        """See `core.far.JobLauncher`."""
+        try:
+            self.api.expect(self.api.ask("GET", "/api/version"), dict)
+            return self._impossible()
+        except Unreachable as silent:
+            code = silent.code if silent.code == "unauthorized" else "no_ray"
+            return [Finding(Severity.ERROR, code, silent.reason, silent.hint or "set the address of the launcher")]
+
+    def _impossible(self) -> list[Finding]:
+        """What no node of the cluster has: Ray would have the job wait for ever, and then some."""
+        found = []
+        for name, option in (("GPU", "driver_gpus"), ("CPU", "driver_cpus")):
+            wanted = float(self.place.options.get(option) or 0)
+            most = max(self.api.totals(name)) if wanted else 0.0
+            if wanted > most:
+                found.append(
+                    Finding(
+                        *(Severity.ERROR, "impossible_resources"),
+                        f"launchers.{self.place.name}.{option}: {wanted:g}, and the largest node has {most:g} {name}s",
+                        "ask for less; a trainer that takes its GPUs from Ray itself needs none here",
+                    )
+                )
+        return found
+
+    def submit(self, job: Job) -> Handle:
+        """See `core.far.JobLauncher`."""
+        native = submission_id(job)
+        if job.again and self.api.job(native) is not None:
+            return Handle(job.run, native)
+        said = self.api.ask("POST", "/api/jobs/", self._request(job, native))
+        # A name that is taken is HTTP 500, and so is much else: the head is asked what it knows.
+        if not said.ok and (said.status == 400 or self.api.job(native) is None):
+            self._refused(job.run, said)
+        self._without_agent.pop(job.run, None)
+        return Handle(job.run, native)
+
+    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
+        """See `core.far.JobLauncher`."""
+        listed = self.api.expect(self.api.ask("GET", "/api/jobs/"), list)
+        known = {job.get("submission_id"): job for job in listed if isinstance(job, dict)}
+        return {h.run: observation(known[h.native]) for h in handles if h.native in known}
+
+    def stop(self, handle: Handle, *, hard: bool) -> None:
+        """See `core.far.JobLauncher`. Ray sends TERM, and KILL after RAY_JOB_STOP_WAIT_TIME_S.
+
+        A stop of a job that never started waits with it, so that `hard` ends what would start it.
+        """
+        job = self.api.job(handle.native)
+        if job is None or (job.get("status") in OVER and not hard):
+            return
+        if job.get("status") not in OVER:
+            self._done(self.api.ask("POST", f"/api/jobs/{quoted(handle.native)}/stop"))
+        if hard:
+            self._free(handle, job, sweep=job.get("status") == "RUNNING")
+
+    def forget(self, handle: Handle) -> str:
+        """See `core.far.JobLauncher`."""
+        if handle.native in self._forgotten:
+            return ""
+        job = self.api.job(handle.native)
+        # A head that was restarted knows no job, and may have left a trainer whose Runner died with its supervisor.
+        killed = job is None or str(job.get("error_type")) in _KILLED or (job.get("driver_exit_code") or 0) < 0
+        told = "" if self._keeps_actors() and not killed else self._free(handle, job or {}, sweep=killed)
+        self.api.ask("DELETE", f"/api/jobs/{quoted(handle.native)}")
+        self._forgotten.add(handle.native)
+        return told
+
+    def _free(self, handle: Handle, job: Mapping[str, Any], *, sweep: bool) -> str:
+        """Free what a job holds beside itself; one sentence about it, "" where there was nothing."""
+        there, still = free(
+            self.api, handle.native, handle.run, str(job.get("job_id") or ""), node=node_of(job), sweep=sweep
+        )
+        if still:
+            return f"still on Ray, and could not be freed: {still}"
+        return f"freed on Ray: {there}" if there else ""
+
+    def _keeps_actors(self) -> bool:
+        return self.place.text("keep_actors").lower() in ("yes", "true")
+
+    def _done(self, said: Answer) -> None:
+        """Unreachable unless it was done, or there is nothing (more) to do it to."""
+        if said.status >= 500:
+            self.api.expect(said, dict)
+
+    def _request(self, job: Job, native: str) -> dict[str, Any]:
+        """The body of a submit. What is in `runtime_env` and `metadata` everybody can read in the dashboard.
+
+        The run id goes to the Runner alone: the job's supervisor has `runtime_env`'s environment, and what carries
+        our run id outside the Runner's tree is swept.
+        """
+        own = [f"{name}={value}" for name, value in job.environment.items()]
+        wait_s = math.ceil(job.grace_s + AFTER_GRACE_S)
+        body: dict[str, Any] = {
+            "entrypoint": "exec " + shlex.join(["env", *own, *job.argv]),
+            "submission_id": native,
+            "metadata": {"autoresearch_run": job.run, "autoresearch_campaign": job.campaign, "job_name": job.name},
+            "runtime_env": {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(wait_s), MARK: native}},
+        }
+        wanted = {"entrypoint_num_gpus": "driver_gpus", "entrypoint_num_cpus": "driver_cpus"}
+        body |= {key: float(n) for key, option in wanted.items() if (n := self.place.options.get(option))}
+        if resources := self.place.options.get("driver_resources"):
+            body["entrypoint_resources"] = dict(resources)
+        return body
+
+    def _refused(self, run: str, said: Answer) -> None:
+        """What becomes of a submit that made no job."""
+        if said.status < 500:
+            raise Declined(f"Ray refuses the job: {said.last_line}", code="ray_refused")
+        if "agent" not in said.text:
+            raise Unreachable(f"Ray could not take the job (HTTP {said.status}): {said.last_line}", code="odd_answer")
+        since, tries = self._without_agent.get(run, (self.clock(), 0))
+        self._without_agent[run] = since, tries + 1
+        if tries + 1 >= AGENT_TRIES and self.clock() - since >= AGENT_S:
+            raise Declined(
+                f"Ray has had no agent to take the job for {self.clock() - since:.0f} s; {_NO_AGENT_HINT}",
+                code="no_agent",
+                hint=_NO_AGENT_HINT,
+            )
+        raise Unreachable(f"Ray at {self.api.url} has no agent to take the job yet", code="no_agent")
+
+
+def submission_id(job: Job) -> str:
+    """The job's name, the same for every submit of one attempt: a second job of it cannot be made."""
+    return f"ajet_{job.run}" + (f"-a{job.attempt}" if job.attempt > 1 else "")
+
+
+def observation(job: Mapping[str, Any]) -> Observation:
+    """What one entry of GET /api/jobs/ says (ray/dashboard/modules/job/pydantic_models.py, JobDetails)."""
+    word, kind = str(job.get("status", "")), str(job.get("error_type") or "")
+    node = node_of(job)
+    message = " ".join(str(job.get("message") or "").split())[:500]
+    if word in _STATES:
+        reason = message if word == "PENDING" else ""
+        return Observation(_STATES[word], word, reason, node=node)
+    if word not in ("SUCCEEDED", "FAILED", "STOPPED"):
+        return Observation(JobState.UNKNOWN, word)
+    code = job.get("driver_exit_code")
+    ending = Ending.STOPPED if word == "STOPPED" else Ending.LAUNCH_FAILED if kind in _NEVER_RAN else None
+    return Observation(
+        JobState.OVER,
+        word,
+        f"Ray says {word}{f' ({kind})' if kind else ''}: {message}" if message else f"Ray says {word}",
+        ending=ending,
+        cause="ray_stopped" if word == "STOPPED" else kind.lower(),
+        returncode=code if isinstance(code, int) else None,
+        node=node,
+    )
+
+
+def node_of(job: Mapping[str, Any]) -> str:
+    """The address of the node where a job's driver is; "" before it started."""
+    return str(job.get("driver_agent_http_address") or "").removeprefix("http://").rpartition(":")[0]

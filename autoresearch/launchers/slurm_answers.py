@@ -1,0 +1,76 @@
+"""What a failing Slurm command means: that nobody answered, or that Slurm said no."""
+
+from __future__ import annotations
+
+import re
+
+from autoresearch.core.far import Declined, Said, Unreachable
+
+# Sentences of slurm_strerror (Slurm 22.05, src/common/slurm_errno.c) and of the C library that say nothing of a job.
+_SILENCE = re.compile(
+    r"Unable to contact slurm|Socket timed out|in standby mode|Zero Bytes were transmitted|Transport endpoint"
+    r"|Connection (refused|reset|timed out)|No route to host|Network is unreachable|temporarily"
+    r"|Unable to establish|Could not establish a configuration source|failed to fetch config"
+    r"|Error (connecting|opening)|Communication (connection|shutdown)|Header lengths|Broken pipe|Insane message length"
+    r"|Database (is|not) |slurmdbd|Incompatible versions|Name or service not known|failure in name resolution",
+    re.IGNORECASE,
+)
+_CREDENTIAL = re.compile(r"munge|authentication|Invalid .*credential|expired", re.IGNORECASE)
+_CREDENTIAL_HINT = "Slurm's credentials are refused here; `munge -n | unmunge` shows whether munged works"
+_HINTS = (
+    (
+        r"invalid partition|partition name",
+        "partition",
+        "change `partition` of the place; `sinfo -s` lists what there is",
+    ),
+    (
+        r"accounting/qos|policy",
+        "policy",
+        "your account's limits forbid it: fewer slots, a smaller job, or another `qos`",
+    ),
+    (r"account", "account", "change `account` of the place; `sacctmgr show associations user=$USER` lists yours"),
+    (r"\bqos\b", "qos", "change `qos` of the place; or fewer slots, where it limits how many jobs you may submit"),
+    (r"gres|generic resource", "gres", "change `gres` or `gpus_per_run`; `sinfo -o '%N %G'` lists what nodes have"),
+    (r"time limit|--time", "time", "set `time` of the place to the partition's limit, or a shorter exp_max_time"),
+    (r"reservation", "reservation", "change `reservation` of the place; `scontrol show reservation` lists them"),
+    (r"feature", "constraint", "change `constraint` of the place; `sinfo -o '%N %f'` lists features"),
+    (r"node name", "nodes", "change `nodelist` or `exclude` of the place; `sinfo -N` lists nodes"),
+    (r"dependency", "dependency", "change `dependency` of the place"),
+    (r"memory", "mem", "ask for less memory: `mem` of the place"),
+    (r"node configuration|node count|processors", "resources", "no node of the partition has that; ask for less"),
+    (
+        r"unrecognized option|invalid option",
+        "option",
+        "this Slurm's sbatch has no such option: see `extra` of the place",
+    ),
+    (r"unable to open file|no such file", "script", "change `script` of the place"),
+)
+
+
+def sentence(said: Said) -> str:
+    """What Slurm complained of, without `sbatch: error:`; the line that names the trouble comes before what follows."""
+    lines = (said.err or said.out).decode("utf-8", "replace").strip().splitlines()
+    told = [re.sub(r"^(\w+: )?(error|fatal): ", "", line).strip() for line in lines if not line.startswith("Try ")]
+    told = [re.sub(r"^sbatch: ", "", line) for line in told if line]
+    return "; ".join(dict.fromkeys(told))[:400] or f"exit code {said.returncode}"
+
+
+def silence(program: str, said: Said) -> Unreachable | None:
+    """That a failing command says nothing about any job; None where it does."""
+    words = (said.err + said.out).decode("utf-8", "replace")
+    if said.returncode == 127 or (said.returncode < 0 and not words):
+        return Unreachable(f"{program} could not be run: {sentence(said)}", code=f"no_{program}")
+    if _CREDENTIAL.search(words) and not _SILENCE.search(words):
+        return Unreachable(f"{program}: {sentence(said)}", code="unauthorized", hint=_CREDENTIAL_HINT)
+    if _SILENCE.search(words):
+        return Unreachable(f"{program}: {sentence(said)}")
+    return None
+
+
+def refusal(said: Said) -> Declined:
+    """That sbatch said no, with what to change."""
+    words = sentence(said)
+    for pattern, what, hint in _HINTS:
+        if re.search(pattern, words, re.IGNORECASE):
+            return Declined(f"sbatch: {words}", code=f"refused_{what}", hint=hint)
+    return Declined(f"sbatch: {words}", code="refused", hint="`sbatch --test-only` with the same options says more")

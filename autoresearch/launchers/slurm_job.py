@@ -1,0 +1,194 @@
+"""The sbatch command line of a run, and the batch script that becomes its Runner."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autoresearch.core.durations import parse_duration
+from autoresearch.core.far import Job
+from autoresearch.core.places import Place
+from autoresearch.errors import UsageError
+from autoresearch.launchers.slurm_states import NOT_SHARED_EXIT
+
+OUTPUT = "slurm.out"
+STARTED = "slurm.started"  # the Runner is next: everything before it is not the run's time
+EARLY_S = 60.0  # Slurm may send its signal so much earlier than it was told to
+SIGNAL_S = 120
+_PLAIN: tuple[str, ...] = (
+    "partition",
+    "account",
+    "qos",
+    "gres",
+    "gpus_per_node",
+    "cpus_per_task",
+    "mem",
+    "nodes",
+    "nodelist",
+)
+_PLAIN += ("exclude", "constraint", "exclusive", "reservation")
+_GPUS = ("gres", "gpus_per_node")
+
+OPTIONS = {
+    **{name: f"sbatch --{name.replace('_', '-')}" for name in _PLAIN},
+    "dependency": "sbatch --dependency, beside the one that keeps two jobs of one run apart",
+    "cluster": "sbatch --clusters, where several are served from here",
+    "extra": "a list of further words for sbatch",
+    "setup": "shell lines before the Runner: module load ...; what they export reaches the trainer",
+    "environment": "variables for the job: NAME: value",
+    "time": "the longest walltime to ask for, such as 4h; default: what the run's limits need",
+    "margin": "walltime beyond the run's limits; default 5m",
+    "signal": "seconds before the walltime's end at which the Runner is told; default 120",
+    "script": "a launch script such as NeMo-RL's ray.sub: it is submitted, and the Runner is its COMMAND",
+    "interactive": "true: runs share one allocation, for tight debug loops",
+    "idle": "how long that allocation is kept without a run; default 10m",
+}
+DEFAULTS = {"margin": "5m", "idle": "10m"}
+
+# `exec` at the end: what Slurm signals is the Runner. Another node may see new files late (network file systems).
+_SCRIPT = """#!/bin/bash
+cd / && umask 022
+far={far}
+for look in 1 2 3 4 5 6 7 8 9 10; do
+    [ -e "$far/spec.json" ] && break
+    [ $look = 10 ] && {{ echo "$(hostname) does not see $far: it shares no file system with us"; exit {not_shared}; }}
+    sleep {pause}
+done
+{given}declare -A before
+while IFS= read -r -d '' pair; do before["$pair"]=1; done < <(env -0)
+{setup}{environment}touch "$far/{started}"
+exec {argv}
+"""
+# The trainer's environment is a file that the Runner reads. What Slurm and `setup` say about this job goes over what
+# the submitting machine said, and of an allocation that the submitter was in nothing is left.
+_ENVIRONMENT = """if [ -f "$far/environment" ]; then
+    umask 077
+    {
+        while IFS= read -r -d '' pair || [ -n "$pair" ]; do
+            case $pair in SLURM*_*=* | SBATCH_*=* | SRUN_*=* | *_VISIBLE_DEVICES=*) ;; *) printf '%s\\0' "$pair" ;; esac
+        done < "$far/environment"
+        while IFS= read -r -d '' pair; do
+            case $pair in SLURM*_*=* | *_VISIBLE_DEVICES=* | GPU_DEVICE_ORDINAL=*) printf '%s\\0' "$pair" ;; *)
+                [ -n "${before["$pair"]+x}" ] || printf '%s\\0' "$pair" ;;
+            esac
+        done < <(env -0)
+    } > "$far/environment.slurm" && mv "$far/environment.slurm" "$far/environment"
+    umask 022
+fi
+"""
+
+
+def script(job: Job, place: Place, *, pause_s: float = 3.0) -> str:
+    """The batch script of a run: look for its directory, set up, become its Runner."""
+    lines = setup_lines(place)
+    return _SCRIPT.format(
+        far=shlex.quote(job.directory),
+        not_shared=NOT_SHARED_EXIT,
+        pause=pause_s,
+        given=_exports(job.environment),
+        setup=_exports(environment(place)) + (f"{lines}\n" if lines else ""),
+        environment=_ENVIRONMENT,
+        started=STARTED,
+        argv=shlex.join(job.argv),
+    )
+
+
+def _exports(variables: Mapping[str, str]) -> str:
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+
+
+def words(job: Job, place: Place) -> list[str]:
+    """`sbatch` and its options for a run; the script itself comes after, or on stdin."""
+    found = ["sbatch", "--parsable", *on_cluster(place), f"--job-name={job.name}", f"--comment={comment(job)}"]
+    found += ["--no-requeue", "--open-mode=append", f"--output={escaped(job.directory)}/{OUTPUT}"]
+    found += [f"--time={minutes(job, place)}", f"--dependency={dependency(place)}"]
+    if not place.text("script"):  # there the Runner is in a step, and a batch shell would die of it
+        found.append(f"--signal=B:USR1@{signal_s(place)}")
+    return found + resources(place, job.gpus)
+
+
+def resources(place: Place, gpus: int) -> list[str]:
+    """What of the machine is asked for. The scheduler says which GPUs: CUDA_VISIBLE_DEVICES is its own."""
+    found = []
+    for name in _PLAIN:
+        value = place.options.get(name)
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            found.append(flag)
+        elif value not in (None, False, ""):
+            found.append(f"{flag}={value}")
+    if gpus and not any(place.text(name) for name in _GPUS):
+        found.append(f"--gres=gpu:{gpus}")
+    return found + [str(word) for word in place.options.get("extra") or ()]
+
+
+def comment(job: Job) -> str:
+    """What the job is known by, whatever else has its name."""
+    return "autoresearch:" + ":".join(re.sub(r"[^\w./@+-]", "_", text) for text in (job.campaign, job.run))
+
+
+def dependency(place: Place) -> str:
+    """`singleton`: should one run ever have two jobs, the second waits until the first is over, and then declines."""
+    return ",".join(word for word in ("singleton", place.text("dependency")) if word)
+
+
+def minutes(job: Job, place: Place) -> int:
+    """The walltime: the Runner's own limits come first, with room for a signal that comes early."""
+    asked = job.max_s + seconds(place, "margin") + signal_s(place) + EARLY_S
+    return max(1, math.ceil(min(asked, seconds(place, "time") if place.text("time") else asked) / 60))
+
+
+def signal_s(place: Place) -> int:
+    """How long before the walltime's end the Runner is told."""
+    said = place.text("signal", str(SIGNAL_S))
+    return int(said) if said.isdecimal() else int(_bad(place, "signal", "is no number of seconds"))
+
+
+def seconds(place: Place, option: str) -> float:
+    """An option that is a duration. UsageError for one that is none."""
+    try:
+        return parse_duration(place.text(option, DEFAULTS.get(option, "")))
+    except ValueError as error:
+        return float(_bad(place, option, str(error)))
+
+
+def environment(place: Place) -> dict[str, str]:
+    """Variables of the place for the job."""
+    given = place.options.get("environment") or {}
+    if not isinstance(given, Mapping) or not all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in given):
+        _bad(place, "environment", "is no block of NAME: value")
+    return {str(name): str(value) for name, value in given.items()}
+
+
+def setup_lines(place: Place) -> str:
+    """Shell lines before the Runner, as one text."""
+    given: Any = place.options.get("setup") or ""
+    return "\n".join(map(str, given)) if isinstance(given, Sequence) and not isinstance(given, str) else str(given)
+
+
+def on_cluster(place: Place) -> list[str]:
+    """The word that names the cluster, for every client command."""
+    return [f"--clusters={place.text('cluster')}"] if place.text("cluster") else []
+
+
+def escaped(path: str) -> str:
+    """A path in which Slurm finds no pattern of its own."""
+    return path.replace("\\", "\\\\").replace("%", "%%")
+
+
+def check(place: Place) -> None:
+    """UsageError for options that make no sense."""
+    extra = place.options.get("extra") or ()
+    if isinstance(extra, str) or not isinstance(extra, Sequence):
+        _bad(place, "extra", "is no list of words")
+    signal_s(place), environment(place)
+    for option in ("time", "margin", "idle"):
+        if place.text(option):
+            seconds(place, option)
+
+
+def _bad(place: Place, option: str, why: str) -> str:
+    raise UsageError(f"launchers.{place.name}.{option}: {place.options.get(option)!r} {why}")

@@ -1,0 +1,232 @@
+"""ssh: a Runner on another host, detached there; what holds the connection is ours to lose.
+
+A trainer that a connection carries dies with it. Here it carries nothing: it starts the Runner, which is its own
+session with its own files, and looks at those. So a cut link, a killed ssh or a closed lid cost a run nothing, and
+what was started is found again by its far directory.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Unreachable
+from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.places import Kind, Place
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
+from autoresearch.launchers import descriptions, gpus
+from autoresearch.launchers.ssh_forwards import Forwards, forwards_of, taken_port
+from autoresearch.launchers.ssh_reach import SshReach
+from autoresearch.launchers.ssh_words import CONNECTION
+
+OPTIONS = {
+    **CONNECTION,
+    "shared": "true: the host sees this machine's files under the same paths; nothing is copied",
+    "gpus": "GPUs of the host that runs may get: all, none, N, 0,1 or UUIDs; leased there; default none",
+    "forwards": "ports of this machine that lead there while runs live, each as ssh -L takes it: 10086:localhost:10086",
+    "remote_forwards": "ports of the host that lead here, each as ssh -R takes it",
+}
+SPAWN_S = 30.0  # a loaded host imports for a while
+CLOCK_S = 5.0  # clocks that differ by more are worth a word: times are corrected, files keep theirs
+FREE_BYTES = 1 << 30
+PROGRAMS = ("bash", "git", "rsync", "tmux", "nvidia-smi")
+
+
+class SshLauncher:
+    """`core.far.JobLauncher` for one host."""
+
+    kind = Kind.SSH
+
+    def __init__(self, place: Place, environ: Mapping[str, str]) -> None:
+        self.place = place
+        self.reach = HeldReach(place, environ)
+
+    def submit(self, job: Job) -> Handle:
+        """See `core.far.JobLauncher`. Whoever asks twice finds the Runner that he has."""
+        if job.again and (found := self.reach.call("started", directory=job.directory)):
+            return _handle(job, found)
+        if wrong := self.reach.forwards.stand():
+            raise Declined(wrong, code="port_taken", hint="end what has that port, or forward another one")
+        uuids = self._choose(job.gpus)
+        try:
+            found = self.reach.call(
+                "spawn",
+                directory=job.directory,
+                argv=list(job.argv),
+                environment=dict(job.environment),
+                gpus=list(uuids),
+                wait_s=SPAWN_S,
+                within_s=2 * SPAWN_S + 30.0,
+            )
+        except OSError as error:
+            raise _declined(error, job) from error
+        if "failed" in found:
+            last = (found["said"].strip().splitlines() or [f"exit code {found['failed']}"])[-1]
+            raise Declined(f"{self.reach.target}: the Runner did not start: {last}", code="runner_failed")
+        return _handle(job, found, uuids)
+
+    def _choose(self, count: int) -> tuple[str, ...]:
+        """Which GPUs of the host a run gets, by UUID; their leases decide, there. Raises Declined.
+
+        Where nobody said how many: one, or all of them where runs do not share the host.
+        """
+        wanted = self._wanted_gpus()
+        if not count and (wanted in ("", "none", "0") or "gpus_per_run" in self.place.options):
+            return ()
+        said: Mapping[str, Any] = self.reach.call("gpus", within_s=60.0)
+        environ = {} if said["visible"] is None else {"CUDA_VISIBLE_DEVICES": str(said["visible"])}
+        there = gpus.visible(gpus.parse(said["smi"]), environ)
+        try:
+            if wanted.isdecimal() and 0 < int(wanted) <= len(there):
+                there = there[: int(wanted)]
+            elif wanted not in ("", "none", "0"):
+                offered = gpus.select(wanted, there)
+                there = tuple(gpu for gpu in there if gpu.uuid in offered)
+            held = {gpu.uuid for gpu in there if _lease_name(gpu.uuid) in said["held"] or not gpu.idle}
+            some = 1 if self.place.slots > 1 else len(there)
+            return gpus.select(str(count or some), there, taken=held)
+        except AutoresearchError as error:
+            code = "lease_busy" if error.code == "gpus_busy" else "no_gpu"
+            reason = f"{self.reach.target}: {error.message.replace('this machine', 'the host')}"
+            raise Declined(reason, code=code, hint=error.hint) from error
+
+    def _wanted_gpus(self) -> str:
+        """The option as `launchers.gpus.select` reads it."""
+        given = self.place.options.get("gpus")
+        if isinstance(given, list):
+            return ",".join(str(one) for one in given) + ","
+        text = self.place.text("gpus").strip()
+        return text.lower() if text.isalpha() else text
+
+    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
+        """See `core.far.JobLauncher`: a Runner's process lives or does not; its files say the rest."""
+        self.reach.forwards.tend()
+        if not handles:
+            return {}
+        names = ("directory", "start_ticks", "boot_id")
+        asked = [{"run": h.run, "pid": _pid(h), **{name: h.more.get(name) for name in names}} for h in handles]
+        found: Mapping[str, str] = self.reach.call("poll", handles=asked)
+        if elsewhere := sorted({str(h.more["host"]) for h in handles if not self.reach.is_host_of(h.more)}):
+            reason = f"{self.reach.target} is {self.reach.hello['host']} now, and runs were started on {elsewhere[0]}"
+            raise Unreachable(reason, code="other_host", hint="name one host, not a name that stands for several")
+        return {h.run: self._observation(h, found[h.run]) for h in handles}
+
+    def _observation(self, handle: Handle, found: str) -> Observation:
+        node = str(handle.more["host"])
+        if found == "unknown":
+            return Observation(JobState.UNKNOWN)
+        if found == "lives":
+            word = "; ".join(("running", *self.reach.forwards.complaints()))
+            return Observation(JobState.RUNNING, word, node=node)
+        cause, reason = "runner_died", "its Runner died without an exit record"
+        if handle.more["boot_id"] != self.reach.hello["boot_id"]:
+            cause, reason = "host_restarted", f"{node} was started again since"
+        return Observation(JobState.OVER, "gone", reason, cause=cause, node=node)
+
+    def stop(self, handle: Handle, *, hard: bool) -> None:
+        """See `core.far.JobLauncher`."""
+        self.reach.call(
+            "end",
+            run=handle.run,
+            directory=handle.more["directory"],
+            pid=_pid(handle),
+            start_ticks=handle.more.get("start_ticks"),
+            hard=hard,
+        )
+
+    def forget(self, handle: Handle) -> None:
+        """See `core.far.JobLauncher`: nothing is kept."""
+
+    def describe(self) -> list[tuple[str, str]]:
+        """See `core.far.Describes`."""
+        found = self.reach.probe(paths=["~", "/tmp", "/ephemeral"], programs=PROGRAMS)
+        return descriptions.of_host(found, self.reach.call("gpus", within_s=60.0)["smi"])
+
+    def preflight(self) -> list[Finding]:
+        """See `core.far.JobLauncher`. Connects, which takes as long as `connect_timeout` where nobody answers."""
+        error = Severity.ERROR
+        try:
+            found = self.reach.probe(paths=["~", "/tmp"], programs=PROGRAMS)
+            findings = [*self._forward_findings(), *self._host_findings(found), *self._gpu_findings()]
+        except Unreachable as silent:
+            return [Finding(error, silent.code, silent.reason, silent.hint)]
+        except EnvironmentUnusable as unusable:
+            return [Finding(error, unusable.code, unusable.message, unusable.hint)]
+        except OSError as refused:
+            return [Finding(error, "probe_failed", f"{refused.filename}: {refused.strerror}")]
+        return findings
+
+    def _host_findings(self, found: Mapping[str, Any]) -> list[Finding]:
+        host, findings = self.reach.target, []
+        if not found["programs"]["bash"]:
+            findings.append(Finding(Severity.ERROR, "no_bash", f"{host}: bash, which runs commands, is not on PATH"))
+        for path, there in found["paths"].items():
+            if there["free"] < FREE_BYTES:
+                free = f"{there['free'] / 2**20:.0f} MiB"
+                findings.append(Finding(Severity.WARNING, "low_disk", f"{host}: {path} has {free} left"))
+        if abs(self.reach.clock_offset()) > CLOCK_S:
+            what = f"{host}: its clock is {self.reach.clock_offset():+.0f} s from ours"
+            findings.append(Finding(Severity.WARNING, "clock_differs", what, "times are corrected; let NTP run"))
+        if found["ends_at_logout"]:
+            what = f"{host}: systemd ends what a login leaves running (KillUserProcesses=yes)"
+            fix = f"loginctl enable-linger {found['user']}"
+            findings.append(Finding(Severity.ERROR, "ends_at_logout", what, f"on that host: {fix}"))
+        return findings
+
+    def _forward_findings(self) -> list[Finding]:
+        return [
+            Finding(Severity.ERROR, "port_taken", wrong, "end what has that port, or forward another one")
+            for forward in self.reach.forwards.wanted
+            if (wrong := taken_port(forward))
+        ]
+
+    def _gpu_findings(self) -> list[Finding]:
+        """Whether there are as many as a run gets; busy ones may be free by then."""
+        try:
+            count = self.place.text("gpus_per_run", "0")
+            self._choose(int(count) if count.isdecimal() else 0)
+        except Declined as no:
+            severity = Severity.WARNING if no.code == "lease_busy" else Severity.ERROR
+            return [Finding(severity, no.code, no.reason, no.hint)]
+        return []
+
+
+class HeldReach(SshReach):
+    """The reach of a host where Runners are started, with the port forwards that are held as long as it is."""
+
+    def __init__(self, place: Place, environ: Mapping[str, str]) -> None:
+        super().__init__(place, environ, runs_here=True)
+        try:
+            wanted = forwards_of(place)
+        except ValueError as error:
+            raise UsageError(f"launchers.{place.name}: {error}") from error
+        self.forwards = Forwards(wanted, environ, lambda: self.words)
+
+    def close(self) -> None:
+        """See `core.far.Reach`."""
+        self.forwards.end()
+        super().close()
+
+
+def _lease_name(uuid: str) -> str:
+    return gpus.lease_path(uuid, {}).stem
+
+
+def _pid(handle: Handle) -> int | None:
+    return int(handle.native) if handle.native.isdecimal() else None
+
+
+def _handle(job: Job, found: Mapping[str, Any], uuids: Sequence[str] = ()) -> Handle:
+    more = {name: found.get(name) for name in ("start_ticks", "boot_id", "host")}
+    return Handle(
+        job.run, str(found.get("pid") or "unknown"), {**more, "directory": job.directory, "gpus": list(uuids)}
+    )
+
+
+def _declined(error: OSError, job: Job) -> Declined:
+    """What a host said to the start of a Runner that can never be."""
+    if error.errno == errno.ENOENT:
+        return Declined(f"{job.argv[0]} is not there: {error.filename}: {error.strerror}", code="no_interpreter")
+    code = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_full"}.get(error.errno or 0, "unwritable")
+    return Declined(f"{error.filename}: {error.strerror}", code=code)

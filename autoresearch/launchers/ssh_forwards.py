@@ -1,0 +1,199 @@
+"""Port forwards that are held while runs of a host live, each by an ssh of its own that is started again.
+
+They are apart from the connection that asks: one that fails must not make the host unreachable, and what goes
+through them must not hold up an answer. An ssh of ours dies with us (PR_SET_PDEATHSIG), so that whoever comes next
+finds the port free.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from autoresearch.core.places import Place
+from autoresearch.launchers.ssh_words import STANDS, SshWords, meaning
+from autoresearch.runner.native import process_control
+
+_PLACE = r"\[[^\]]+\]|[^:\[\]]+"
+_FORWARD = re.compile(rf"(?:({_PLACE}):)?([0-9]+):(?:{_PLACE}):[0-9]+\Z")  # ssh(1), -L and -R, without sockets
+PR_SET_PDEATHSIG = 1
+PATIENCE_S = 20.0  # for a forward to stand
+COLLIDES_S = 3.0  # one that ends lets go of its port so soon
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """One forward; `text` is what ssh -L or -R takes: [ADDRESS:]PORT:HOST:PORT."""
+
+    text: str
+    remote: bool = False
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """As ssh is told it. Without an address it would be content with one of 127.0.0.1 and ::1."""
+        found = _FORWARD.match(self.text)
+        address = "" if found and found[1] else "127.0.0.1:"
+        return ("-R" if self.remote else "-L", address + self.text)
+
+    @property
+    def port(self) -> tuple[str, int] | None:
+        """Address and port that it listens on here; None where that is not here."""
+        found = _FORWARD.match(self.text)
+        if self.remote or found is None:
+            return None
+        return (found[1] or "127.0.0.1").strip("[]"), int(found[2])
+
+
+def forwards_of(place: Place) -> tuple[Forward, ...]:
+    """What a place wants. ValueError for what is no forward."""
+    found: list[Forward] = []
+    for option, remote in (("forwards", False), ("remote_forwards", True)):
+        given = place.options.get(option) or []
+        for text in [given] if isinstance(given, str) else given:
+            if not _FORWARD.match(str(text)):
+                raise ValueError(f"{option}: {text!r} is no forward: 10086:localhost:10086")
+            found.append(Forward(str(text), remote))
+    return tuple(found)
+
+
+def taken_port(forward: Forward) -> str:
+    """Why the port of a forward cannot be had here now, in one sentence; "" where it can."""
+    if forward.port is None:
+        return ""
+    address, port = forward.port
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("" if address == "*" else address, port))
+        except OSError as error:
+            why = "another program has it" if error.errno == errno.EADDRINUSE else error.strerror
+            return f"port {port} of this machine cannot be forwarded ({forward.text}): {why}"
+    return ""
+
+
+@dataclass(slots=True)
+class _Held:
+    """One forward and the ssh that holds it."""
+
+    forward: Forward
+    process: subprocess.Popen[bytes] | None = None
+    output: IO[bytes] | None = None  # what both ends of it said
+    failures: int = 0
+    next_at: float = 0.0
+    wrong: str = "it is not made yet"  # why it does not stand; "" while it does
+    collides: bool = False  # ... because somebody else has the port
+
+
+class Forwards:
+    """The forwards of one place. `words`: ssh's command lines, asked for when they are needed."""
+
+    def __init__(
+        self,
+        wanted: Sequence[Forward],
+        environ: Mapping[str, str],
+        words: Callable[[], SshWords],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.wanted = tuple(wanted)
+        self.environ, self.words, self.clock = environ, words, clock
+        self._held = [_Held(forward) for forward in wanted]
+
+    def stand(self) -> str:
+        """Have them all stand, waiting some time; why one cannot because somebody else has its port, else ""."""
+        begun = self.clock()
+        while self.tend():
+            collides = next((held.wrong for held in self._held if held.collides), "")
+            if self.clock() - begun > (COLLIDES_S if collides else PATIENCE_S):
+                return collides
+            time.sleep(0.05)
+        return ""
+
+    def tend(self) -> tuple[str, ...]:
+        """Start what does not stand and is due; returns at once, with a clause for each that does not stand."""
+        for held in self._held:
+            if held.process is not None and held.process.poll() is not None:
+                self._take_note(held)
+            if held.process is None and self.clock() >= held.next_at:
+                self._start(held)
+            if held.process is not None and held.wrong and self._stands(held):
+                held.wrong, held.collides, held.failures = "", False, 0
+        return self.complaints()
+
+    def complaints(self) -> tuple[str, ...]:
+        """A clause for each that does not stand now."""
+        return tuple(held.wrong for held in self._held if held.wrong)
+
+    def end(self) -> None:
+        """End them; the ports are free when this returns."""
+        for held in self._held:
+            if held.process is not None:
+                held.process.terminate()
+                try:
+                    held.process.wait(5.0)
+                except subprocess.TimeoutExpired:
+                    held.process.kill()
+                    held.process.wait()
+                self._let_go(held)
+            held.wrong = "it is not held any more"
+
+    def _let_go(self, held: _Held) -> None:
+        """Close what belonged to its ssh, which has ended."""
+        assert held.process is not None and held.process.stdin is not None and held.output is not None
+        held.process.stdin.close()
+        held.output.close()
+        held.process = held.output = None
+
+    def _stands(self, held: _Held) -> bool:
+        """Whether the program at the other end has begun."""
+        return STANDS in self._said(held)
+
+    def _said(self, held: _Held) -> str:
+        assert held.output is not None
+        held.output.seek(0)
+        return held.output.read().decode("utf-8", "replace")
+
+    def _start(self, held: _Held) -> None:
+        if wrong := taken_port(held.forward):
+            self._fail(held, wrong, collides=True)
+            return
+        held.output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as its process
+        held.process = subprocess.Popen(
+            self.words().forwarding(*held.forward.words),
+            stdin=subprocess.PIPE,
+            stdout=held.output,
+            stderr=held.output,
+            env=dict(self.environ),
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+
+    def _take_note(self, held: _Held) -> None:
+        """Its ssh ended: why, and when it is tried again."""
+        assert held.process is not None
+        said, code = self._said(held), held.process.returncode
+        self._let_go(held)
+        if "remote port forwarding failed" in said:
+            self._fail(held, f"forward {held.forward.text}: the port is taken on {self.words().host}", collides=True)
+        elif "Address already in use" in said:
+            self._fail(held, f"forward {held.forward.text}: the port is taken here", collides=True)
+        else:
+            self._fail(held, f"forward {held.forward.text}: {meaning(self.words(), code, said, '').reason}")
+
+    def _fail(self, held: _Held, wrong: str, *, collides: bool = False) -> None:
+        held.wrong, held.collides = wrong, collides
+        held.next_at = self.clock() + PAUSES_S[min(held.failures, len(PAUSES_S) - 1)]
+        held.failures += 1
+
+
+def _die_with_parent() -> None:
+    process_control(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

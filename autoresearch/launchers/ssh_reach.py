@@ -1,0 +1,216 @@
+"""Files and programs of a host that is reached by ssh: one connection, held, and made again when it is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shlex
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.far import Said, Seen, Unreachable, Want
+from autoresearch.core.places import Place
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.launchers.ssh_channel import Channel, command_line
+from autoresearch.launchers.ssh_words import SshWords, words_of
+
+ANSWER_S = 30.0
+PIECE = 1 << 20  # bytes of a file in one call
+PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many failures in a row; then the last again and again
+
+
+class SshReach:
+    """`core.far.Reach` of a host. `runs_here`: Runners are started on that very host, so that a lock which is free
+    there tells that its Runner is dead; else (a login node of a cluster) it tells nothing."""
+
+    def __init__(
+        self,
+        place: Place,
+        environ: Mapping[str, str],
+        *,
+        runs_here: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.place = place
+        self.environ = environ
+        self.runs_here = runs_here
+        self.clock = clock
+        self.shared = place.text("shared", "false").lower() in ("true", "yes", "1")
+        self._words: SshWords | None = None
+        self._channel: Channel | None = None
+        self._failures = 0
+        self._not_before = 0.0  # by the clock: no connection is tried until then
+        self._why = Unreachable("nobody was asked yet")
+        self._offset_s = 0.0
+
+    # -- core.far.Reach -------------------------------------------------------------------------------------------
+
+    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+        """See `core.far.Reach`."""
+        asked = [{"run": w.run, "directory": w.directory, "offsets": dict(w.offsets)} for w in wants]
+        found: Mapping[str, Any] = self.call("look", wants=asked)
+        return {run: self._seen(one) for run, one in found.items()}
+
+    def _seen(self, found: Mapping[str, Any]) -> Seen:
+        """A free lock is the kernel's word about its own host only."""
+        runner = found.get("runner") or {}
+        elsewhere = not self.runs_here or (runner and not self.is_host_of(runner))
+        return Seen(**{**found, "alive": None if elsewhere and not found.get("alive") else found.get("alive")})
+
+    def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
+        """See `core.far.Reach`; OSError where it cannot be written there (a full disk)."""
+        self.call("put", directory=directory, files=dict(files), private=list(private))
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+        """See `core.far.Reach`."""
+        words = {"argv": list(argv), "stdin": stdin, "timeout_s": timeout_s, "cwd": cwd}
+        said = self.call("run", within_s=timeout_s + ANSWER_S, again=False, **words)
+        if said.get("late"):
+            raise Unreachable(f"{self.target}: {argv[0]} gave no answer within {timeout_s:.0f} s", code="no_answer")
+        return Said(said["returncode"], said["out"], said["err"])
+
+    def clock_offset(self) -> float:
+        """See `core.far.Reach`."""
+        return self._offset_s
+
+    def close(self) -> None:
+        """See `core.far.Reach`."""
+        self._drop()
+        if self._words and self._words.socket:
+            with contextlib.suppress(OSError):
+                Path(self._words.socket).parent.rmdir()  # the last one out
+        self._words = None
+
+    def _drop(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._words and self._words.socket:  # a connection that was killed leaves it
+            with contextlib.suppress(OSError):
+                Path(self._words.socket).unlink(missing_ok=True)
+
+    # -- more than a Reach ----------------------------------------------------------------------------------------
+
+    @property
+    def target(self) -> str:
+        """The host, as ssh and rsync (TARGET:PATH) are to be told it."""
+        return self.words.host
+
+    @property
+    def words(self) -> SshWords:
+        """ssh's command lines. Raises EnvironmentUnusable (there is no ssh here, an option makes no sense)."""
+        if self._words is None:
+            try:
+                self._words = words_of(self.place, self.environ)
+            except FileNotFoundError as error:
+                message = f"ssh is not on PATH; {self.place.name} is reached by it"
+                hint = "install OpenSSH's client (Debian: openssh-client)"
+                raise EnvironmentUnusable(message, code="no_ssh", hint=hint) from error
+            except (ValueError, OSError) as error:
+                message = f"launchers.{self.place.name}: {error}"
+                raise EnvironmentUnusable(message, code="ssh_options", hint="see `ssh -G HOST`") from error
+        return self._words
+
+    def rsync_shell(self) -> str:
+        """The words for `rsync -e`: by our connection while there is one, else by one of its own."""
+        return shlex.join(self.words.sharing())
+
+    def is_host_of(self, identity: Mapping[str, Any]) -> bool:
+        """Whether a process with this `host` and `boot_id` runs, or ran, on the host that answers now.
+
+        One name may stand for several login nodes; a host that was started again has its old name.
+        """
+        known = self.hello
+        return any(identity.get(name) == known[name] for name in ("host", "boot_id"))
+
+    @property
+    def hello(self) -> Mapping[str, Any]:
+        """Who answers there: host, boot_id, uid, home, python, executable. Connects if need be."""
+        return self._connected().hello
+
+    def probe(self, *, paths: Sequence[str] = (), programs: Sequence[str] = ()) -> dict[str, Any]:
+        """What there is on the host; see `runner.serving.probe`."""
+        found: dict[str, Any] = self.call("probe", paths=list(paths), programs=list(programs))
+        return found
+
+    def fetch(self, path: str, target: Path, *, offset: int = 0) -> int:
+        """Bring a file here in pieces, from an offset on; its size there. Raises OSError."""
+        mode = "r+b" if offset else "wb"
+        with target.open(mode) as file:
+            file.seek(offset)
+            while True:
+                said = self.call("read", path=path, offset=offset, most=PIECE)
+                file.write(said["data"])
+                offset += len(said["data"])
+                if not said["data"] or offset >= said["size"]:
+                    return int(said["size"])
+
+    def send(self, source: Path, path: str) -> int:
+        """Bring a file there in pieces, under a name that is whole or not there; its size. Raises OSError."""
+        offset, temporary = 0, f"{path}.part"
+        with source.open("rb") as file:
+            while piece := file.read(PIECE):
+                offset = self.call("write", path=temporary, offset=offset, data=piece)
+            if not offset:
+                self.call("write", path=temporary, offset=0, data=b"")
+        said = self.run(["mv", "-f", "--", temporary, path])
+        if said.returncode != 0:
+            raise OSError(errno.EIO, said.complaint, f"{self.target}:{path}")
+        return offset
+
+    def call(self, op: str, *, within_s: float = ANSWER_S, again: bool = True, **arguments: Any) -> Any:
+        """One call of `runner.serving.OPERATIONS`. Raises Unreachable, OSError (that host's).
+
+        again: a connection that turns out to be dead is made again at once, and the call with it. All of them may
+        be made twice but `run`.
+        """
+        fresh = self._channel is None
+        try:
+            return self._ask(op, arguments, within_s)
+        except Unreachable as silent:
+            if fresh or not again or silent.code == "timeout":
+                raise
+        return self._ask(op, arguments, within_s)
+
+    def _ask(self, op: str, arguments: Mapping[str, Any], within_s: float) -> Any:
+        channel = self._connected()
+        try:
+            said = channel.ask(op, arguments, within_s)
+        except OSError:
+            raise
+        except Unreachable as silent:
+            self._lose(silent)
+            raise
+        except BaseException:  # an answer that nobody waited for would be taken for the next one's
+            self._drop()
+            raise
+        self._offset_s = channel.offset_s
+        return said
+
+    def _connected(self) -> Channel:
+        if self._channel is not None:
+            return self._channel
+        if self.clock() < self._not_before:
+            raise self._why
+        words = self.words
+        command = command_line(shlex.quote(self.place.text("python", "python3")), self.place.text("setup"))
+        try:
+            self._channel = Channel(words, command, self.environ, words.connect_s + ANSWER_S)
+        except Unreachable as silent:
+            self._lose(silent)
+            raise
+        except FileNotFoundError as error:
+            self._words = None
+            raise EnvironmentUnusable("ssh is not on PATH", code="no_ssh") from error
+        self._failures = 0
+        return self._channel
+
+    def _lose(self, silent: Unreachable) -> None:
+        """The connection is gone: when the next one may be tried. The first one at once."""
+        self._drop()
+        self._words = None  # the folder of its socket may be gone, as another of us was the last one out
+        self._why = silent
+        self._not_before = self.clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
+        self._failures += 1

@@ -1,0 +1,101 @@
+"""The machine's big volume: where caches go, so that models do not fill the disk that holds the home directory.
+
+Instances of Brev have a small root disk and the rest of their room at /ephemeral. Only what nobody said otherwise
+goes there: a variable that is set stays, and so does a cache that is already somewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoresearch.errors import UsageError
+from autoresearch.launchers import sandbox
+
+USUAL = Path("/ephemeral")
+AUTO, NONE = "auto", "none"
+# variable -> where its program keeps things without it, below home; variables that say the same to it
+_CACHES = {
+    "HF_HOME": (".cache/huggingface", ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")),
+    "UV_CACHE_DIR": (".cache/uv", ("XDG_CACHE_HOME",)),
+    "TORCH_HOME": (".cache/torch", ("XDG_CACHE_HOME",)),
+    "TORCHINDUCTOR_CACHE_DIR": ("", ()),
+    "TRITON_CACHE_DIR": (".triton/cache", ("TRITON_HOME",)),
+    "VLLM_CACHE_ROOT": (".cache/vllm", ("XDG_CACHE_HOME",)),
+}
+_KEPT_APART = {"HF_HOME": ("HF_TOKEN_PATH", ".cache/huggingface/token")}  # a login is no cache
+_NO_CONTENT = frozenset({"token", "stored_tokens", "CACHEDIR.TAG", ".lock"})
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A big volume, and what is sent there. `path` is "" where there is none; `why` says why not."""
+
+    path: str = ""
+    why: str = ""
+    free_bytes: int = 0
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        if not self.path:
+            return f"none: {self.why}"
+        names = ", ".join(name for name in self.variables if name in _CACHES) or "no cache, all are elsewhere already"
+        return f"{self.path}, {self.free_bytes / 1e9:.0f} GB free; for {names}"
+
+
+def find(setting: str, environ: Mapping[str, str], usual: Path = USUAL) -> Volume:
+    """The volume that a setting names: `auto`, `none` or a directory. UsageError for one that is none, or read-only.
+
+    auto: the usual one, where it can be written and is larger than the disk of the home directory.
+    """
+    home = Path(environ.get("HOME") or Path.home())
+    word = setting.strip() or AUTO
+    if word == NONE:
+        return Volume(why="the setting big_volume says so")
+    path = usual if word == AUTO else Path(word).expanduser()
+    if word != AUTO and not (path.is_absolute() and path.is_dir() and sandbox.can_write(path)):
+        message = f"big_volume: {word} is no directory that can be written"
+        raise UsageError(message, hint="auto, none, or the path of a directory", code="bad_big_volume")
+    if word == AUTO and (why := _unfit(path, home)):
+        return Volume(why=why)
+    room = os.statvfs(path)
+    variables = _variables(path / f"autoresearch-{os.getuid()}" / "cache", home, environ)
+    return Volume(str(path), free_bytes=room.f_bavail * room.f_frsize, variables=variables)
+
+
+def _unfit(path: Path, home: Path) -> str:
+    """Why the usual volume is not used; "" where it is."""
+    if not path.is_dir():
+        return f"there is no {path}"
+    if not sandbox.can_write(path):
+        return f"{path} cannot be written"
+    try:
+        own, theirs = os.statvfs(path), os.statvfs(next(p for p in (home, *home.parents) if p.is_dir()))
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    larger = own.f_blocks * own.f_frsize > theirs.f_blocks * theirs.f_frsize
+    return "" if larger else f"{path} is no larger than the disk of {home}"
+
+
+def _variables(caches: Path, home: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, (usual, same) in _CACHES.items():
+        if any(environ.get(other) for other in (name, *same)) or (usual and _holds_something(home / usual)):
+            continue
+        found[name] = str(caches / name.lower().removesuffix("_dir").removesuffix("_cache").removesuffix("_home"))
+        variable, place = _KEPT_APART.get(name, ("", ""))
+        if variable and not environ.get(variable) and (home / place).is_file():
+            found[variable] = str(home / place)
+    return found
+
+
+def _holds_something(directory: Path) -> bool:
+    """Whether a cache is in use there: more than logins and locks."""
+    try:
+        return any(entry.name not in _NO_CONTENT for entry in directory.iterdir())
+    except OSError:
+        return False

@@ -1,0 +1,126 @@
+"""How much of a cluster's time a campaign uses: 64 ideas of ten seconds each, on eight virtual nodes of a real Slurm.
+
+A node takes one job at a time. Ours: the campaign as it is typed, one job for each run, with as many runs in flight as
+there are nodes, and with two more, which wait in Slurm's queue. Theirs: the same 64 commands as bare `sbatch` jobs, all
+submitted at once, with no code, metric, verdict or row: what Slurm alone makes of its slots. Needs root and slurm-wlm;
+without them there is nothing to measure, and it says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench.result import Result
+from tests.bench.yard import ROOT, private_tmux
+from tests.engines.slurm.cluster import Cluster, missing
+
+NODES, IDEAS, RUN_S = 8, 64, 10.0
+
+TRAINER = """
+lr=$(sed -n 's/^lr: //p' "$1")
+echo "step:1 - actor/kl_loss:0.1 - actor/pg_loss:0.2"
+sleep {seconds}
+echo "step:1 - task_pass_rate@1:0.$((RANDOM % 90 + 10)) - pass_n:2 - global_steps:1"
+"""
+
+BLUEPRINT = """# Use a cluster
+
+## [exp_purpose]
+- description: How much of the slots' time is used.
+
+## [exp_codebase_dir]
+- dir: {repo}
+
+## [exp_venv_exe]
+- path: {python}
+
+## [exp_yaml_path]
+- path: recipe.yaml
+
+## [exp_launch_command]
+bash train.sh recipe.yaml
+
+## [exp_result_dir]
+- dir: {results}
+
+## [exp_max_time]
+- time: 10 minutes in all, 5 minutes to the first step
+
+## Other Notes
+- trainer: verl
+- metric: task_pass_rate@1
+- direction: maximize
+"""
+
+
+def run(repeats: int = 5) -> list[Result]:
+    """The share of slot time in which a trainer lived; one campaign of each width, as each takes two minutes."""
+    if why := missing():
+        sys.stderr.write(f"not measured: {why}\n")
+        return []
+    cluster = Cluster(nodes=NODES, cpus=1).up()
+    try:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch, private_tmux(Path(scratch)) as server:
+            bare = _bare(cluster, Path(scratch))
+            shares = {
+                width: _campaign(cluster, Path(scratch) / str(width), server.socket, width)
+                for width in (NODES, NODES + 2)
+            }
+    finally:
+        cluster.down()
+    what = f"slot time used by {IDEAS} ideas of {RUN_S:.0f} s on {NODES} virtual Slurm nodes"
+    against = "64 bare sbatch jobs at once"
+    return [
+        Result(f"{what}, --launcher slurm:{width}", against, [share], [bare], 0.9, "", at_least=True, absolute=True)
+        for width, share in shares.items()
+    ]
+
+
+def _bare(cluster: Cluster, place: Path) -> float:
+    """The same for bare jobs, by the stamps that they write."""
+    stamps = place / "stamps"
+    stamps.mkdir()
+    script = (
+        f"echo $EPOCHREALTIME > {stamps}/$SLURM_JOB_ID.a; sleep {RUN_S}; echo $EPOCHREALTIME > {stamps}/$SLURM_JOB_ID.b"
+    )
+    for _ in range(IDEAS):
+        cluster.say("sbatch", "--output=/dev/null", f"--wrap={script}")
+    while len(ended := list(stamps.glob("*.b"))) < IDEAS or any(not path.read_text() for path in ended):
+        time.sleep(0.2)
+    starts = [float(path.with_suffix(".a").read_text()) for path in ended]
+    return IDEAS * RUN_S / (NODES * (max(float(path.read_text()) for path in ended) - min(starts)))
+
+
+def _campaign(cluster: Cluster, place: Path, tmux: str, width: int) -> float:
+    """Run a campaign to its end; the lives of its trainers over the nodes' time from the first to the last."""
+    repo = place / "repo"
+    repo.mkdir(parents=True)
+    (repo / "train.sh").write_text(TRAINER.format(seconds=RUN_S))
+    (repo / "recipe.yaml").write_text("lr: 0.001\n")
+    (repo / "exp.md").write_text(BLUEPRINT.format(repo=repo, python=sys.executable, results=place / "results"))
+    keys = {
+        "blueprint": "exp.md",
+        "count": IDEAS,
+        "baseline": NODES,  # all nodes at once; every search begins with it
+        "retests": 0,
+        "confirm": False,
+        "proposer": "random",
+        "space": {"lr": {"low": 1e-6, "high": 1e-2, "log": True}},
+    }
+    (repo / "campaign.yaml").write_text(json.dumps(keys))
+    env = {**os.environ, **cluster.env, "AUTORESEARCH_TMUX_SOCKET": tmux, "PYTHONPATH": str(ROOT)}
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
+        subprocess.run(["git", *words], cwd=repo, env=env, check=True)
+    words = [sys.executable, "-m", "autoresearch", "campaign", "campaign.yaml", "--launcher", f"slurm:{width}", "--yes"]
+    subprocess.run(words, cwd=repo, env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    records = [
+        json.loads(path.read_text()) for path in (repo / "reports").rglob("exit.json") if path.parent.name != "far"
+    ]
+    lived = sum(record["duration_s"] for record in records)
+    return float(lived / (NODES * (max(r["ended"] for r in records) - min(r["started"] for r in records))))

@@ -1,0 +1,92 @@
+"""Campaigns whose runs go elsewhere: the same rows, the same guarantees, one Follower in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+
+def test_a_campaign_on_slurm(camp: Any, pretend_slurm: Any) -> None:
+    pretend_slurm.home.joinpath("slots").write_text("2")
+    queue = camp.ideas({"overrides": {"lr": 0.01}}, {"overrides": {"lr": 1.0}})
+    camp.file(count=3, proposer="queue", queue=queue)
+    before = camp.checkout()
+    view = camp.run("--launcher", "slurm:3", count=3, proposer="queue", queue=queue)
+    assert view.state == "ended" and view.attempted == 3
+    assert {row.launcher for row in view.rows} == {"slurm"} and len(pretend_slurm.jobs()) == len(view.rows)
+    assert [row.ending for row in view.rows] == ["finished"] * len(view.rows)
+    assert sorted(job["state"] for job in pretend_slurm.jobs()) == ["COMPLETED"] * len(view.rows)
+    best = view.best
+    assert best.slug.startswith("lr-0-01") and best.value > 0.45
+    assert camp.checkout() == before
+
+
+def test_a_mixed_pool(camp: Any, pretend_slurm: Any) -> None:
+    camp.recipe(mode="hold")
+    camp.bench.git("commit", "-qam", "hold")
+    keys = {"space": {"lr": [0.5, 0.2]}, "proposer": "grid", "confirm": False}
+    camp.start("--launcher", "local:1,slurm:1", **keys, count=1, baseline=3)
+    camp.until(lambda: len(camp.view().live) == 2 and len(pretend_slurm.jobs()) == 1)
+    shown = camp.bench.ask("campaign", "status", camp.place.path.name)["running"]
+    assert sorted(str(one["place"]) for one in shown) == ["None", "slurm"]
+    camp.go.touch()
+    view = camp.over()
+    assert sorted(row.launcher for row in view.rows) in (["slurm", "slurm", "tmux"], ["slurm", "tmux", "tmux"])
+    assert all(row.ending == "finished" for row in view.rows)
+
+
+def test_what_a_scheduler_does_to_a_run_is_no_fault_of_the_idea(camp: Any, pretend_slurm: Any) -> None:
+    camp.recipe(mode="hold")
+    camp.bench.git("commit", "-qam", "hold")
+    camp.start("--launcher", "slurm:1", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=1)
+    job = camp.until(lambda: next((job for job in pretend_slurm.jobs() if job.get("pid")), None))
+    camp.until(lambda: camp.view().live)
+    pretend_slurm.do(job, state="PREEMPTED", reason="None")
+    os.kill(job["pid"], signal.SIGTERM)  # as slurmd does it
+    camp.until(lambda: len(pretend_slurm.jobs()) == 2)
+    camp.go.touch()
+    view = camp.over()
+    first, second = view.rows
+    assert (first.ending, first.failure) == ("lost", "preempted") and second.ending == "finished"
+    assert first.replicate == second.replicate and view.baseline.status == "keep"
+
+
+def test_a_controller_that_is_killed_finds_its_jobs_again(camp: Any, pretend_slurm: Any) -> None:
+    camp.recipe(mode="hold")
+    camp.bench.git("commit", "-qam", "hold")
+    camp.start("--launcher", "slurm:2", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=2)
+    camp.until(lambda: len(camp.view().live) == 2 and sum(bool(job.get("pid")) for job in pretend_slurm.jobs()) == 2)
+    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+    camp.bench.until(lambda: not camp.place.controlled)
+    camp.go.touch()
+    camp.bench.ask("campaign", "resume", camp.place.path.name, "--detach")
+    view = camp.over()
+    assert len(pretend_slurm.jobs()) == 2 == len(view.rows) and {row.ending for row in view.rows} == {"finished"}
+
+
+def test_nobody_answers_for_a_while(camp: Any, pretend_slurm: Any) -> None:
+    """What waits in a queue cannot be seen then; what trains can, in its files, and ends without the scheduler."""
+    pretend_slurm.home.joinpath("slots").write_text("0")
+    camp.start("--launcher", "slurm:1", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=2)
+    name = camp.place.path.name
+    camp.until(lambda: [one["state"] for one in _running(camp, name)] == ["pending"])
+    pretend_slurm.down(now=True)
+    camp.until(lambda: [one["state"] for one in _running(camp, name)] == ["unreachable"])
+    assert "slurm controller" in _running(camp, name)[0]["reason"]
+    pretend_slurm.home.joinpath("slots").write_text("1")
+    camp.until(lambda: camp.view().rows)
+    pretend_slurm.down(now=False)
+    view = camp.over()
+    assert [row.ending for row in view.rows] == ["finished"] * 2 and len(pretend_slurm.jobs()) == 2
+    told = Path(view.rows[0].log_path).with_name("events.jsonl").read_text()
+    words = [json.loads(line)["event"] for line in told.splitlines()]
+    assert words.count("unreachable") == 1 == words.count("recovered")
+
+
+def _running(camp: Any, name: str) -> list[dict[str, Any]]:
+    found = camp.bench.ask("campaign", "status", name)["running"]
+    assert isinstance(found, list)
+    return found

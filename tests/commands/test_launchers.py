@@ -1,0 +1,192 @@
+"""`--launcher` of every command: what is refused, in what words, and that nothing was written before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SLURM = frozenset({"sbatch", "squeue", "scancel", "scontrol", "sacct", "sinfo", "srun"})
+
+
+def without(bench: Any, gone: frozenset[str]) -> str:
+    """A PATH that has every program of this one but those."""
+    folder = bench.root / "bin"
+    folder.mkdir(exist_ok=True)
+    for directory in os.get_exec_path(bench.env):
+        for path in Path(directory).glob("*") if Path(directory).is_dir() else ():
+            link = folder / path.name
+            if path.name not in gone and not link.is_symlink():
+                link.symlink_to(path)
+    return str(folder)
+
+
+def refused(bench: Any, *args: object, code: int, **env: str) -> dict[str, Any]:
+    """The error of a command that leaves no branch, no session, no row and no file behind."""
+    before = (bench.picture("/state", "/bin/"), bench.git("branch", "--list", "--all"))
+    told = bench.ask(*args, check=code, **env)["error"]
+    assert (bench.picture("/state", "/bin/"), bench.git("branch", "--list", "--all")) == before
+    assert not bench.tmux("list-sessions").stdout
+    assert not bench.ask("status")["runs"]
+    return dict(told)
+
+
+def campaign(bench: Any, **keys: object) -> Path:
+    """A campaign file over exp.md."""
+    bench.blueprint()
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "a blueprint", "--allow-empty")
+    usual = {"count": 2, "proposer": "queue", "queue": "ideas"}
+    text = "".join(f"{key}: {value}\n" for key, value in usual.items())
+    (bench.repo / "ideas").mkdir(exist_ok=True)
+    path: Path = bench.repo / "campaign.yaml"
+    path.write_text("blueprint: exp.md\n" + text + "".join(f"{key}: {value}\n" for key, value in keys.items()))
+    return path
+
+
+def project(bench: Any, text: str) -> None:
+    (bench.repo / "autoresearch.yaml").write_text(text)
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",), ("--detach",)])
+def test_a_run_without_sbatch(bench: Any, words: tuple[str, ...]) -> None:
+    path = bench.blueprint()
+    told = refused(bench, "run", path, "--launcher", "slurm", *words, code=6, PATH=without(bench, SLURM))
+    assert told["code"] == "no_sbatch" and "slurm" in told["message"] and told["hint"]
+
+
+@pytest.mark.parametrize("words", [(), ("--yes",), ("--yes", "--detach")])
+def test_a_campaign_without_sbatch(bench: Any, words: tuple[str, ...]) -> None:
+    path = campaign(bench, launcher="local:2, slurm:4")
+    told = refused(bench, "campaign", path, *words, code=6, PATH=without(bench, SLURM))
+    assert told["code"] == "no_sbatch"
+
+
+def test_ssh_that_is_not_installed(bench: Any) -> None:
+    path = bench.blueprint()
+    told = refused(bench, "run", path, "--launcher", "ssh:gpu1", code=6, PATH=without(bench, frozenset({"ssh"})))
+    assert told["code"] == "no_ssh"
+
+
+@pytest.mark.parametrize(
+    ("yaml", "launcher", "says", "code"),
+    [
+        ("", "slrum", "'slrum' is no launcher", "bad_launcher"),
+        ("", "slurm:0", "no room for a run", "bad_launcher"),
+        ("", "ssh", "names no host", "bad_launcher"),
+        ("", "local, slurm", "a run goes to one place, and 2 are named: local, slurm", "bad_launcher"),
+        ("", "local:1, local:2", "local is named twice", "bad_launcher"),
+        ("launchers: [gpu1]\n", "", "launchers: must hold a block of options for each name", "bad_launcher"),
+        ("launchers: {gpu1: here}\n", "", "launchers: gpu1: 'here' is no block of options", "bad_launcher"),
+        ("launchers: {slurm: {kind: ssh}}\n", "", "slurm is a kind of its own", "bad_launcher"),
+        ("launchers: {gpu1: {host: x}}\n", "", "gpu1 says no `kind:`", "bad_launcher"),
+        ("launchers: {gpu1: {kind: ssh}}\n", "slurm:gpu1", "calls it slurm", "bad_launcher"),
+        ("launchers: {a: {kind: slurm, partitoin: x}}\n", "a", "slurm has no such option", "bad_launcher"),
+        ("launchers: {a: {kind: slurm, slots: 0}}\n", "a", "slots: 0 is no number of runs", "bad_launcher"),
+        ("launchers: {a: {kind: ray, token: x9f8e7d6c5b4a3f2e1}}\n", "a", "holds a secret", "secret_in_file"),
+        ("launcher: {kind: slurm, partition: [1]}\n", "", "is no text", "bad_launcher"),
+        ("launcher: {partition: x}\n", "", "'' is no launcher", "bad_launcher"),
+        ("launcher: 7\n", "", "7 is neither text nor a block", "bad_launcher"),
+    ],
+)
+def test_a_place_that_cannot_be_understood(bench: Any, yaml: str, launcher: str, says: str, code: str) -> None:
+    project(bench, yaml)
+    words = ("--launcher", launcher) if launcher else ()
+    told = refused(bench, "run", bench.blueprint(), *words, code=2)
+    assert says in told["message"] and told["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("keys", "words", "says"),
+    [
+        ({"launcher": "slrum"}, (), "'slrum' is no launcher"),
+        ({"launcher": "{kind: slurm, sluts: 3}"}, (), "slurm has no such option"),
+        ({"launcher": "{kind: slurm, slots: no}"}, (), "slots: False is no number of runs"),
+        ({"launcher": "local:2, slurm:2", "parallel": 8}, (), "parallel is 8, and local:2, slurm:2 have room for 4"),
+        ({"launcher": "[local, 3]"}, (), "3 is neither text nor a block"),
+        ({}, ("--launcher", "local:2", "--parallel", "3"), "parallel is 3, and local:2 have room for 2"),
+        ({"launchers": "{a: {kind: ray}}"}, (), "unknown key 'launchers'"),
+    ],
+)
+def test_a_pool_that_cannot_be(bench: Any, keys: dict[str, object], words: tuple[str, ...], says: str) -> None:
+    told = refused(bench, "campaign", campaign(bench, **keys), *words, code=2)
+    assert says in told["message"]
+
+
+def where(bench: Any, *args: object, **env: str) -> tuple[str, str]:
+    plan = bench.ask("campaign", *args, **env)
+    return plan["plan"]["where"], plan["plan"]["each run"]
+
+
+def test_who_says_where_a_campaign_goes(bench: Any) -> None:
+    path = campaign(bench)
+    assert where(bench, path)[0] == "local:1"
+    project(bench, "launcher: local:3\n")
+    assert where(bench, path)[0].startswith("local:3") and "3 at a time" in where(bench, path)[1]
+    (bench.repo / "campaign.yaml").write_text(path.read_text() + "launcher: local:4\n")
+    assert where(bench, path)[0].startswith("local:4")
+    assert where(bench, path, AUTORESEARCH_LAUNCHER="local:5")[0].startswith("local:5")
+    said = where(bench, path, "--launcher", "local:6", AUTORESEARCH_LAUNCHER="local:5")
+    assert said[0] == "local:6  (flag --launcher)" and "6 at a time" in said[1]
+
+
+def test_a_pool_of_blocks_and_slots_that_are_left(bench: Any) -> None:
+    project(bench, "launchers: {near: {kind: local}}\n")
+    assert where(bench, campaign(bench, launcher="[{kind: local, slots: 2}]"))[0].startswith("local:2")
+    assert where(bench, campaign(bench, launcher="near", parallel=5))[0].startswith("local:near:5")
+    told = refused(bench, "campaign", campaign(bench, launcher="near, local"), code=2)
+    assert "near and local are the same place" in told["message"]
+
+
+def test_a_note_says_where_a_run_goes(bench: Any) -> None:
+    path = bench.blueprint(notes="- launcher: slurm")
+    gone = {"PATH": without(bench, SLURM)}
+    assert refused(bench, "run", path, "--dry-run", code=6, **gone)["code"] == "no_sbatch"
+    assert bench.ask("run", path, "--dry-run", "--launcher", "local", **gone)["place"]["kind"] == "local"
+    assert bench.ask("run", path, "--dry-run", AUTORESEARCH_LAUNCHER="local", **gone)["place"]["kind"] == "local"
+    project(bench, "launcher: local\n")
+    assert refused(bench, "run", path, "--dry-run", code=6, **gone)["code"] == "no_sbatch"
+
+
+def test_a_campaign_overrules_a_note_and_says_so(bench: Any) -> None:
+    path = campaign(bench, launcher="local:2")
+    bench.blueprint(notes="- launcher: slurm")
+    said = bench.ask("campaign", path, PATH=without(bench, SLURM))
+    (remark,) = [one for one in said["remarks"] if "launcher" in one]
+    assert "the blueprint says `launcher: slurm`, and the campaign decides" in remark
+    assert said["plan"]["where"].startswith("local:2")
+
+
+def test_too_few_gpus_names_the_places_that_may_have_them(bench: Any) -> None:
+    project(bench, "launchers: {small: {kind: slurm, gpus_per_run: 2}, big: {kind: slurm}, box: {kind: local}}\n")
+    recipe = bench.repo / "recipe.yaml"
+    recipe.write_text("trainer: {n_gpus_per_node: 64, nnodes: 1}\n")
+    path = bench.blueprint(command="python -m verl.trainer.main_ppo")
+    path.write_text(path.read_text().replace("- path: NA", "- path: recipe.yaml"))
+    told = refused(bench, "run", path, code=6, AUTORESEARCH_GPU_CHECK="yes")
+    assert told["code"] == "too_few_gpus" and "--launcher big" in told["hint"]
+    assert "small" not in told["hint"] and "box" not in told["hint"]
+
+
+def test_config_shows_places_and_what_is_wrong_with_them(bench: Any) -> None:
+    project(bench, "launchers: {gpu1: {kind: ssh, slots: 4}, bad: {kind: slurm, partitoin: x}}\n")
+    shown = {one["name"]: one for one in bench.ask("config", "show")["launchers"]}
+    assert (shown["gpu1"]["kind"], shown["gpu1"]["slots"], shown["gpu1"]["error"]) == ("ssh", 4, None)
+    assert "slurm has no such option" in shown["bad"]["error"]
+    code, out, _ = bench.here("config", "show")
+    assert code == 0 and "launchers.gpu1" in out and "ssh, 4 at a time; host gpu1" in out
+
+
+def test_the_doctor_asks_a_place_that_is_not_there(bench: Any) -> None:
+    gone = {"PATH": without(bench, SLURM)}
+    said = bench.ask("doctor", "--launcher", "local, slurm:8", check=6, **gone)
+    (place,) = said["places"]
+    assert (place["name"], place["slots"], place["fit"], place["answers"]) == ("slurm", 8, False, False)
+    assert [one["code"] for one in place["findings"]] == ["no_sbatch"]
+    assert place["follower"] == {"alive": False, "session": None, "runs": 0}
+    code, out, _ = bench.here("doctor", "--launcher", "slurm", **gone)
+    lines = out.splitlines()
+    assert code == 6 and "slurm: a run could not be sent there" in lines
+    assert max(map(len, lines[lines.index("slurm: a run could not be sent there") :])) <= 80

@@ -1,0 +1,228 @@
+"""A run is sent to a host that sees none of our paths: what lies there afterwards, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.far import Declined, Unreachable
+from autoresearch.core.swarm import Swarm
+
+Record = Callable[[Any], dict[str, Any]]
+
+
+def files_below(path: str) -> list[str]:
+    return sorted(str(p.relative_to(path)) for p in Path(path).rglob("*") if not p.is_dir() or p.is_symlink())
+
+
+def test_code_recipe_words_and_environment_lie_there_with_far_paths(yard: Any, far_record: Record) -> None:
+    order, job = yard.ship()
+    code = order.paths[str(yard.repo)]
+    assert Path(code).parent == yard.far / "code"
+    assert files_below(code) == [".gitignore", "link", "recipe.yaml", "run.sh", "train.py", "yaml_free.py"]
+    assert os.access(f"{code}/run.sh", os.X_OK)
+    assert Path(f"{code}/link").readlink() == Path("train.py")
+    results = order.paths[yard.spec.result_dir]
+    assert results == f"{yard.far}/results/one/try-try-abc123"
+    assert Path(f"{code}/recipe.yaml").read_text() == f"lr: 0.1\nout: {results}/metrics\n"
+    found = far_record(order)
+    assert found["command"] == f"python {code}/train.py {code}/recipe.yaml"
+    assert (found["cwd"], found["run_dir"], found["result_dir"]) == (code, order.directory, results)
+    assert order.directory == f"{yard.far}/runs/one/try-try-abc123"
+    environment = Path(order.directory, "environment")
+    assert environment.read_bytes().split(b"\0") == [b"TOKEN=t0p", f"PYTHONPATH={code}:{code}/x".encode()]
+    assert environment.stat().st_mode & 0o777 == 0o600
+    assert yard.leaks() == []
+    assert job.cwd == code and job.directory == order.directory
+    assert Path(job.argv[-2]).parent == yard.far and Path(job.argv[-2], "__main__.py").exists()
+
+
+def test_the_same_code_is_not_sent_twice_and_what_went_away_goes_there_too(yard: Any) -> None:
+    order, _ = yard.ship()
+    code = Path(order.paths[str(yard.repo)])
+    Path(order.directory, "exit.json").write_text("{}")  # it is over
+    (code / "made_by_the_run").write_text("x")
+    (code / ".venv").mkdir()
+    (yard.repo / "yaml_free.py").unlink()
+    (yard.repo / "new").mkdir()
+    (yard.repo / "new/one.py").write_text("1")
+    yard.commit()
+    yard.another(2)
+    again, _ = yard.ship()
+    assert again.paths[str(yard.repo)] == str(code)
+    assert files_below(str(code)) == [".gitignore", "link", "new/one.py", "recipe.yaml", "run.sh", "train.py"]
+    assert (code / ".venv").is_dir(), "an environment that was made there outlives the code"
+    sent = Path(again.directory)
+    assert not list(sent.glob("*.tar")), "archives go once they are unpacked"
+
+
+def test_two_runs_at_once_never_share_their_code(yard: Any) -> None:
+    first, _ = yard.ship()
+    yard.another(2)
+    second, _ = yard.ship()
+    assert second.code == f"{first.code}-2"
+    repeated, _ = yard.ship(second)
+    assert repeated.code == second.code, "a second try takes what the first one had"
+
+
+def test_a_lone_run_takes_the_commit_and_not_what_was_changed_since(yard: Any) -> None:
+    (yard.repo / "train.py").write_text("changed after the launch\n")
+    (yard.repo / "untracked.py").write_text("")
+    order, _ = yard.ship()
+    assert "changed" not in Path(order.code, "train.py").read_text()
+    assert not Path(order.code, "untracked.py").exists()
+
+
+def test_code_without_a_commit_is_what_git_would_take(yard: Any) -> None:
+    (yard.repo / "untracked.py").write_text("")
+    order, _ = yard.ship(yard.order(commit=""))
+    assert Path(order.code, "untracked.py").exists()
+    assert not Path(order.code, "secret.env").exists()
+    assert not Path(order.code, "reports").exists()
+
+
+def test_a_result_directory_inside_the_code_is_a_link_to_one_of_its_own(yard: Any) -> None:
+    inside = yard.repo / "auto/results"
+    order, _ = yard.ship(yard.order(result_dir=str(inside)))
+    link = Path(order.code, "auto/results")
+    assert link.is_symlink()
+    assert str(link.readlink()) == order.paths[str(inside)]
+    Path(order.directory, "exit.json").write_text("{}")
+    yard.another(2)
+    again, _ = yard.ship(yard.order(result_dir=str(inside)))
+    assert str(link.readlink()) == again.paths[str(inside)] != order.paths[str(inside)]
+
+
+def test_a_recipe_outside_of_the_code_goes_along(yard: Any, far_record: Record) -> None:
+    recipe = yard.root / "here/other.yaml"
+    recipe.write_text(f"out: {yard.spec.result_dir}/x\n")
+    order, _ = yard.ship(yard.order(recipe=str(recipe), command=f"python train.py {recipe}"))
+    sent = Path(order.directory, "given/other.yaml")
+    assert far_record(order)["command"] == f"python train.py {sent}"
+    assert sent.read_text() == f"out: {order.paths[yard.spec.result_dir]}/x\n"
+
+
+def test_an_input_that_is_only_here_is_refused_by_name(yard: Any) -> None:
+    data = yard.root / "here/data.parquet"
+    data.write_text("")
+    hidden = _without(yard, data)
+    with pytest.raises(Declined, match=f"command names {data}, which is not there on gpu1") as no:
+        hidden.ship(hidden.order(command=f"python train.py --data {data}"))
+    assert no.value.code == "path_not_there" and "paths:" in no.value.hint
+
+
+def test_a_directory_that_is_only_here_is_told_of(yard: Any) -> None:
+    data = yard.root / "here/somewhere"
+    data.mkdir()
+    hidden = _without(yard, data)
+    hidden.ship(hidden.order(command=f"python train.py --out {data}"))
+    assert f"command names {data}, which is here and not on gpu1" in yard.said()
+
+
+def test_paths_of_the_place_are_mapped(yard: Any, far_record: Record) -> None:
+    yard.place = replace(yard.place, options={**yard.place.options, "paths": {"/data": "/mnt/sets"}})
+    order, _ = yard.ship(yard.order(command="python train.py /data/x /database"))
+    assert far_record(order)["command"] == "python train.py /mnt/sets/x /database"
+
+
+def _without(yard: Any, path: Path) -> Any:
+    """The same yard, with a host that does not have a path."""
+    asked = yard.reach.run
+
+    def run(argv: Any, *, stdin: bytes = b"", **more: Any) -> Any:
+        if b'"do": "survey"' in stdin:
+            moved = path.with_name("elsewhere")
+            path.rename(moved)
+            try:
+                return asked(argv, stdin=stdin, **more)
+            finally:
+                moved.rename(path)
+        return asked(argv, stdin=stdin, **more)
+
+    yard.reach.run = run
+    return yard
+
+
+def test_an_interpreter_that_is_not_there_is_refused_by_name(yard: Any) -> None:
+    with pytest.raises(Declined, match="interpreter /nowhere/bin/python is not there, and its copy of the code has no"):
+        yard.ship(yard.order(interpreter="/nowhere/bin/python"))
+
+
+def test_the_interpreter_of_the_place(yard: Any, far_record: Record, tmp_path: Path) -> None:
+    python = tmp_path / "there/venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    options = {**yard.place.options, "venv": str(python.parents[1])}
+    yard.place = replace(yard.place, options=options)
+    order, _ = yard.ship(yard.order(interpreter="/our/bin/python", command="/our/bin/python train.py"))
+    assert far_record(order)["interpreter"] == str(python)
+    assert far_record(order)["command"] == f"{python} train.py"
+
+
+def test_too_little_room_is_refused(yard: Any) -> None:
+    yard.place = replace(yard.place, options={**yard.place.options, "min_free_gb": 1e9})
+    with pytest.raises(Declined, match="GB free, and 1e\\+09 GB is the least") as no:
+        yard.ship()
+    assert no.value.code == "disk_full" and "root:" in no.value.hint
+
+
+def test_a_root_that_cannot_be_made_is_refused(yard: Any) -> None:
+    yard.place = replace(yard.place, options={**yard.place.options, "root": "/proc/here"})
+    with pytest.raises(Declined, match="/proc/here"):
+        yard.ship()
+
+
+def test_a_host_without_python_is_refused(yard: Any) -> None:
+    yard.place = replace(yard.place, options={**yard.place.options, "python": "/nowhere/python3"})
+    with pytest.raises(Declined, match=r"/nowhere/python3 is no python >= 3\.9"):
+        yard.ship()
+
+
+def test_swarm_mode_is_refused(yard: Any) -> None:
+    with pytest.raises(Declined, match="swarm mode"):
+        yard.ship(yard.order(swarm=Swarm()))
+
+
+@pytest.mark.parametrize("calls", range(1, 9))
+def test_a_cut_at_any_call_is_gone_on_from(yard: Any, calls: int) -> None:
+    order = yard.order()
+    yard.reach.cut_after = calls
+    try:
+        yard.ship(order)
+    except Unreachable:
+        yard.reach.cut_after = -1
+        order, _ = yard.ship(order)
+        assert files_below(order.code) == [".gitignore", "link", "recipe.yaml", "run.sh", "train.py", "yaml_free.py"]
+        assert yard.leaks() == []
+    else:
+        assert calls == 8, "the last cut comes after everything"
+
+
+def test_a_file_that_was_changed_over_there_is_sent_again(yard: Any) -> None:
+    order, _ = yard.ship()
+    Path(order.code, "train.py").write_text("x" * len(Path(order.code, "train.py").read_bytes()))
+    yard.ship(order)
+    assert Path(order.code, "train.py").read_text() == (yard.repo / "train.py").read_text()
+
+
+def test_the_default_root_is_in_the_home(yard: Any) -> None:
+    options = {name: value for name, value in yard.place.options.items() if name != "root"}
+    yard.place = replace(yard.place, options=options)
+    if os.path.isdir("/ephemeral"):
+        pytest.skip("this machine has a big volume of its own")
+    order, _ = yard.ship()
+    assert order.directory.startswith(f"{yard.root}/there/home/.cache/autoresearch/runs/")
+
+
+def test_files_of_metrics_are_watched_while_they_grow(yard: Any) -> None:
+    order, _ = yard.ship()
+    (source,) = yard.spec.sources
+    assert order.watched == {f"{order.paths[yard.spec.result_dir]}/metrics/metrics.jsonl": source.path}
+    assert json.loads(json.dumps(order.watched))

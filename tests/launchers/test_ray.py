@@ -1,0 +1,316 @@
+"""Ray's launcher against a server that answers as Ray's head does; the real one: `test_real_ray_launcher.py`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.ending import Ending
+from autoresearch.core.far import Declined, Handle, Job, JobState, Unreachable
+from autoresearch.core.places import Kind, Place
+from autoresearch.errors import UsageError
+from autoresearch.launchers import ray, ray_leftovers
+from autoresearch.launchers.places import check
+from autoresearch.launchers.ray import RayLauncher
+
+ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def launcher(
+    fake: Any, clock: Clock | None = None, environ: dict[str, str] | None = None, **options: Any
+) -> RayLauncher:
+    place = Place("ray", Kind.RAY, 1, {"address": fake.address, **options})
+    return RayLauncher(place, {**ENV, **(environ or {})}, clock or Clock())
+
+
+def job(run: str = "lr-abc123", **changes: Any) -> Job:
+    given = {"argv": ("true",), "cwd": "/", "max_s": 60.0, "grace_s": 5.0, "directory": "/nowhere"}
+    given |= {"environment": {"AUTORESEARCH_RUN_ID": run}}
+    return Job(run, f"ajet_{run}", "20260101-lr", **{**given, **changes})
+
+
+def test_the_contract(contract_check: Callable[..., None], fake_ray: Any, tmp_path: Path) -> None:
+    contract_check(launcher(fake_ray), str(tmp_path / "far"), unknown="ajet_never", python=sys.executable)
+
+
+# -- submitting -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_submitted(fake_ray: Any, eventually: Any) -> None:
+    """The name comes from the run; what everybody can read holds no environment; nothing is reserved."""
+    handle = launcher(fake_ray).submit(job())
+    said = fake_ray.jobs["ajet_lr-abc123"].said
+    assert handle == Handle("lr-abc123", "ajet_lr-abc123")
+    assert said["entrypoint"] == "exec env AUTORESEARCH_RUN_ID=lr-abc123 true"
+    assert said["metadata"]["autoresearch_run"] == "lr-abc123"
+    wait = said["runtime_env"]["env_vars"].pop("RAY_JOB_STOP_WAIT_TIME_S")
+    assert int(wait) > 5 and said["runtime_env"]["env_vars"] == {ray_leftovers.MARK: "ajet_lr-abc123"}
+    assert ray.submission_id(job(attempt=2)) == "ajet_lr-abc123-a2"
+
+
+def test_what_a_driver_reserves(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing unless it is said, `gpus_per_run` included: a trainer on Ray takes its GPUs by itself."""
+    bodies: list[dict[str, Any]] = []
+    monkeypatch.setattr(fake_ray, "submit", lambda body: bodies.append(body) or (200, {}))
+    launcher(fake_ray).submit(job(gpus=8))
+    launcher(fake_ray, driver_gpus=2, driver_resources={"pool_a": 1}).submit(job())
+    assert not [key for key in bodies[0] if key.startswith("entrypoint_")]
+    assert (bodies[1]["entrypoint_num_gpus"], bodies[1]["entrypoint_resources"]) == (2.0, {"pool_a": 1})
+
+
+def test_an_answer_that_was_lost(fake_ray: Any) -> None:
+    """Submitted, and nobody heard of it: unreachable, and the next submit finds that one job."""
+    one = launcher(fake_ray)
+    fake_ray.lose_answers = True
+    with pytest.raises(Unreachable):
+        one.submit(job())
+    fake_ray.lose_answers = False
+    assert one.submit(job(again=True)).native == "ajet_lr-abc123"
+    assert fake_ray.asked["POST /api/jobs/"] == 1
+
+
+def test_a_name_that_is_taken_is_ours(fake_ray: Any) -> None:
+    """HTTP 500 with a traceback: the head is asked, and knows it."""
+    one = launcher(fake_ray)
+    assert one.submit(job()) == one.submit(job())
+    assert len(fake_ray.jobs) == 1
+
+
+def test_no_agent_is_waited_for_and_then_named(fake_ray: Any) -> None:
+    fake_ray.no_agent = True
+    clock = Clock()
+    one = launcher(fake_ray, clock)
+    for _ in range(8):
+        with pytest.raises(Unreachable) as silent:
+            one.submit(job())
+        assert silent.value.code == "no_agent"
+        clock.now += 8.0
+    with pytest.raises(Declined, match="--dashboard-agent-listen-port"):
+        one.submit(job())
+
+
+def test_few_tries_are_not_enough_however_long_they_take(fake_ray: Any) -> None:
+    fake_ray.no_agent = True
+    clock = Clock()
+    one = launcher(fake_ray, clock)
+    for _ in range(ray.AGENT_TRIES - 1):
+        with pytest.raises(Unreachable):
+            one.submit(job())
+        clock.now += 100.0
+    fake_ray.no_agent = False
+    assert one.submit(job())
+
+
+def test_a_request_that_ray_does_not_understand_is_declined(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = launcher(fake_ray)
+    monkeypatch.setattr(one, "_request", lambda job, native: {"entrypoint": "true", "oops": 1})
+    with pytest.raises(Declined, match="unexpected keyword argument 'oops'"):
+        one.submit(job())
+
+
+# -- who may ask ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [{}, {"RAY_AUTH_TOKEN": "of-yesterday"}])
+def test_a_wrong_token_is_no_failed_job(fake_ray: Any, given: dict[str, str]) -> None:
+    fake_ray.token = "of-today"
+    one = launcher(fake_ray, environ=given)
+    for ask in (lambda: one.poll([Handle("r", "ajet_r")]), lambda: one.submit(job())):
+        with pytest.raises(Unreachable) as silent:
+            ask()
+        assert silent.value.code == "unauthorized" and "RAY_AUTH_TOKEN" in silent.value.hint
+        assert "of-" not in silent.value.reason
+    (finding,) = one.preflight()
+    assert finding.code == "unauthorized"
+
+
+def test_a_token_comes_from_where_ray_looks(fake_ray: Any, tmp_path: Path) -> None:
+    """By variable, by file, from home; and it goes by Ray's second header where a proxy has the first."""
+    fake_ray.token = "secret"
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("secret\n")
+    for given in (
+        {"RAY_AUTH_TOKEN": "secret"},
+        {"RAY_AUTH_TOKEN_PATH": str(tmp_path / ".ray" / "auth_token")},
+        {"HOME": str(tmp_path)},
+    ):
+        assert not launcher(fake_ray, environ=given).preflight()
+
+
+def test_the_token_is_nowhere_in_what_is_submitted(fake_ray: Any) -> None:
+    fake_ray.token = "secret"
+    launcher(fake_ray, environ={"RAY_AUTH_TOKEN": "secret"}).submit(job())
+    assert "secret" not in json.dumps(fake_ray.jobs["ajet_lr-abc123"].said)
+
+
+def test_nobody_answers(fake_ray: Any) -> None:
+    one = launcher(fake_ray)
+    fake_ray.silent = True
+    with pytest.raises(Unreachable) as silent:
+        one.poll([Handle("r", "ajet_r")])
+    assert fake_ray.address in silent.value.reason
+    assert one.preflight()[0].code == "no_ray"
+
+
+def test_addresses() -> None:
+    def url(environ: dict[str, str], **options: str) -> str:
+        return RayLauncher(Place("ray", Kind.RAY, 1, options), environ).api.url
+
+    assert url({}) == "http://127.0.0.1:8265"
+    assert url({"RAY_ADDRESS": "http://a:1", "RAY_API_SERVER_ADDRESS": "https://b"}) == "https://b"
+    assert url({"RAY_ADDRESS": "http://a:1"}, address="head:8265") == "http://head:8265"
+    with pytest.raises(UsageError, match="no dashboard"):
+        url({"RAY_ADDRESS": "ray://head:10001"})
+    with pytest.raises(UsageError):
+        check(Place("ray", Kind.RAY, 1, {"adress": "http://head:8265"}))
+
+
+def test_what_no_node_has_is_refused_before_anything_is_written(fake_ray: Any) -> None:
+    nodes = [{"state": "ALIVE", "resources_total": {"GPU": 8.0}}, {"state": "DEAD", "resources_total": {"GPU": 64.0}}]
+    fake_ray.state["nodes"] = nodes
+    assert not launcher(fake_ray, driver_gpus=8).preflight()
+    (finding,) = launcher(fake_ray, driver_gpus=9).preflight()
+    assert finding.code == "impossible_resources" and "largest node has 8 GPUs" in finding.message
+
+
+# -- polling ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 100, 1000])
+def test_one_call_however_many(fake_ray: Any, count: int) -> None:
+    fake_ray.hold = True
+    for number in range(count):
+        fake_ray.submit({"entrypoint": "true", "submission_id": f"ajet_{number}"})
+    fake_ray.asked.clear()
+    said = launcher(fake_ray).poll([Handle(str(number), f"ajet_{number}") for number in range(count)])
+    assert len(said) == count and fake_ray.asked.total() == 1
+    assert said["0"].state is JobState.PENDING and "waiting for resources" in said["0"].reason
+
+
+# `message` and `error_type` as Ray 2.60 wrote them
+DIED = "Job supervisor actor died: The actor died unexpectedly before finishing this task.\n\tclass_name: JobSupervisor"
+LATE = "Job supervisor actor failed to start within 900.0 seconds. This timeout can be configured by setting"
+RECORDED = [
+    ({"status": "RUNNING", "message": "Job is currently running."}, JobState.RUNNING, None, "", None),
+    ({"status": "SUCCEEDED", "message": "Job finished successfully.", "driver_exit_code": 0}, None, None, "", 0),
+    (
+        {"status": "FAILED", "error_type": "JOB_ENTRYPOINT_COMMAND_ERROR", "driver_exit_code": 3, "message": "failed"},
+        *(None, None, "job_entrypoint_command_error", 3),
+    ),
+    (
+        {"status": "FAILED", "error_type": "JOB_SUPERVISOR_ACTOR_DIED", "message": DIED},
+        *(None, None, "job_supervisor_actor_died", None),
+    ),
+    (
+        {"status": "FAILED", "error_type": "JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "message": LATE},
+        *(None, Ending.LAUNCH_FAILED, "job_supervisor_actor_start_timeout", None),
+    ),
+    (
+        {"status": "FAILED", "error_type": "RUNTIME_ENV_SETUP_FAILURE", "message": "runtime_env setup failed: pip"},
+        *(None, Ending.LAUNCH_FAILED, "runtime_env_setup_failure", None),
+    ),
+    ({"status": "STOPPED", "message": "Job was intentionally stopped."}, None, Ending.STOPPED, "ray_stopped", None),
+]
+
+
+@pytest.mark.parametrize(("said", "state", "ending", "cause", "returncode"), RECORDED)
+def test_what_ray_says_of_a_job(
+    said: dict[str, Any], state: JobState | None, ending: Ending | None, cause: str, returncode: int | None
+) -> None:
+    found = ray.observation({"driver_agent_http_address": "http://10.1.2.3:52365", **said})
+    assert found.state is (state or JobState.OVER) and (found.ending, found.cause) == (ending, cause)
+    assert (found.returncode, found.node, found.word) == (returncode, "10.1.2.3", said["status"])
+    assert found.state is JobState.RUNNING or said["message"].split("\n")[0] in found.reason
+
+
+def test_a_word_that_nobody_knows_decides_nothing() -> None:
+    assert ray.observation({"status": "HIBERNATING"}).state is JobState.UNKNOWN
+
+
+# -- what is left -----------------------------------------------------------------------------------------------------
+
+KEEPER = {
+    "actor_id": "1f797ac8dc34fd529598004102000000",
+    "class_name": "A",
+    "state": "ALIVE",
+    "job_id": "02000000",
+    "name": "keeper",
+    "ray_namespace": "mine",
+    "serialized_runtime_env": '{"env_vars": {"AUTORESEARCH_RAY_JOB": "ajet_r"}}',
+    "is_detached": True,
+}
+SUPERVISOR = {
+    "class_name": "JobSupervisor",
+    "state": "PENDING_CREATION",
+    "job_id": "01000000",
+    "name": "_ray_internal_job_actor_ajet_r",
+    "ray_namespace": "SUPERVISOR_ACTOR_RAY_NAMESPACE",
+    "serialized_runtime_env": "{}",
+    "is_detached": True,
+}
+GROUP = {"placement_group_id": "9c3c", "creator_job_id": "02000000", "state": "CREATED", "is_detached": True}
+
+
+def test_what_is_ours_is_found(fake_ray: Any) -> None:
+    others = [
+        {**KEEPER, "name": "dead", "state": "DEAD"},
+        {**KEEPER, "name": "dies_with_its_driver", "is_detached": False},
+        {**KEEPER, "name": "of_another", "job_id": "03", "serialized_runtime_env": '{"env_vars": {"X": "ajet_r"}}'},
+        {**SUPERVISOR, "name": "_ray_internal_job_actor_ajet_r2"},
+    ]
+    fake_ray.state = {
+        "actors": [KEEPER, SUPERVISOR, *others],
+        "placement_groups": [GROUP, {**GROUP, "placement_group_id": "8", "creator_job_id": "03"}],
+    }
+    left = ray_leftovers.look(launcher(fake_ray).api, "ajet_r", "02000000")
+    names = [("keeper", "mine"), ("_ray_internal_job_actor_ajet_r", "SUPERVISOR_ACTOR_RAY_NAMESPACE")]
+    assert left == ray_leftovers.Left(tuple(names), ("9c3c",))
+    assert str(left).startswith("actor keeper, ")
+
+
+def test_what_cannot_be_freed_is_told(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Ray runs here, so that the small job fails: the sentence says what is still there. Nothing of it stays."""
+    one = launcher(fake_ray)
+    handle = one.submit(job("r"))
+    fake_ray.until_over("ajet_r")
+    fake_ray.state["actors"] = [KEEPER]
+    monkeypatch.setattr(ray_leftovers, "FREED_S", 1.0)
+    assert one.forget(handle) == "still on Ray, and could not be freed: actor keeper"
+    assert not fake_ray.jobs
+
+
+def test_actors_that_are_meant_to_stay(fake_ray: Any) -> None:
+    one = launcher(fake_ray, keep_actors="yes")
+    handle = one.submit(job("r"))
+    fake_ray.until_over("ajet_r")
+    fake_ray.state["actors"] = [KEEPER]
+    assert one.forget(handle) == "" and fake_ray.asked["GET /api/v0/actors"] == 0
+
+
+def test_what_a_killed_runner_left_is_ended(fake_ray: Any, eventually: Any, tmp_path: Path) -> None:
+    """Its supervisor died and it with that: the trainer, in a session of its own, is found by the run id."""
+    start = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 600' & sleep 600"
+    one = launcher(fake_ray)
+    handle = one.submit(job("lone-abc123", argv=("sh", "-c", start)))
+    eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    pid = int((tmp_path / "pid").read_text())
+    fake_ray.jobs["ajet_lone-abc123"].process.kill()
+    fake_ray.jobs["ajet_lone-abc123"].said["driver_exit_code"] = None
+    fake_ray.jobs["ajet_lone-abc123"].said |= {"status": "FAILED", "error_type": "JOB_SUPERVISOR_ACTOR_DIED"}
+    one.forget(handle)
+    eventually(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())

@@ -1,0 +1,255 @@
+"""The Slurm launcher against a real Slurm of the test's own: what it submits, sees, stops and is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.ending import Ending
+from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Unreachable
+from autoresearch.core.places import Kind, Place
+from autoresearch.launchers.slurm import SlurmLauncher
+
+pytestmark = pytest.mark.real
+
+
+class Desk:
+    """One launcher, and jobs that do what a test says in place of a Runner."""
+
+    def __init__(self, cluster: Any, root: Path) -> None:
+        self.cluster = cluster
+        self.root = root
+        self.number = 0
+        self.mark = uuid.uuid4().hex[:8]
+
+    def launcher(self, **options: Any) -> SlurmLauncher:
+        return SlurmLauncher(Place("slurm", Kind.SLURM, 4, options), {**os.environ, **self.cluster.env})
+
+    def job(self, command: str, **more: Any) -> Job:
+        """A job that runs a shell command; its far directory is there."""
+        self.number += 1
+        far = self.root / f"r{self.number}" / "far"
+        far.mkdir(parents=True)
+        (far / "spec.json").write_text("{}")
+        usual: dict[str, Any] = {
+            "run": f"run-{self.mark}-{self.number}",
+            "name": f"ajet_r{self.number}_{self.mark}",
+            "campaign": "camp",
+            "directory": str(far),
+            "argv": ("bash", "-c", command),
+            "cwd": str(self.root),
+            "max_s": 300.0,
+            "grace_s": 5.0,
+        }
+        return Job(**{**usual, **more})
+
+
+@pytest.fixture
+def desk(slurm: Any, tmp_path: Path) -> Iterator[Desk]:
+    one = Desk(slurm, tmp_path)
+    yield one
+    for native, name, _ in slurm.jobs("PENDING", "RUNNING", "COMPLETING"):
+        if name.endswith(f"_{one.mark}"):
+            slurm.say("scancel", native)
+
+
+@pytest.fixture
+def seen(eventually: Callable[..., None]) -> Callable[..., Observation]:
+    """Poll until a job is in a state; the last observation."""
+
+    def wait(launcher: SlurmLauncher, handle: Handle, state: JobState) -> Observation:
+        found: list[Observation] = []
+
+        def there() -> bool:
+            found[:] = [launcher.poll([handle])[handle.run]]
+            return found[0].state is state
+
+        eventually(there)
+        return found[0]
+
+    return wait
+
+
+def test_the_contract(contract_check: Callable[..., None], desk: Desk) -> None:
+    contract_check(desk.launcher(), str(desk.root / "far"))
+
+
+def test_a_job_carries_the_run_and_its_limits(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
+    launcher = desk.launcher(cpus_per_task=2, extra=["--nice=7"], margin="1m", signal=60)
+    job = desk.job(f"cd {desk.root} && env > env.new && mv env.new env && sleep 600", gpus=2)
+    handle = launcher.submit(job)
+    assert seen(launcher, handle, JobState.RUNNING).node.startswith("n")
+    shown = slurm.say("scontrol", "show", "job", "-o", handle.native)
+    assert f"JobName={job.name} " in shown and f"Comment=autoresearch:camp:{job.run} " in shown
+    assert " TimeLimit=00:08:00 " in shown  # 5 min of its own, 1 of margin, 1 for the signal, 1 that it may come early
+    assert " Requeue=0 " in shown and " Nice=7 " in shown and "gres:gpu:2" in shown and "CPUs/Task=2" in shown
+    eventually((desk.root / "env").exists)
+    told = dict(line.split("=", 1) for line in (desk.root / "env").read_text().splitlines() if "=" in line)
+    assert told["CUDA_VISIBLE_DEVICES"] == "0,1", "the scheduler says which"
+    launcher.stop(handle, hard=True)
+    assert seen(launcher, handle, JobState.OVER).cause == "cancelled"
+
+
+def test_what_the_submitter_is_in_itself_is_not_passed_on(desk: Desk, slurm: Any, monkeypatch: Any) -> None:
+    given = {"SLURM_NTASKS": "64", "SBATCH_PARTITION": "nope", "RANK": "3", "CUDA_VISIBLE_DEVICES": "5"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    handle = desk.launcher().submit(desk.job("true"))
+    assert "Partition=batch" in slurm.say("scontrol", "show", "job", "-o", handle.native)
+
+
+def test_a_submit_that_may_have_got_through_is_found_again(desk: Desk, slurm: Any) -> None:
+    launcher, job = desk.launcher(), desk.job("sleep 600")
+    first = launcher.submit(job)
+    assert launcher.submit(replace(job, again=True)).native == first.native
+    assert [name for _, name, _ in slurm.jobs()].count(job.name) == 1
+
+
+def test_of_two_jobs_of_one_run_the_younger_one_waits_and_is_cancelled(desk: Desk, slurm: Any, seen: Any) -> None:
+    launcher, job = desk.launcher(), desk.job("sleep 600")
+    first, second = launcher.submit(job), launcher.submit(job)
+    seen(launcher, first, JobState.RUNNING)
+    assert seen(launcher, second, JobState.PENDING).reason == "Dependency"
+    assert launcher.submit(replace(job, again=True)).native == first.native
+    assert seen(launcher, second, JobState.OVER).word == "CANCELLED"
+
+
+def test_a_finished_job_is_found_again(desk: Desk, seen: Any) -> None:
+    launcher, job = desk.launcher(), desk.job("exit 3")
+    first = launcher.submit(job)
+    over = seen(launcher, first, JobState.OVER)
+    assert (over.word, over.ending, over.returncode) == ("FAILED", None, 3)
+    assert launcher.submit(replace(job, again=True)).native == first.native
+
+
+def test_its_last_words_say_why_it_failed(desk: Desk, seen: Any) -> None:
+    launcher = desk.launcher(setup="echo 'module: command not found' >&2; exit 9")
+    over = seen(launcher, launcher.submit(desk.job("true")), JobState.OVER)
+    assert "exit code 9" in over.reason and "module: command not found" in over.reason
+
+
+def test_term_reaches_the_runner_alone(desk: Desk, seen: Any, eventually: Any) -> None:
+    told = desk.root / "told"
+    launcher = desk.launcher()
+    job = desk.job(f"trap 'echo term >> {told}; exit 0' TERM; touch {told}; while :; do sleep 0.1; done")
+    handle = launcher.submit(job)
+    eventually(told.exists)
+    launcher.stop(handle, hard=False)
+    assert seen(launcher, handle, JobState.OVER).word == "COMPLETED"
+    assert told.read_text() == "term\n"
+    launcher.stop(handle, hard=True)  # of a job that is over: nothing
+
+
+REFUSED = [
+    ({"partition": "nope"}, "refused_partition", "invalid partition"),
+    ({"gres": "gpu:9"}, "refused_resources", "node configuration is not available"),
+    ({"constraint": "zz"}, "refused_constraint", "Invalid feature"),
+    ({"reservation": "zz"}, "refused_reservation", "reservation is invalid"),
+    ({"mem": "900G"}, "refused_mem", "Memory specification"),
+    ({"nodelist": "n77"}, "refused_nodes", "Invalid node name"),
+    ({"extra": ["--foo"]}, "refused_option", "unrecognized option"),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "words"), REFUSED)
+def test_what_slurm_refuses_is_declined_in_its_own_words(
+    desk: Desk, options: dict[str, Any], code: str, words: str
+) -> None:
+    launcher = desk.launcher(**options)
+    with pytest.raises(Declined) as no:
+        launcher.submit(desk.job("true"))
+    assert no.value.code == code and words in no.value.reason and no.value.hint
+    (error,) = [f for f in launcher.preflight() if f.severity == "error"]
+    assert error.code.startswith("slurm_refused_") and error.hint
+
+
+def test_preflight_warns_of_a_short_kill_wait(desk: Desk) -> None:
+    (found,) = desk.launcher().preflight()
+    assert found.code == "short_kill_wait" and "10 s" in found.message
+
+
+def test_an_impossible_job_is_hopeless_after_a_while(desk: Desk, seen: Any, eventually: Any) -> None:
+    now = [0.0]
+    launcher = desk.launcher(nodes=9)
+    launcher.clock = lambda: now[0]
+    handle = launcher.submit(desk.job("true"))
+    eventually(lambda: "Partition" in seen(launcher, handle, JobState.PENDING).reason)
+    assert not seen(launcher, handle, JobState.PENDING).hopeless
+    now[0] = 61.0
+    assert seen(launcher, handle, JobState.PENDING).hopeless
+
+
+def test_nobody_knows_a_job_that_never_was(desk: Desk, slurm: Any) -> None:
+    launcher = desk.launcher()
+    assert launcher.poll([Handle("r", "987654")]) == {}
+    assert launcher._accounts is False, "sacct said that there is no accounting, and is not asked again"
+
+
+def test_a_job_killed_with_its_runner_is_told(desk: Desk, seen: Any, eventually: Any) -> None:
+    pid = desk.root / "pid"
+    launcher = desk.launcher()
+    handle = launcher.submit(desk.job(f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 600"))
+    eventually(pid.exists)
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    over = seen(launcher, handle, JobState.OVER)
+    assert (over.word, over.ending) == ("FAILED", None) and "signal 9" in over.reason
+
+
+def test_setup_and_the_scheduler_reach_the_trainer_by_its_environment_file(
+    desk: Desk, eventually: Any, seen: Any
+) -> None:
+    launcher = desk.launcher(setup=["export MODULE='two\nlines'", "PATH=/opt/x:$PATH"], environment={"A": "b c"})
+    job = desk.job("true", gpus=1)
+    file = Path(job.directory) / "environment"
+    file.write_bytes(b"KEEP=1\0PATH=/usr/bin\0SLURM_NTASKS=64\0CUDA_VISIBLE_DEVICES=7\0LAST=x")
+    seen(launcher, launcher.submit(job), JobState.OVER)
+    told = dict(pair.split("=", 1) for pair in file.read_text().split("\0") if pair)
+    assert (told["KEEP"], told["LAST"], told["A"], told["MODULE"]) == ("1", "x", "b c", "two\nlines")
+    assert told["PATH"].startswith("/opt/x:") and told["CUDA_VISIBLE_DEVICES"] == "0"
+    assert told["SLURM_JOB_NAME"] == job.name and told.get("SLURM_NTASKS") != "64"
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_silent_controller_is_unreachable_never_a_refusal(
+    slurm_cluster: Any, tmp_path: Path, seen: Any, eventually: Any
+) -> None:
+    cluster = slurm_cluster(timeout_s=2)
+    desk = Desk(cluster, tmp_path)
+    launcher, job = desk.launcher(), desk.job("sleep 600")
+    handle = launcher.submit(job)
+    seen(launcher, handle, JobState.RUNNING)
+    cluster.kill("slurmctld")
+    with pytest.raises(Unreachable):
+        launcher.submit(desk.job("true"))
+    with pytest.raises(Unreachable):
+        launcher.poll([handle])
+    with pytest.raises(Unreachable):
+        launcher.stop(handle, hard=True)
+    assert [(f.severity, f.code) for f in launcher.preflight()] == [("warning", "unreachable")]
+    cluster.start_controller(afresh=False)
+    assert seen(launcher, handle, JobState.RUNNING)
+    launcher.stop(handle, hard=True)
+    assert seen(launcher, handle, JobState.OVER).ending is Ending.STOPPED
+
+
+def test_a_node_that_does_not_see_the_run_directory(slurm_cluster: Any, tmp_path: Path, seen: Any) -> None:
+    cluster = slurm_cluster(blind=str(tmp_path))
+    desk = Desk(cluster, tmp_path)
+    launcher = desk.launcher()
+    over = seen(launcher, launcher.submit(desk.job("true")), JobState.OVER)
+    assert (over.ending, over.cause) == (Ending.LAUNCH_FAILED, "not_shared")
+    assert "does not see the run directory" in over.reason
+
+
+def test_python_is_what_runs_the_script(desk: Desk, seen: Any) -> None:
+    launcher = desk.launcher()
+    over = seen(launcher, launcher.submit(desk.job("", argv=(sys.executable, "-c", "pass"))), JobState.OVER)
+    assert (over.word, over.ending) == ("COMPLETED", None)

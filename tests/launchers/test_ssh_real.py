@@ -1,0 +1,379 @@
+"""ssh as a launcher, with a real sshd and the faults of real networks."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.far import Declined, JobState, Unreachable, Want
+from autoresearch.core.finding import Severity
+
+pytestmark = pytest.mark.real
+
+Eventually = Callable[[Callable[[], object]], None]
+COUNTING = "for n in $(seq 1 1000); do echo step:$n; echo $n > count.tmp; mv count.tmp count; sleep 0.05; done"
+
+
+def test_the_contract(contract_check: Any, sshd: Any, tmp_path: Path) -> None:
+    contract_check(sshd.launcher(), str(tmp_path / "far"))
+
+
+def count(place: Path) -> int:
+    """How far the trainer is."""
+    try:
+        return int((place / "count").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def starts(place: Path) -> int:
+    return (place / "events.jsonl").read_text().count('"started"')
+
+
+def test_a_trainer_survives_whatever_is_done_to_the_connection(
+    sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually
+) -> None:
+    launcher, place = sshd.launcher(), tmp_path / "run-1"
+    handle = launcher.submit(ssh_job(place, COUNTING))
+    eventually(lambda: count(place))
+
+    def goes_on() -> None:
+        """It answers again, the same Runner lives, and counts on."""
+        eventually(lambda: answers(launcher, handle))
+        before = count(place)
+        eventually(lambda: count(place) > before)
+
+    assert sshd.cut()  # sshd's own children of this connection
+    goes_on()
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        if b"ControlMaster" in Path(f"/proc/{child}/cmdline").read_bytes():  # our ssh, in the middle of it all
+            os.kill(int(child), signal.SIGKILL)
+    goes_on()
+    os.kill(launcher.reach.hello["pid"], signal.SIGKILL)  # the program there
+    goes_on()
+    launcher.reach.close()
+    goes_on()
+    seen = launcher.reach.look([Want("run-1", str(place), {"run.log": 0})])["run-1"]
+    lines = [int(n) for n in re.findall(rb"step:(\d+)\n", seen.grown["run.log"])]
+    assert lines == list(range(1, len(lines) + 1)) and starts(place) == 1
+    launcher.stop(handle, hard=True)
+
+
+def answers(launcher: Any, handle: Any) -> bool:
+    try:
+        return bool(launcher.poll([handle])[handle.run].state is JobState.RUNNING)
+    except Unreachable:
+        return False
+
+
+def test_an_sshd_that_is_gone_for_a_while_is_a_state_of_its_own(
+    sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually
+) -> None:
+    launcher, place = sshd.launcher(), tmp_path / "run-1"
+    handle = launcher.submit(ssh_job(place, COUNTING))
+    sshd.cut()
+    sshd.stop()
+    with pytest.raises(Unreachable) as told:
+        for _ in range(2):  # what is noticed first is the cut connection
+            launcher.poll([handle])
+    assert told.value.code in ("refused", "connection_lost")
+    sshd.start()
+    eventually(lambda: answers(launcher, handle))
+    launcher.stop(handle, hard=True)
+
+
+def test_a_link_that_is_down_is_noticed_and_costs_nothing(
+    far_link: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually
+) -> None:
+    launcher, place = far_link.sshd.launcher(keepalive=1, connect_timeout=2), tmp_path / "run-1"
+    handle = launcher.submit(ssh_job(place, COUNTING))
+    eventually(lambda: count(place))
+    far_link.down()
+    with pytest.raises(Unreachable) as told:
+        launcher.poll([handle])
+    assert told.value.code in ("connection_lost", "timeout", "no_route")
+    before = count(place)
+    with pytest.raises(Unreachable):
+        launcher.poll([handle])
+    eventually(lambda: count(place) > before + 5)
+    far_link.up()
+    eventually(lambda: answers(launcher, handle))
+    eventually(lambda: len(far_link.sshd.connections()) >= 1)
+    assert starts(place) == 1
+    launcher.stop(handle, hard=False)
+    eventually(lambda: (place / "exit.json").exists())
+
+
+def code_of(launcher: Any) -> str:
+    """What preflight says, which is the same as what a call raises."""
+    found = [finding for finding in launcher.preflight() if finding.severity is Severity.ERROR]
+    assert len(found) == 1 and found[0].message, found
+    with pytest.raises(Unreachable) as told:
+        launcher.reach.run(["true"])
+    assert told.value.code == found[0].code
+    return found[0].code
+
+
+def test_a_changed_host_key_is_never_accepted(sshd: Any) -> None:
+    assert sshd.launcher().reach.run(["true"]).returncode == 0
+    sshd.cut()
+    sshd.stop()
+    (sshd.folder / "host").unlink()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", sshd.folder / "host"], check=True)
+    sshd.start()
+    assert code_of(sshd.launcher()) == "host_key_changed"
+
+
+def test_an_unknown_host_key_is_for_a_person_to_accept(sshd: Any) -> None:
+    assert code_of(sshd.launcher(ssh_options=["StrictHostKeyChecking=ask"])) == "host_key_unknown"
+
+
+def test_a_host_that_asks_for_a_password_is_not_waited_for(sshd: Any) -> None:
+    sshd.stop()
+    sshd.start("PubkeyAuthentication no", "PasswordAuthentication yes")
+    assert code_of(sshd.launcher()) == "asks_password"
+
+
+def test_a_host_that_lets_nobody_in(sshd: Any) -> None:
+    (sshd.folder / "authorized").write_text("")
+    assert code_of(sshd.launcher()) == "permission_denied"
+
+
+def test_a_port_where_nobody_listens_and_a_name_that_is_none(sshd: Any) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # not listening
+        assert code_of(sshd.launcher(port=taken.getsockname()[1])) == "refused"
+    config = sshd.folder / "nowhere"
+    config.write_text("Host nowhere\n")
+    assert code_of(sshd.launcher(host="nowhere.invalid", config=str(config))) == "host_unknown"
+
+
+def test_a_port_that_takes_and_says_nothing_is_given_up(sshd: Any) -> None:
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        assert code_of(sshd.launcher(port=mute.getsockname()[1], connect_timeout=1)) in ("timeout", "connection_lost")
+
+
+def test_a_host_without_python(sshd: Any) -> None:
+    sshd.stop()
+    sshd.environment["PATH"] = str(sshd.folder)
+    sshd.start()
+    assert code_of(sshd.launcher(python=None)) == "no_python"
+    old = sshd.folder / "python3"
+    old.write_text("#!/bin/sh\necho 'ajet: python 3.6.8' >&2\nexit 1\n")
+    old.chmod(0o755)
+    assert code_of(sshd.launcher(python=None)) == "old_python"
+
+
+def test_noise_of_startup_files_does_not_matter(sshd: Any) -> None:
+    noisy = sshd.folder / "noise.sh"
+    noisy.write_text("echo welcome; echo motd >&2; printf 'no newline'\n")
+    sshd.stop()
+    (sshd.folder / "banner").write_text("Permission denied to everybody else. Connection refused.\n")
+    sshd.environment["BASH_ENV"] = str(noisy)
+    sshd.start(f"Banner {sshd.folder}/banner")
+    assert sshd.launcher().preflight() == []
+    assert sshd.launcher().reach.run(["echo", "x"]).text == "x\n"
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_half(sshd: Any, ssh_job: Any, disk: Any, tmp_path: Path) -> None:
+    place = disk(tmp_path / "disk")
+    launcher, job = sshd.launcher(), ssh_job(place / "run-1", "true")
+    disk.fill(place)
+    with pytest.raises(OSError, match="No space left on device") as told:
+        launcher.reach.put(str(place / "run-1"), {"new": b"x" * 100000})
+    assert str(told.value.filename).startswith("far:") and not (place / "run-1" / "new").exists()
+    launcher.reach.run(["true"])
+    assert job.run == "run-1"
+
+
+def test_two_followers_at_once_start_it_once(sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually) -> None:
+    job, place = ssh_job(tmp_path / "run-1", COUNTING), tmp_path / "run-1"
+    launchers = [sshd.launcher() for _ in range(4)]
+    handles: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda one=one: handles.append(one.submit(replace(job, again=True))))
+        for one in launchers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(handles) == 4 and len({handle.native for handle in handles}) == 1
+    eventually(lambda: count(place))
+    assert starts(place) == 1
+    launchers[0].stop(handles[0], hard=True)
+
+
+SUBMIT = """
+import json, sys
+from autoresearch.core.far import Job
+from autoresearch.core.places import Place
+from autoresearch.launchers.ssh import SshLauncher
+import os
+given = json.loads(sys.argv[1])
+launcher = SshLauncher(Place.from_json(given["place"]), os.environ)
+launcher.submit(Job(**{**given["job"], "argv": tuple(given["job"]["argv"])}))
+print("submitted", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("after_s", [0.3, 0.6, 1.0])
+def test_a_submitter_that_is_killed_starts_it_at_most_once(
+    sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually, after_s: float
+) -> None:
+    """Killed with its ssh at some moment of the submit; the next one finds or starts exactly one."""
+    import json
+    from dataclasses import asdict
+
+    place, job = tmp_path / "run-1", ssh_job(tmp_path / "run-1", COUNTING)
+    given = json.dumps({"place": sshd.place().to_json(), "job": asdict(job)})
+    child = subprocess.Popen([sys.executable, "-c", SUBMIT, given], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        child.wait(after_s)
+    except subprocess.TimeoutExpired:
+        pass
+    child.kill()
+    sshd.cut()
+    child.communicate()
+    launcher = sshd.launcher()
+    handle = launcher.submit(replace(job, again=True))
+    eventually(lambda: count(place))
+    assert launcher.submit(replace(job, again=True)).native == handle.native
+    assert starts(place) == 1
+    launcher.stop(handle, hard=True)
+
+
+def test_the_connection_is_shared_with_rsync(sshd: Any, tmp_path: Path) -> None:
+    reach = sshd.launcher().reach
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "a file").write_text("x")
+    for connected in (False, True):
+        if connected:
+            reach.run(["true"])
+        before = sshd.log.count("Accepted publickey")
+        target = f"{reach.target}:{tmp_path}/to/"
+        done = subprocess.run(["rsync", "-a", "-e", reach.rsync_shell(), f"{tmp_path}/from/", target], timeout=60)
+        assert done.returncode == 0 and (tmp_path / "to" / "a file").read_text() == "x"
+        assert sshd.log.count("Accepted publickey") == before + (not connected)
+
+
+# -- forwards -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def listener() -> Any:
+    """Something that listens, and says hello."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def greet() -> None:
+            while True:
+                try:
+                    with server.accept()[0] as peer:
+                        peer.sendall(b"hello")
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=greet, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def hears(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
+            return peer.recv(5) == b"hello"
+    except OSError:
+        return False
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_forwards_stand_while_runs_live_and_are_made_again(
+    sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually, listener: int
+) -> None:
+    here, there = free_port(), free_port()
+    launcher = sshd.launcher(
+        forwards=[f"{here}:localhost:{listener}"], remote_forwards=[f"{there}:localhost:{listener}"]
+    )
+    handle = launcher.submit(ssh_job(tmp_path / "run-1", COUNTING))
+    assert hears(here) and hears(there)
+    assert sshd.cut() == 3
+    assert not hears(here)
+
+    def mended() -> bool:
+        answers(launcher, handle)
+        return hears(here) and hears(there)
+
+    eventually(mended)
+    eventually(lambda: launcher.poll([handle])["run-1"].word == "running")
+    launcher.stop(handle, hard=True)
+    launcher.reach.close()
+    assert not hears(here)
+    eventually(lambda: not hears(there))
+
+
+def test_a_port_that_somebody_has_is_told_before_the_run_and_during_it(
+    sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually, listener: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = sshd.launcher(forwards=[f"{listener}:localhost:22"])
+    assert [finding.code for finding in launcher.preflight()] == ["port_taken"]
+    monkeypatch.setattr("autoresearch.launchers.ssh_forwards.COLLIDES_S", 0.1)
+    with pytest.raises(Declined, match=f"port {listener} of this machine") as told:
+        launcher.submit(ssh_job(tmp_path / "run-1", "true"))
+    assert told.value.code == "port_taken" and not (tmp_path / "run-1" / "lock").exists()
+    theirs = sshd.launcher(remote_forwards=[f"{listener}:localhost:22"])
+    with pytest.raises(Declined, match="taken on far"):
+        theirs.submit(ssh_job(tmp_path / "run-2", "true"))
+
+    port = free_port()
+    launcher = sshd.launcher(forwards=[f"{port}:localhost:{listener}"])
+    handle = launcher.submit(ssh_job(tmp_path / "run-3", COUNTING))
+    launcher.reach.forwards.end()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        eventually(lambda: f"port {port}" in launcher.poll([handle])["run-3"].word)
+    eventually(lambda: launcher.poll([handle])["run-3"].word == "running")
+    launcher.stop(handle, hard=True)
+
+
+def test_forwards_end_with_whoever_holds_them(sshd: Any, tmp_path: Path, eventually: Eventually, listener: int) -> None:
+    port = free_port()
+    given = sshd.place(forwards=[f"{port}:localhost:{listener}"]).to_json()
+    code = (
+        "import json, os, sys; from autoresearch.core.places import Place;"
+        "from autoresearch.launchers.ssh import SshLauncher;"
+        "launcher = SshLauncher(Place.from_json(json.loads(sys.argv[1])), os.environ);"
+        "assert not launcher.reach.forwards.stand(); print('stands', flush=True); sys.stdin.read()"
+    )
+    import json
+
+    words = [sys.executable, "-c", code, json.dumps(given)]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"stands\n"
+    assert hears(port)
+    child.kill()
+    child.communicate()
+    eventually(lambda: not hears(port))

@@ -1,0 +1,66 @@
+"""A Runner whose stdout is the only way back: its files can be read from that alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core import told
+
+ALL = {"run.log": 0, "events.jsonl": 0, "evaluation.log": 0, "journal.md": 0}
+
+
+def output(live: Any) -> bytes:
+    """What the Runner wrote on stdout; the test's fixture keeps stdout and stderr in one file."""
+    return Path(live.dir / "stderr").read_bytes()
+
+
+def test_everything_comes_back(yard: Any) -> None:
+    """Log, events, journal, exit record: the same as in the run directory, after a line that ends without an end."""
+    command = r"printf 'step:1 - actor/kl_loss:0.1\n half a line'; sleep 1.5; printf ' and \036{its end'; exit 3"
+    live = yard.make(command, told=True)
+    spec = json.loads((live.dir / "spec.json").read_bytes())
+    (live.dir / "spec.json").write_text(json.dumps({**spec, "journal": str(live.dir / "journal.md")}))
+    record = yard.launch(live).record()
+    seen = told.read(output(live), live.run).seen(ALL, 1 << 20)
+    assert seen.exit == record and seen.claimed and not seen.more
+    assert seen.runner == json.loads((live.dir / "runner.json").read_bytes())
+    assert seen.grown["run.log"] == live.log() and b"and \x1e{its end" in live.log()
+    assert seen.grown["journal.md"] == (live.dir / "journal.md").read_bytes()
+    events = [json.loads(line) for line in seen.grown["events.jsonl"].splitlines()]
+    assert events == live.events()
+
+
+def test_what_is_no_text_is_replaced(yard: Any) -> None:
+    """A character that is written in two pieces is one; a byte that is none cannot keep the log from being read."""
+    live = yard.start("printf 'gr\\303'; sleep 1.5; printf '\\274n \\377 x'", told=True)
+    assert live.record()["ending"] == "finished"
+    log = told.read(output(live), live.run).files["run.log"].decode()
+    assert log == "grün \N{REPLACEMENT CHARACTER} x"
+
+
+def test_nobody_listens(yard: Any) -> None:
+    """A pipe that nobody reads holds nothing up; one that breaks is no error."""
+    live = yard.make("head -c 300000 /dev/zero | tr '\\0' x; exit 4", told=True)
+    reader, writer = os.pipe()
+    process = subprocess.Popen(yard.argv(live), stdin=subprocess.DEVNULL, stdout=writer, start_new_session=True)
+    yard.started.append(process)
+    os.close(writer)
+    os.read(reader, 1)
+    live.event("ended")
+    os.close(reader)
+    assert live.record()["returncode"] == 4 and process.wait() == 4
+
+
+def test_limits_hold_while_stdout_is_stuck(yard: Any) -> None:
+    live = yard.make("head -c 300000 /dev/zero | tr '\\0' x; sleep 600", told=True, limits={"max_s": 2.0})
+    reader, writer = os.pipe()
+    process = subprocess.Popen(yard.argv(live), stdin=subprocess.DEVNULL, stdout=writer, start_new_session=True)
+    yard.started.append(process)
+    os.close(writer)
+    assert live.record()["ending"] == "max_time"
+    os.close(reader)
+    process.wait()
