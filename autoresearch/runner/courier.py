@@ -69,7 +69,10 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
     os.makedirs(directory, exist_ok=True)
     results = f"{root}/results/{request['name']}"
     os.makedirs(results, exist_ok=True)
-    code = _claimed(f"{root}/code/{request['code']}", directory)
+    began = f"{directory}/began"
+    if not os.path.exists(began):
+        _write(began, b"")  # what is older than this is not of this run
+    code = _claimed(f"{root}/code/{request['code']}", directory) if request["code"] else ""
     named = [place.replace("{code}", code) for place in request["interpreters"]]
     return {
         "root": root,
@@ -82,6 +85,25 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
         "rsync": shutil.which("rsync") is not None,
         "caches": caches(root, os.path.expanduser("~"), os.environ) if root.startswith(BIG_VOLUME + "/") else {},
     }
+
+
+def look_at(request: dict[str, Any]) -> dict[str, Any]:
+    """Kind (directory, file, other, or "") and whether it may be executed, of each path; and the home."""
+    found = {}
+    for path in request["paths"]:
+        kind = "directory" if os.path.isdir(path) else "file" if os.path.isfile(path) else ""
+        found[path] = [kind or ("other" if os.path.exists(path) else ""), os.access(path, os.X_OK)]
+    return {"found": found, "home": os.path.expanduser("~")}
+
+
+def aside(request: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier run left at these paths is moved away, under a name that says before which run it was."""
+    moved = []
+    for path in request["paths"]:
+        if os.path.lexists(path):
+            moved.append(f"{path}.before-{request['run']}")
+            os.rename(path, moved[-1])
+    return {"moved": moved}
 
 
 def caches(directory: str, home: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -286,14 +308,15 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
     room = request["most"]
     named = sorted(_named(request), key=lambda one: (not one[2], one[1]))  # what must come first, then the small
     for path, size, must in named:
-        if path in found or path in left:
+        if path in found or path in left or not _is_new(path, request.get("since") or ""):
             continue
         if must or size <= room:
             room -= 0 if must or size < 0 else size
             found[path] = [path, size, os.readlink(path) if size < 0 else sha256(path)]
         else:
             left[path] = size
-    left.update({path: size for path, size in _left_out(request) if path not in found})
+    since = request.get("since") or ""
+    left.update({path: size for path, size in _left_out(request) if path not in found and _is_new(path, since)})
     listed = json.dumps({"files": list(found.values()), "left": sorted(left.items())[:200], "count": len(left)})
     _write(request["answer"], listed.encode())
     return {"size": len(listed.encode()), "files": len(found)}
@@ -330,6 +353,14 @@ def _wanted(relative: str, request: dict[str, Any]) -> bool:
 def _weights(path: str, place: str, request: dict[str, Any]) -> bool:
     """Whether a file below a place that is declared as metrics is none: the weights beside a state."""
     return path != place and not _wanted(os.path.relpath(path, place), {**request, "only": []})
+
+
+def _is_new(path: str, since: str) -> bool:
+    """Whether a file was written after another one."""
+    try:
+        return not since or os.lstat(path).st_mtime >= os.stat(since).st_mtime
+    except OSError:
+        return True
 
 
 def _files(place: str) -> Iterator[str]:
@@ -376,6 +407,8 @@ def _write(path: str, data: bytes) -> None:
 
 _DO = {
     "survey": survey,
+    "look_at": look_at,
+    "aside": aside,
     "release": release,
     "compare": compare,
     "unpack": unpack,

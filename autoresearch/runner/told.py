@@ -17,6 +17,7 @@ from .post import GROWING, look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 LOG = "run.log"
@@ -30,12 +31,14 @@ class Told:
     Bytes that are no UTF-8 are replaced: Ray cannot hand out a log that holds one. It never blocks on a pipe.
     """
 
-    def __init__(self, run: str, directory: str) -> None:
+    def __init__(self, run: str, directory: str, metrics: Sequence[str] = ()) -> None:
+        """`metrics`: absolute paths of other files that grow."""
         self.run = run
         self.directory = directory
         self.next_at = 0.0
-        self._offsets = dict.fromkeys(GROWING, 0)
-        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in GROWING}
+        names = (*GROWING, *metrics)
+        self._offsets = dict.fromkeys(names, 0)
+        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in names}
         self._runner: dict[str, Any] = {}
         self._left = b""  # what stdout did not take yet
         os.set_blocking(1, False)

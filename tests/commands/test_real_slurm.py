@@ -66,7 +66,9 @@ class Lab:
     def row(self, run: dict[str, Any]) -> dict[str, str]:
         """Its one row."""
         with open(run["ledger"], encoding="utf-8") as file:
-            (row,) = [r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == run["run"]]
+            (row,) = [
+                r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == run["run"]
+            ]
         return row
 
     def followers(self) -> list[Any]:
@@ -107,7 +109,7 @@ def test_a_failed_trainer_crashed(lab: Lab) -> None:
 def test_stop_ends_it_by_its_runner(lab: Lab) -> None:
     run = lab.run("tree")
     lab.stepped(run)
-    lab.bench.ask("stop", run["run"])
+    lab.bench.ask("stop", run["run"], "--reason", "enough")
     record = lab.ended(run)
     assert (record["ending"], record["cause"]) == ("stopped", "stop_request")
 
@@ -182,17 +184,26 @@ def tools(lab: Lab) -> str:
 
 
 def test_a_controller_that_is_down_costs_nothing(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
+    """A run that lives goes on; one that is ordered meanwhile waits, and is submitted once."""
     cluster = slurm_cluster(timeout_s=2)
     lab.bench.env |= cluster.env
-    run = lab.run("tree")
-    lab.stepped(run)
+    lives = lab.run("tree")
+    lab.stepped(lives)
     cluster.kill("slurmctld")
-    lab.bench.until(lambda: lab.bench.ask("status", run["run"])["state"] == "unreachable")
-    assert lab.begun(run)["trainer_pid"]
+    waits = lab.run("ok")
+    lab.bench.until(lambda: seen_as(waits) == "unreachable")
+    assert not (Path(lives["run_dir"]) / "exit.json").exists() and lab.begun(lives)["trainer_pid"]
     cluster.start_controller(afresh=False)
-    lab.bench.until(lambda: lab.bench.ask("status", run["run"])["state"] == "running")
-    lab.bench.ask("stop", run["run"])
-    assert lab.ended(run)["cause"] == "stop_request"
+    assert lab.ended(waits)["ending"] == "finished"
+    assert [name for _, name, _ in cluster.jobs()].count(waits["session"]) == 1
+    lab.bench.ask("stop", lives["run"], "--reason", "enough")
+    assert lab.ended(lives)["cause"] == "stop_request"
+
+
+def seen_as(run: dict[str, Any]) -> str:
+    """The state that the Follower wrote down last."""
+    path = Path(run["run_dir"]) / "observed.json"
+    return str(json.loads(path.read_bytes())["state"]) if path.exists() else ""
 
 
 def test_a_node_that_fails(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
@@ -231,7 +242,7 @@ def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
     lab.bench.ask("status", run["run"])
     lab.stepped(run)
     assert [name for _, name, _ in lab.cluster.jobs()].count(run["session"]) == 1
-    lab.bench.ask("stop", run["run"])
+    lab.bench.ask("stop", run["run"], "--reason", "enough")
     assert lab.ended(run)["ending"] == "stopped"
 
 
