@@ -19,6 +19,7 @@ def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_de
     """Follow every run of a place until there is none."""
     from autoresearch.core.places import Place
     from autoresearch.lab import detached
+    from autoresearch.lab.far.attend import take_up
     from autoresearch.lab.far.follower import Follower
     from autoresearch.records.rundir import locked, read_json
 
@@ -32,12 +33,14 @@ def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_de
     while True:
         with locked(folder / "lock", blocking=False) as alone:
             if not alone:
+                detached.reported(folder)  # somebody follows: nobody waits for us
                 return 0
             if (folder / "controller.environment").exists():
                 environ.update(detached.take_environment(folder))
             environ.pop("AUTORESEARCH_RUN_ID", None)  # whatever run it was started in, it is none of that
-            follower = Follower(folder, place, job_launcher(place, environ), replace(real_parts(), environ=environ))
-            detached.reported(folder)
+            with take_up(folder):
+                launcher = job_launcher(place, environ)
+            follower = Follower(folder, place, launcher, replace(real_parts(), environ=environ))
             follower.run()
         if not follower.find_runs():  # an order may have come while it still looked as if somebody followed
             return 0

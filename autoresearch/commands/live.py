@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
-from autoresearch.commands.wait import attend
+from autoresearch.commands.wait import ATTEND_S, attend
 from autoresearch.core.cadence import nap
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.lab.adopt import adopt
@@ -87,7 +87,7 @@ def _plain(follower: Follower, watcher: Watcher) -> None:
             pause = nap(follower.looks, until_limit_s=now.nearest_limit_s + 1.0)
             next_report = time.monotonic() + pause
             output.remark(report_line(follower, now, pause))
-        watcher.wait(max(0.05, next_report - time.monotonic()))
+        watcher.wait(min(max(0.05, next_report - time.monotonic()), ATTEND_S))
 
 
 def _live(follower: Follower, watcher: Watcher) -> None:

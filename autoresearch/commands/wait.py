@@ -17,8 +17,10 @@ from autoresearch.records.rundir import RunDir
 if TYPE_CHECKING:
     from autoresearch.lab.outcome import Outcome
     from autoresearch.lab.parts import Parts
+    from autoresearch.records.events import Event
 
 LINES = 5  # of the log
+ATTEND_S = 30.0  # whoever tells of a run elsewhere may be killed: it is looked after so often
 RECORD_S = 0.05  # between two looks for the record of a run that has just ended
 # Whoever waits for hours is told "nothing new" many times, and each of them stays in the context of an agent.
 ON_A_TICK = frozenset(
@@ -40,7 +42,6 @@ def wait(
 ) -> int:
     """Wait for a run; returns early on its end, first step, error or limit. Exits 0 whenever it could answer."""
     from autoresearch.lab import sessions
-    from autoresearch.lab.watch import wait_for_news
     from autoresearch.records.events import read as read_events
 
     try:
@@ -53,8 +54,7 @@ def wait(
     start = read_events(rundir.events)[1] if since < 0 else since
     until = time.monotonic() + limit
     if rundir.state() not in (RunState.ENDED, RunState.DEAD):
-        attend(rundir, parts)
-        news, upto = wait_for_news(rundir, since=start, seconds=limit)
+        news, upto = _news(rundir, parts, start, until)
     else:
         news, upto = [], start
     state, outcome = settled(rundir, parts)
@@ -86,6 +86,19 @@ def wait(
     ]
     output.emit("wait", payload, as_json=as_json, lines=lines)
     return 0
+
+
+def _news(rundir: RunDir, parts: Parts, since: int, until: float) -> tuple[list[Event], int]:
+    """What happens until then; a run elsewhere is looked after meanwhile."""
+    from autoresearch.lab.watch import wait_for_news
+
+    while True:
+        attend(rundir, parts)
+        left = max(0.0, until - time.monotonic())
+        slice_s = min(left, ATTEND_S) if rundir.order.exists() else left
+        news, since = wait_for_news(rundir, since=since, seconds=slice_s)
+        if news or slice_s == left or rundir.state() in (RunState.ENDED, RunState.DEAD):
+            return news, since
 
 
 def settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:

@@ -79,7 +79,7 @@ def _codebase(value: Any) -> str:
 
 _CHECKS: dict[str, Callable[[Any], str]] = {
     **dict.fromkeys(("gpus_per_run",), _whole),
-    **dict.fromkeys(("pending_limit",), _duration),
+    **dict.fromkeys(("pending_limit", "poll"), _duration),
     **dict.fromkeys(("python", "host", "user", "root", "venv", "interpreter", "address", "partition"), _text),
     **dict.fromkeys(("min_free_gb", "collect_max_gb", "connect_timeout", "keepalive"), _number),
     **dict.fromkeys(("driver_gpus", "driver_cpus"), _number),

@@ -17,6 +17,7 @@ COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",
     "gpus_per_run": "GPUs that each run gets; default: what the run says, else what its recipe asks for",
     "pending_limit": "how long a run may wait in a queue; default 24h",
+    "poll": "how often its launcher is asked about all runs together; default every 2 s to 15 s",
 }
 COPIED = {  # of a place that does not see our files; lab/far/{sync,there,gather}.py
     "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
@@ -43,7 +44,7 @@ def options_of(kind: Kind) -> Mapping[str, str]:
     if kind is Kind.LOCAL:
         return {}
     options: Mapping[str, str] = _module(kind).OPTIONS
-    return {**COMMON, **(COPIED if kind is Kind.SSH else {}), **options}
+    return {**COMMON, **(COPIED if kind in (Kind.SSH, Kind.KUBERNETES) else {}), **options}
 
 
 def _module(kind: Kind) -> ModuleType:

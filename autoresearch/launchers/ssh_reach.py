@@ -210,6 +210,7 @@ class SshReach:
     def _lose(self, silent: Unreachable) -> None:
         """The connection is gone: when the next one may be tried. The first one at once."""
         self._drop()
+        self._words = None  # the folder of its socket may be gone, as another of us was the last one out
         self._why = silent
         self._not_before = self.clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
         self._failures += 1

@@ -18,6 +18,8 @@ from autoresearch.core.far import Handle
 from autoresearch.core.places import Place
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_json
 
+TROUBLE = "trouble.json"  # in a Follower's folder: why the last one could not begin
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -109,7 +111,10 @@ def request_stop(rundir: RunDir, reason: str, *, how: str = "now", cause: str = 
 
 def duration_option(place: Place, name: str, default_s: float) -> float:
     """An option of a place that is a duration, in seconds; one that cannot be understood counts as not given."""
+    value = place.options.get(name)
+    if isinstance(value, int | float):
+        return float(value)
     try:
-        return parse_duration(place.text(name)) if place.text(name) else default_s
+        return parse_duration(value) if isinstance(value, str) else default_s
     except ValueError:
         return default_s

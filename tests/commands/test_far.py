@@ -41,7 +41,7 @@ class FarBench:
     def run(self, mode: str, *flags: object, **values: Any) -> dict[str, Any]:
         """Order a run and come back at once."""
         blueprint = self.bench.blueprint(mode, **values)
-        return dict(self.bench.json("run", blueprint, "--launcher", "slurm", "--detach", *flags))
+        return dict(self.bench.ask("run", blueprint, "--launcher", "slurm", "--detach", *flags))
 
     def dir(self, payload: dict[str, Any]) -> RunDir:
         return RunDir(Path(payload["run_dir"]))
@@ -80,20 +80,24 @@ class FarBench:
     def silent(self, reason: str = "the link is down") -> None:
         (self.jobs.directory / "silent").write_text(reason)
 
-    def answers(self) -> None:
+    def answers(self, payload: dict[str, Any]) -> None:
         (self.jobs.directory / "silent").unlink()
+        order_file.ring(self.folder(payload))
 
 
 @pytest.fixture
-def far(bench: Any, local_jobs: Any, tmp_path: Path) -> Iterator[FarBench]:
-    from tests.far.jobs import LocalJobs
+def far(bench: Any, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarBench]:
+    from autoresearch.launchers import places
 
     wired = tmp_path / "wired"
     wired.mkdir()
     repo = bench.env["PYTHONPATH"]
     (wired / "sitecustomize.py").write_text(WIRED.format(repo=repo, directory=str(tmp_path / "launchers")))
     bench.env["PYTHONPATH"] = f"{wired}{os.pathsep}{repo}"
-    jobs = LocalJobs(tmp_path / "launchers" / "slurm")
+    made = type(local_jobs)
+    jobs = made(tmp_path / "launchers" / "slurm")
+    monkeypatch.setattr(places, "check", lambda *_, **__: None)
+    monkeypatch.setattr(places, "launcher_of", lambda place, *_, **__: made(tmp_path / "launchers" / place.name))
     one = FarBench(bench, jobs)
     yield one
     one.end_followers()
@@ -109,9 +113,9 @@ def test_a_run_elsewhere_from_order_to_row(far: FarBench) -> None:
     row = far.recorded(payload)
     assert (row["ending"], row["job_id"], row["metric_value"]) == ("finished", "1", "0.5")
     assert row["launcher"].startswith("slurm")
-    said = far.bench.json("status", payload["run"])
+    said = far.bench.ask("status", payload["run"])
     assert said["ending"] == "finished"
-    assert "hello from the trainer" in "\n".join(far.bench.json("logs", payload["run"])["lines"])
+    assert "hello from the trainer" in "\n".join(far.bench.ask("logs", payload["run"])["lines"])
     flag = json.loads((Path(payload["result_dir"]) / "finish.flag").read_text())
     assert flag["ending"] == "finished"
     end = json.loads(far.dir(payload).exit_record.read_text())
@@ -122,14 +126,14 @@ def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> 
     (far.jobs.directory / "held").write_text("Resources")
     payload = far.run("long")
     far.reaches(payload, "pending")
-    said = far.bench.json("status", payload["run"])
+    said = far.bench.ask("status", payload["run"])
     assert (said["state"], said["place"], said["job"], said["reason"]) == ("pending", "slurm", "1", "Resources")
     assert said["elapsed_s"] == 0 and said["deadline_s"] == 600 and said["queue_s"] >= 0
-    lines = far.bench.cli("status").stdout
+    lines = far.bench.here("status")[1]
     assert "pending" in lines and "slurm job 1" in lines and "Resources" in lines
-    waited = far.bench.json("wait", payload["run"], "--for", "1s", "--since", "0")
+    waited = far.bench.ask("wait", payload["run"], "--for", "1s", "--since", "0")
     assert waited["event"] == "pending" and waited["reason"] == "Resources"
-    stopped = far.bench.json("stop", payload["run"], "--reason", "never mind", check=None)
+    stopped = far.bench.ask("stop", payload["run"], "--reason", "never mind", check=None)
     assert stopped["ending"] == "stopped"
     assert far.recorded(payload)["ending"] == "stopped"
 
@@ -137,19 +141,19 @@ def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> 
 def test_unreachable_is_told_and_a_stop_is_passed_on(far: FarBench) -> None:
     payload = far.run("long")
     far.bench.event(payload["run_dir"], "first_step")
-    seq = far.bench.json("wait", payload["run"], "--for", "0s")["seq"]
+    seq = far.bench.ask("wait", payload["run"], "--for", "0s")["seq"]
     far.silent()
-    said = far.bench.json("wait", payload["run"], "--for", "100s", "--since", seq)
+    said = far.bench.ask("wait", payload["run"], "--for", "100s", "--since", seq)
     assert (said["event"], said["state"], said["reason"]) == ("unreachable", "unreachable", "the link is down")
     assert abs(said["unreachable_since"] - time.time()) < 300
-    text = far.bench.cli("status", payload["run"]).stdout
+    text = far.bench.here("status", payload["run"])[1]
     assert "no answer since" in text and "the link is down (wait for it)" in text
     for _ in range(2):
-        asked = far.bench.json("stop", payload["run"], "--reason", "enough")
+        asked = far.bench.ask("stop", payload["run"], "--reason", "enough")
         assert asked["state"] == "unreachable" and asked["place"] == "slurm"
-    assert "does not answer" in far.bench.cli("stop", payload["run"], "--reason", "enough").stdout
+    assert "does not answer" in far.bench.here("stop", payload["run"], "--reason", "enough")[1]
     assert far.jobs.lives("1"), "nobody ended it"
-    far.answers()
+    far.answers(payload)
     row = far.recorded(payload)
     assert row["ending"] == "stopped"
 
@@ -160,10 +164,10 @@ def test_a_killed_follower_is_started_by_whoever_looks(far: FarBench) -> None:
     for look in (["status"], ["status", payload["run"]], ["wait", payload["run"], "--for", "0s"], ["adopt"]):
         far.end_followers(signal.SIGKILL)
         assert not far.followed(payload)
-        far.bench.cli(*look)
+        far.bench.here(*look)
         assert far.followed(payload), look
     assert far.state(payload) == "running" and len(far.followers()) == 1
-    assert far.bench.json("stop", payload["run"], "--reason", "seen", check=None)["ending"] == "stopped"
+    assert far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)["ending"] == "stopped"
     assert len(far.jobs.records()) == 1
 
 
@@ -172,11 +176,11 @@ def test_killed_where_it_was_just_ordered(far: FarBench) -> None:
     words = ["run", blueprint, "--launcher", "slurm", "--detach"]
     far.bench.cli(*words, check=None, AUTORESEARCH_FAILPOINT="launch.ordered:kill")
     assert not far.followers()
-    (living,) = far.bench.json("status")["runs"]
+    (living,) = far.bench.ask("status")["runs"]
     payload = {**living, "ledger": str(next(far.bench.root.rglob("results.tsv"), ""))}
     far.bench.until((far.dir(payload).path / "collected.json").exists)
     assert len(far.jobs.records()) == 1
-    assert far.bench.json("status", living["run"])["ending"] == "finished"
+    assert far.bench.ask("status", living["run"])["ending"] == "finished"
 
 
 def test_two_commands_at_once_start_one_follower(far: FarBench) -> None:
@@ -191,7 +195,7 @@ def test_two_commands_at_once_start_one_follower(far: FarBench) -> None:
         far.bench.event(payload["run_dir"], "first_step")
     assert len(far.followers()) == 1 and len(far.jobs.records()) == 2
     for payload in payloads:
-        far.bench.json("stop", payload["run"], "--reason", "seen", check=None)
+        far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)
 
 
 def test_the_end_of_tmux_ends_no_run(far: FarBench) -> None:
@@ -200,25 +204,25 @@ def test_the_end_of_tmux_ends_no_run(far: FarBench) -> None:
     server = [p for p in far.bench.reaper.find() if p.is_tmux_server]
     os.kill(server[0].pid, signal.SIGKILL)
     far.bench.until(lambda: not server[0].lives())
-    far.bench.cli("status")
+    far.bench.here("status")
     assert far.followed(payload) and far.jobs.lives("1")
-    stopped = far.bench.json("stop", payload["run"], "--reason", "seen", check=None)
+    stopped = far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)
     assert stopped["ending"] == "stopped"
 
 
 def test_the_session_only_shows_the_log(far: FarBench) -> None:
     payload = far.run("long")
     far.bench.event(payload["run_dir"], "first_step")
-    name = far.bench.json("status", payload["run"])["session"]
-    shown = far.bench.json("attach", payload["run"])
+    name = far.bench.ask("status", payload["run"])["session"]
+    shown = far.bench.ask("attach", payload["run"])
     assert shown["session"] == name
     far.bench.until(lambda: "hello from the trainer" in far.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout)
-    assert far.bench.json("close", payload["run"])["closed"]
+    assert far.bench.ask("close", payload["run"])["closed"]
     assert name not in far.bench.tmux("list-sessions").stdout
     assert far.jobs.lives("1") and far.state(payload) == "running"
-    assert far.bench.json("attach", payload["run"])["session"] == name
+    assert far.bench.ask("attach", payload["run"])["session"] == name
     assert name in far.bench.tmux("list-sessions").stdout
-    far.bench.json("stop", payload["run"], "--reason", "seen", check=None)
+    far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)
     tails = lambda: [p for p in far.bench.reaper.find() if p.command.startswith("tail ")]  # noqa: E731
     far.bench.until(lambda: not tails())
     assert name in far.bench.tmux("list-sessions").stdout, "its pane stays readable"
@@ -226,10 +230,31 @@ def test_the_session_only_shows_the_log(far: FarBench) -> None:
 
 def test_following_in_the_foreground_outlives_the_follower(far: FarBench) -> None:
     blueprint = far.bench.blueprint("long")
-    process = far.bench.spawn("run", blueprint, "--launcher", "slurm", "--json", stdout=-1)
+    often = "import autoresearch.commands.live as live; live.ATTEND_S = 0.5"
+    process = far.bench.spawn("run", blueprint, "--launcher", "slurm", "--json", stdout=-1, patch=often)
     far.bench.until(lambda: far.jobs.records() and far.bench.reaper.find() and far.followers())
     (living,) = far.bench.until(lambda: far.bench.ask("status")["runs"])
     far.bench.event(living["run_dir"], "first_step")
     far.end_followers(signal.SIGKILL)
     (Path(living["run_dir"]) / "stop").write_text(json.dumps({"how": "now", "reason": "over"}))
     assert far.bench.answer(process)["ending"] == "stopped"
+
+
+def test_a_row_is_made_again_there_and_here(far: FarBench) -> None:
+    first = far.run("ok")
+    far.recorded(first)
+    far.bench.git("add", "-A")
+    again = far.bench.json("repro", first["run"], "--run", "--launcher", "slurm")
+    row = far.recorded(again)
+    assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "2", "finished")
+    here = far.bench.json("repro", first["run"], "--run")
+    assert any("it ran at slurm" in text for text in here["caveats"])
+    assert (far.recorded(here)["launcher"], len(far.jobs.records())) == ("tmux", 2)
+    apart = far.bench.json("compare", first["run"], here["run"])
+    assert apart["environment"]["launcher"] == ["slurm", "tmux"]
+
+
+def test_a_job_at_a_place_that_was_never_submitted_has_no_name(far: FarBench) -> None:
+    (far.jobs.directory / "declines").write_text("no such partition")
+    row = far.recorded(far.run("ok"))
+    assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "", "launch_failed")

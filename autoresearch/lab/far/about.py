@@ -1,8 +1,9 @@
-"""What can be told about a far run from the files of this machine: its place, its job, why it waits, since when silent."""
+"""What the files of this machine tell of a far run: its place, its job, why it waits, since when nobody answers."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run import RunState
@@ -22,6 +23,8 @@ def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
     seen = order_file.observed(rundir)
     started = (read_json(rundir.runner) or {}).get("started")
     submitted = order.submitted or order.ordered
+    followed = not order.unattended()
+    trouble = None if followed else read_json(Path(order.follower) / order_file.TROUBLE)
     silent = seen is not None and seen.state == RunState.UNREACHABLE.value
     return {
         "place": order.place.name,
@@ -31,6 +34,8 @@ def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
         "reason": (seen.reason if seen else "") or None,
         "unreachable_since": seen.since if silent and seen else None,
         "hint": (seen.more.get("hint") if silent and seen else None) or None,
+        "followed": followed,
+        "trouble": str(trouble.get("reason")) if trouble else None,
         "queue_s": round(max(0.0, (started if isinstance(started, int | float) else now) - submitted), 3),
     }
 
@@ -43,6 +48,8 @@ def clause(fields: dict[str, Any], state: RunState, *, now: float | None = None)
     job = f" job {fields['job']}" if fields["job"] else ", not submitted yet"
     words = f"{fields['place']}{job}" + (f" on {fields['node']}" if fields["node"] else "")
     why = f": {fields['reason']}" if fields["reason"] else ""
+    if not fields["followed"]:
+        return f"{words}; nobody follows it now: {fields['trouble'] or 'autoresearch adopt'}"
     if fields["unreachable_since"] is not None:
         hint = f" ({fields['hint']})" if fields["hint"] else ""
         return f"{words}, no answer since {max(0.0, now - fields['unreachable_since']):.0f} s{why}{hint}"

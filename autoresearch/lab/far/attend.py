@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.core.naming import session_name
@@ -12,7 +13,7 @@ from autoresearch.lab import detached
 from autoresearch.lab.parts import Parts
 from autoresearch.records import order_file
 from autoresearch.records.index import state_home
-from autoresearch.records.order_file import ring
+from autoresearch.records.order_file import TROUBLE, ring
 from autoresearch.records.rundir import RunDir, is_locked, locked, write_json
 
 
@@ -35,6 +36,20 @@ def attend(place: Place, parts: Parts, socket: str) -> None:
         write_json(folder / "place.json", place.to_json(), durable=False)
         session = session_name(f"follow-{place.name}", place.key[-8:])
         detached.start(folder, ["follow", str(folder)], session, f"follow-{place.key}", parts, socket)
+
+
+@contextlib.contextmanager
+def take_up(folder: Path) -> Iterator[None]:
+    """The Follower begins: whoever started it may go on, and why it cannot begin is left for those who look."""
+    try:
+        yield
+    except AutoresearchError as error:
+        with contextlib.suppress(OSError):
+            write_json(folder / TROUBLE, {"reason": error.message, "hint": error.hint}, durable=False)
+        raise
+    finally:
+        detached.reported(folder)
+    (folder / TROUBLE).unlink(missing_ok=True)
 
 
 def attend_run(rundir: RunDir, parts: Parts) -> bool:

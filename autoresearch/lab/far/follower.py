@@ -258,7 +258,7 @@ class Follower:
         """One look at the far directories of all runs."""
         asked = {run: one for run, one in self.runs.items() if one.handle is not None and one.noted}
         before = self.clock()
-        news = False
+        news = more = False
         if asked:
             wants = [Want(run, one.order.directory, one.mirror.had) for run, one in asked.items()]
             try:
@@ -273,8 +273,11 @@ class Follower:
             self._answered(self.no_files)
             for run, one in asked.items():
                 news = self._advance(one, found.get(run, Seen(there=False))) or news
+            more = any(seen.more for seen in found.values())
         young = any(self.parts.clock() - (one.order.submitted or 0.0) < YOUNG_S for one in asked.values())
-        self.looks.done(self.clock(), news=news or young, took_s=self.clock() - before)
+        self.looks.done(self.clock(), news=news or young, took_s=0.0 if more else self.clock() - before)
+        if more:  # after a long silence there is much to fetch
+            self.looks.at_once()
 
     def _files_are_silent(self, silent: Unreachable, asked: Mapping[str, Following]) -> None:
         self.no_files.fell(silent, self.clock(), self.parts.clock())
@@ -327,7 +330,8 @@ class Follower:
             stamp = one.rundir.stop.stat().st_mtime_ns
         except OSError:
             return
-        now, waits = self.clock(), one.said is not None and one.said.state is JobState.PENDING
+        now = self.clock()
+        waits = one.said is not None and one.said.state is JobState.PENDING and not seen.claimed  # said a while ago
         if stamp != one.stop_stamp:
             self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
             one.stop_stamp, one.stop_at, one.stop_told = stamp, now, 0

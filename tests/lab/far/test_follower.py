@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import shutil
+import signal
 import time
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 
 from autoresearch.core.far import Unreachable
 from autoresearch.core.run import RunState
+from autoresearch.lab.far import follower as follower_module
 from autoresearch.records import order_file
 from autoresearch.records.order_file import request_stop
 
@@ -334,3 +338,83 @@ def test_unreachable_in_the_middle_of_a_submit(ground: Any, monkeypatch: pytest.
     monkeypatch.setattr(ground.jobs, "submit", submit)
     assert ground.ended(follower, rundir).ending == "finished"
     assert tries == [False, True] and len(ground.jobs.records()) == 1 and ground.starts(rundir) == 1
+
+
+def test_a_full_disk_keeps_the_last_word_waiting(ground: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rundir, follower = ground.order("echo words; exit 0"), ground.follower()
+    real, full = follower_module.write_json, [True]
+
+    def write(path: Any, value: Any, **more: Any) -> None:
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, value, **more)
+
+    monkeypatch.setattr(follower_module, "write_json", write)
+    ground.until(follower, lambda: ground.far(rundir))
+    for _ in range(5):
+        follower.rung()
+        follower.turn()
+    assert not rundir.exit_record.exists() and rundir.state().lives
+    full[0] = False
+    assert ground.ended(follower, rundir).ending == "finished"
+
+
+def test_a_second_job_of_a_run_is_refused_by_its_runner(ground: Any, eventually: Any) -> None:
+    """As on a file system whose locks do not cross machines: the lock is another one, the claim is the same."""
+    rundir, follower = ground.order("sleep 300"), ground.follower()
+    ground.until(follower, lambda: ground.starts(rundir))
+    (rundir.far / "lock").rename(rundir.far / "lock of another machine")
+    (rundir.far / "runner.json").unlink()
+    (record,) = ground.jobs.records()
+    second = ground.jobs._new({**{k: v for k, v in record.items() if k != "native"}, "state": "pending"})
+    ground.jobs.poll([])
+    eventually(lambda: not ground.jobs.lives(second))
+    assert "started before, by another Runner" in (ground.root / f"launcher/jobs/{second}.out").read_text()
+    assert ground.starts(rundir) == 1 and ground.jobs.lives("1")
+
+
+def test_a_signal_because_of_a_stop_request_is_that_request(ground: Any) -> None:
+    """A launcher's signal may come before the request is seen."""
+    rundir, follower = ground.order("sleep 300"), ground.follower()
+    ground.until(follower, lambda: ground.starts(rundir))
+    pid = ground.jobs.pid("1")
+    os.kill(pid, signal.SIGSTOP)
+    (rundir.far / "stop").write_text('{"how": "now", "reason": "superseded by a better one", "cause": "superseded"}')
+    os.kill(pid, signal.SIGTERM)
+    os.kill(pid, signal.SIGCONT)
+    end = ground.ended(follower, rundir)
+    assert (end.ending, end.cause) == ("stopped", "superseded")
+
+
+def test_a_drain_is_left_to_the_runner(ground: Any, turned: Any) -> None:
+    rundir, follower = ground.order("sleep 300"), ground.follower(turned)
+    ground.until(follower, lambda: ground.starts(rundir))
+    os.kill(ground.jobs.pid("1"), signal.SIGSTOP)  # it takes its time
+    request_stop(rundir, "after this step", how="drain")
+    for _ in range(5):
+        turned.now += 300
+        follower.rung()
+        follower.turn()
+    assert not ground.jobs.calls("stop")
+    request_stop(rundir, "now, then")
+    for seconds in (0, 6, 300):
+        turned.now += seconds
+        follower.rung()
+        follower.turn()
+    assert [call.split()[1] for call in ground.jobs.calls("stop")] == ["soft", "hard"]
+
+
+def test_after_a_long_silence_everything_is_fetched_at_once(ground: Any, turned: Any) -> None:
+    rundir, follower = ground.order("head -c 7000000 /dev/zero | tr '\\0' y; sleep 300"), ground.follower(turned)
+    ground.silence("", ".files")
+    ground.silence("", "")
+    follower.turn()
+    ground.answers()
+    ground.until(follower, lambda: (rundir.far / "run.log").exists())
+    eventually_s = time.monotonic() + 60
+    while (rundir.far / "run.log").stat().st_size < 7_000_000 and time.monotonic() < eventually_s:
+        time.sleep(0.02)
+    turned.now += 100
+    for _ in range(12):
+        follower.turn()  # and no time passes
+    assert rundir.log.stat().st_size >= 7_000_000
