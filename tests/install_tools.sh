@@ -18,6 +18,7 @@ want sshd openssh-server
 want ssh-keygen openssh-client
 want node nodejs
 want npm npm
+want slurmctld slurm-wlm
 [ -z "$missing" ] && exit 0
 
 line="apt-get install -y --no-install-recommends$packages"

@@ -155,7 +155,7 @@ class SlurmAllocation(SlurmLauncher):
             return observation(Row("0", "FAILED" if code else "COMPLETED", code << 8), last_words=self._said(handle))
         if "gone" in marks:
             return Observation(JobState.OVER, "CANCELLED", "it was withdrawn", ending=Ending.STOPPED, cause="cancelled")
-        if holder is None:
+        if holder is None or marks.isdisjoint(("job", "taken")):
             return None
         if "taken" in marks:
             return observation(holder)
