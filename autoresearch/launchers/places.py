@@ -44,7 +44,7 @@ def options_of(kind: Kind) -> Mapping[str, str]:
     if kind is Kind.LOCAL:
         return {}
     options: Mapping[str, str] = _module(kind).OPTIONS
-    return {**COMMON, **(COPIED if kind in (Kind.SSH, Kind.KUBERNETES) else {}), **options}
+    return {**COMMON, **(COPIED if kind is not Kind.SLURM else {}), **options}
 
 
 def _module(kind: Kind) -> ModuleType:
