@@ -152,7 +152,7 @@ class SlurmLauncher:
         if missing:
             self._look_elsewhere(missing)
             known |= {native: self._found[native] for native in missing if native in self._found}
-        there = [(handle, known[handle.native]) for handle in handles if handle.native in known]
+        there = [(h, known[h.native]) for h in handles if h.native in known and _is_its(known[h.native], h.run)]
         self._look_whether_begun(there)
         return {handle.run: self._observation(handle, row) for handle, row in there}
 
@@ -247,6 +247,11 @@ class SlurmLauncher:
         if said.returncode and (silent := silence(words[0], said)):
             raise silent
         return said
+
+
+def _is_its(row: Row, run: str) -> bool:
+    """Whether a job is this run's: a Slurm that began anew gives its numbers a second time."""
+    return not row.comment or row.comment.endswith(f":{run}")
 
 
 def _refused(row: Row) -> bool:

@@ -13,7 +13,7 @@ from autoresearch.errors import UsageError
 from autoresearch.launchers.places import check, options_of
 
 ROOM = Path(__file__).parents[2] / "autoresearch"
-READ = re.compile(r"(?:place|self\.place|order\.place)\.(?:text\(|options(?:\.get\(|\[))\"([a-z_]+)\"")
+READ = re.compile(r"(?:place\.text\(|\boptions(?:\.get\(|\[))\"([a-z_]+)\"")
 
 
 @pytest.mark.parametrize(
