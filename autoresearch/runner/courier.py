@@ -19,10 +19,21 @@ from fnmatch import fnmatchcase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 BIG_VOLUME = "/ephemeral"  # instances of Brev have their large disk there
+# variable -> where its program keeps things without it, below home; other variables that say the same to it
+CACHES = {
+    "HF_HOME": (".cache/huggingface", ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")),
+    "UV_CACHE_DIR": (".cache/uv", ("XDG_CACHE_HOME",)),
+    "TORCH_HOME": (".cache/torch", ("XDG_CACHE_HOME",)),
+    "TORCHINDUCTOR_CACHE_DIR": ("", ()),
+    "TRITON_CACHE_DIR": (".triton/cache", ("TRITON_HOME",)),
+    "VLLM_CACHE_ROOT": (".cache/vllm", ("XDG_CACHE_HOME",)),
+}
+LOGIN = ("HF_TOKEN_PATH", ".cache/huggingface/token")  # lies in the cache of its program, and stays where it is
+NO_CONTENT = ("token", "stored_tokens", "CACHEDIR.TAG", ".lock")
 LIVES_IN_CODE = (".venv", "venv")  # a virtual environment made there outlives the code's changes
 PIECE = 1 << 20
 FEWEST_MODES = 0o111
@@ -72,6 +83,7 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
         "interpreter": next((python for python in map(_python_of, named) if python), ""),
         "lacking": [path for path in request["paths"] if not os.path.exists(path)],
         "rsync": shutil.which("rsync") is not None,
+        "caches": caches(root, os.path.expanduser("~"), os.environ) if root.startswith(BIG_VOLUME + "/") else {},
     }
 
 
@@ -92,6 +104,26 @@ def aside(request: dict[str, Any]) -> dict[str, Any]:
             moved.append(f"{path}.before-{request['run']}")
             os.rename(path, moved[-1])
     return {"moved": moved}
+
+
+def caches(directory: str, home: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that send caches below a directory: those that nobody set, of caches that are not in use elsewhere."""
+    found: dict[str, str] = {}
+    for name, (usual, same) in CACHES.items():
+        if any(environ.get(other) for other in (name, *same)) or (usual and _holds_something(f"{home}/{usual}")):
+            continue
+        short = name.lower().replace("_dir", "").replace("_cache", "").replace("_home", "").replace("_root", "")
+        found[name] = f"{directory}/cache/{short}"
+        if name == "HF_HOME" and not environ.get(LOGIN[0]) and os.path.isfile(f"{home}/{LOGIN[1]}"):
+            found[LOGIN[0]] = f"{home}/{LOGIN[1]}"
+    return found
+
+
+def _holds_something(directory: str) -> bool:
+    try:
+        return any(name not in NO_CONTENT for name in os.listdir(directory))
+    except OSError:
+        return False
 
 
 def _root(wanted: str) -> str:

@@ -92,10 +92,12 @@ class _Sending:
         record |= self._own_keys(found["directory"], interpreter) | self._evaluation(found, far, far_runner)
         files = {"spec.json": json.dumps(record).encode()}
         if self.environment:
-            given = far_environment(self.environment, self.order.declared, translation, found["lacking"])
+            given = found["caches"] | far_environment(
+                self.environment, self.order.declared, translation, found["lacking"]
+            )
             files["environment"] = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in given.items())
         self.there.put(found["directory"], files, private=("environment",))
-        self._tell(far)
+        self._tell(far, found["caches"])
         return Sent(
             directory=found["directory"],
             python=self.there.python,
@@ -295,9 +297,12 @@ class _Sending:
         new = [one.path for one in plain if not os.path.lexists(one.path)]
         return {translation.path(path): path for path in new if translation.path(path) != path}
 
-    def _tell(self, far: Mapping[str, str]) -> None:
+    def _tell(self, far: Mapping[str, str], caches: Mapping[str, str]) -> None:
         if not self.again:
             place = Path(self.spec.result_dir)
+            if caches:
+                words = ", ".join(f"{name}={value}" for name, value in caches.items())
+                journal.append(place, f"caches on the big volume of {self.place.name}: {words}")
             for here in (str(self.root), self.spec.result_dir):
                 if here in far:
                     journal.append(place, f"sent to {self.place.name}: {here} -> {far[here]}")
