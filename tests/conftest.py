@@ -27,6 +27,7 @@ import pytest
 
 pytest_plugins = [
     "tests.agents.plugin",  # a scripted model, and real agents that talk to it
+    "tests.engines.kubernetes.plugin",  # an API server for the real kubectl
     "tests.engines.slurm.plugin",  # a real Slurm
     "tests.far.plugin",  # what every launcher must do, and a small one
     "tests.engines.ssh",  # real sshds, links that can be cut

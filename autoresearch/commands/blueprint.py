@@ -77,11 +77,15 @@ def check(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Parse and lint one blueprint; exits 3 where it could not be run."""
+    from autoresearch.commands.wiring import parts
+    from autoresearch.lab.far.remote_code import files_of
     from autoresearch.lab.preflight import resolve
+    from autoresearch.lab.settings import load
     from autoresearch.lab.swarm.arrange import trainer_of
     from autoresearch.lab.terms import terms
 
-    resolved = resolve(Path(path), environ=os.environ)
+    files = files_of(Path(path), load(Path(path).parent, environ=os.environ), parts())
+    resolved = resolve(Path(path), environ=os.environ, files=files)
     blueprint = resolved.blueprint
     trainer = trainer_of(blueprint)
     asked = terms(trainer, resolved, job="ajet_check")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
 
 CARE_S = 30.0  # between two tries to start a Follower, or to have records written
-IDLE = 20.0  # a look that takes long is followed by a pause of so many times that
+IDLE = 20.0  # a look is followed by a pause of so many times the CPU time that it took
 ENDED = 20  # runs that `e` adds
 LOG_S = 0.5  # between two looks at a log that is open
 
@@ -51,16 +51,18 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         """Until the program ends."""
+        share = 0.0  # the first look imports what it needs
         while True:
             self._again.clear()
-            began = time.monotonic()
+            began = time.thread_time()
             try:
                 self.latest, self.trouble = self.looker.look(ended=self.ended), ""
                 self._care()
             except (AutoresearchError, OSError) as error:
                 self.trouble = str(error)
             self.wake()
-            self._again.wait(max(self.every_s, IDLE * (time.monotonic() - began)))
+            self._again.wait(max(self.every_s, share * (time.thread_time() - began)))
+            share = IDLE
 
     def _care(self) -> None:
         """Have every place followed, and what is over recorded: a run's own collector comes first."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.lab.far.remote_code import HostFiles, keep_code_there
 from autoresearch.lab.plan import Plan
 from autoresearch.records import journal
 from autoresearch.repository import branches
@@ -16,6 +17,10 @@ from autoresearch.repository.snapshot import Snapshot, snapshot
 def keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
     """Make the branch whose commit holds exactly the code that runs; without git, say so and go on."""
     result_dir = Path(spec.result_dir)
+    if isinstance(plan.resolved.files, HostFiles):
+        path = plan.resolved.path
+        extra = {f".autoresearch/blueprint/{path.name}": path.read_bytes()}
+        return keep_code_there(spec, plan.resolved.files, extra, _message(spec))
     if plan.checkout is None:
         journal.append(result_dir, f"no branch: {plan.no_git}")
         return replace(spec, branch="")

@@ -27,6 +27,7 @@ from autoresearch.records import finish_flag, journal, ledger, spec_file
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
+from autoresearch.repository import checkout as repository
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.sinks.read import mark_of, size_of
 
@@ -264,12 +265,15 @@ def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
 
 def _hide_records(plan: Plan, spec: RunSpec) -> None:
     """What we write inside the repository stays out of `git status`."""
-    if plan.checkout is None:
+    checkout = plan.checkout
+    if not plan.resolved.files.here:  # the code is a host's own, the records are beside the blueprint
+        checkout = repository.find(plan.resolved.path.parent)
+    if checkout is None:
         return
     for path in (plan.campaign_dir.parent, Path(spec.result_dir)):
-        if pattern := pattern_for(plan.checkout, path):
+        if pattern := pattern_for(checkout, path):
             try:
-                exclude(plan.checkout, pattern)
+                exclude(checkout, pattern)
             except EnvironmentUnusable as error:
                 journal.append(Path(spec.result_dir), f"not hidden from git status: {error.message}")
 

@@ -18,6 +18,8 @@ from autoresearch.core.run import RunSpec
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.enough_gpus import TOO_FEW, Far, Wanted, checks, elsewhere, far_gpus, joins
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
+from autoresearch.lab.far import remote_code
+from autoresearch.lab.files import OURS
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
@@ -113,13 +115,22 @@ class Plan:
 
 def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> Plan:
     """Read, resolve and check; nothing is written. BlueprintError lists every error with its line."""
-    resolved = resolve(path, environ=parts.environ)
-    raise_on_errors(resolved)
-    blueprint = resolved.blueprint
+    files = OURS if wishes.member else remote_code.files_of(path, settings, parts)
+    try:
+        resolved = resolve(path, environ=parts.environ, files=files)
+        raise_on_errors(resolved)
+        return _plan(resolved, settings, parts, wishes)
+    finally:
+        if isinstance(files, remote_code.HostFiles):
+            files.close()
+
+
+def _plan(resolved: Resolved, settings: Settings, parts: Parts, wishes: Wishes) -> Plan:
+    blueprint, files = resolved.blueprint, resolved.files
     trainer = arrange.trainer_of(blueprint, wishes.trainer or blueprint.notes.trainer or settings.text("trainer"))
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
     asked = terms(trainer, resolved, job=naming.session_name(slug, token))
-    checkout = None if member else repository.find(resolved.codebase)
+    checkout = None if member or not files.here else repository.find(resolved.codebase)
     place = LOCAL if member else one_place(settings, blueprint.notes.launcher)
     uuids = _gpus(wishes.gpus or settings.text("gpus"), parts) if place.is_local else ()
     given = {**parts.environ, **(member.environment if member else {})}
@@ -130,6 +141,8 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
     spec = arrange.arrange(_spec(asked, checkout, settings, parts, wishes, token), blueprint)
     if member:
         spec = _as_member(spec, member)
+    if not files.here:
+        spec = remote_code.at_home(spec)
     spec = replace(
         spec,
         gpus=uuids,
@@ -143,7 +156,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
         resolved=resolved,
         terms=asked,
         checkout=checkout,
-        no_git="" if checkout or member else repository.why_not(resolved.codebase),
+        no_git="" if checkout or member or not files.here else repository.why_not(resolved.codebase),
         environment=environment,
         findings=(
             *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
@@ -220,11 +233,15 @@ def _spec(
     slug = fixed.slug if fixed else blueprint.slug
     campaign = fixed.campaign if fixed else naming.campaign_name(time.strftime("%Y%m%d", time.localtime(now)), slug)
     root = checkout.root / "reports" if checkout else resolved.result_dir
+    if not resolved.files.here:
+        root = remote_code.records_root(resolved.path)
     campaign_dir = Path(fixed.ledger).parent if fixed else root / "auto_research" / campaign
     experiment = free_name(campaign_dir, slug)
     branch = ""
     if checkout:
         branch = fixed.branch if fixed else _free_branch(checkout, settings, campaign, slug)
+    elif not resolved.files.here:  # the host's git says whether it is taken
+        branch = _branch(settings, campaign, slug)
     limits = limits_of(resolved, settings)
     most = ask.tighter(asked.trainer, asked.whole, limits.max_s)
     return RunSpec(
@@ -318,11 +335,13 @@ def _gpus(wanted: str, parts: Parts) -> tuple[str, ...]:
     return gpus.select(wanted, found, taken=busy)
 
 
-def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: str) -> str:
+def _branch(settings: Settings, campaign: str, slug: str) -> str:
     prefix = settings.text("prefix").strip("/")
-    wanted = naming.branch_name(campaign, slug)
-    if prefix:
-        wanted = f"{prefix}/{campaign}/{slug}"
+    return f"{prefix}/{campaign}/{slug}" if prefix else naming.branch_name(campaign, slug)
+
+
+def _free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: str) -> str:
+    wanted = _branch(settings, campaign, slug)
     candidate, n = wanted, 1
     while branches.branch_commit(checkout, candidate):
         n += 1

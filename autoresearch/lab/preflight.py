@@ -6,8 +6,6 @@ import difflib
 import hashlib
 import os
 import shutil
-import stat
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from autoresearch.core.blueprint_text import MAX_BYTES
 from autoresearch.core.finding import Finding, Severity, errors
 from autoresearch.core.lint import lint_blueprint, lint_recipe, lint_script, named_scripts
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
+from autoresearch.lab.files import OURS, Files
 from autoresearch.lab.inherited import inherited
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.records.secrets import mask_environment
@@ -45,10 +44,11 @@ class Resolved:
     inherited: Mapping[str, object]  # the same, over the parents that it names
     result_dir: Path
     findings: tuple[Finding, ...]
+    files: Files = OURS  # of the machine that its paths mean
 
 
-def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
-    """Read, parse, resolve and lint a blueprint; touches nothing.
+def resolve(path: Path, *, environ: Mapping[str, str], files: Files = OURS) -> Resolved:
+    """Read, parse, resolve and lint a blueprint; touches nothing. `files`: of the machine that its paths mean.
 
     Raises NotFoundError where there is no such file, BlueprintError where it cannot be understood.
     What is missing on the machine (codebase, interpreter, recipe, a required variable) is a finding.
@@ -57,20 +57,21 @@ def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
     data = read_blueprint(path)
     blueprint = parse_blueprint(data, path.name)
     base = base_of(path)
-    codebase = _under(base, blueprint.codebase_dir, environ)
+    host = _Host(files, {**environ, "HOME": files.home(environ)})
+    codebase = host.under(base, blueprint.codebase_dir)
     findings = [*blueprint.findings, *lint_blueprint(blueprint), *_required(blueprint, environ), *_secrets(blueprint)]
-    if _kind(codebase) != "directory":
-        what = "is not a directory" if _kind(codebase) else "is not there"
+    if files.kind(codebase) != "directory":
+        what = "is not a directory" if files.kind(codebase) else "is not there"
         findings.append(_missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}"))
-    interpreter, source = _interpreter(blueprint, base, codebase, environ)
-    findings += _executable(blueprint, interpreter)
-    recipe = _recipe(blueprint, base, codebase, path, environ)
-    recipe_data, remarks = _read_recipe(blueprint, recipe)
+    interpreter, source = _interpreter(blueprint, base, codebase, host)
+    findings += _executable(blueprint, interpreter, files)
+    recipe = _recipe(blueprint, base, codebase, path, host)
+    recipe_data, remarks = _read_recipe(blueprint, recipe, files)
     findings += remarks
-    whole, remarks = _with_parents(blueprint, recipe, recipe_data)
+    whole, remarks = _with_parents(blueprint, recipe, recipe_data, files)
     findings += remarks
-    result_dir = _under(base, blueprint.result_dir, environ)
-    findings += _scripts(blueprint, codebase) + _results(blueprint, result_dir)
+    result_dir = host.under(base, blueprint.result_dir)
+    findings += _scripts(blueprint, codebase, files) + _results(blueprint, result_dir, files)
     return Resolved(
         blueprint=replace(blueprint, findings=()),
         path=path,
@@ -84,6 +85,7 @@ def resolve(path: Path, *, environ: Mapping[str, str]) -> Resolved:
         inherited=whole,
         result_dir=result_dir,
         findings=tuple(findings),
+        files=files,
     )
 
 
@@ -142,20 +144,18 @@ def _shown(path: Path) -> str:
     return text if len(text) < 200 else f"{text[:120]}...{text[-40:]}"
 
 
-def _under(base: Path, text: str, environ: Mapping[str, str]) -> Path:
-    """An absolute path; `~/` is the home directory, nothing else is expanded."""
-    if text.startswith("~/") and environ.get("HOME"):
-        text = environ["HOME"] + text[1:]
-    return Path(os.path.normpath(base / text))
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """The machine that the paths of a blueprint mean, and the variables that may stand in them."""
 
+    files: Files
+    environ: Mapping[str, str]
 
-def _kind(path: Path) -> str:
-    """directory, file, other, or "" where nothing is, or nothing can be (a name of 300 characters)."""
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return ""
-    return "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
+    def under(self, base: Path, text: str) -> Path:
+        """An absolute path; `~/` is the home directory, nothing else is expanded."""
+        if text.startswith("~/") and self.environ.get("HOME"):
+            text = self.environ["HOME"] + text[1:]
+        return Path(os.path.normpath(base / text))
 
 
 def _missing(blueprint: Blueprint, key: str, code: str, message: str, hint: str = "") -> Finding:
@@ -163,57 +163,57 @@ def _missing(blueprint: Blueprint, key: str, code: str, message: str, hint: str 
     return Finding(Severity.ERROR, code, message, hint, blueprint.name, blueprint.lines.get(key, 0))
 
 
-def _interpreter(blueprint: Blueprint, base: Path, codebase: Path, environ: Mapping[str, str]) -> tuple[Path, str]:
+def _interpreter(blueprint: Blueprint, base: Path, codebase: Path, host: _Host) -> tuple[Path, str]:
     """The python that the blueprint names, that of <codebase>/venv, .venv, else ours; and its source."""
-    text = blueprint.venv_exe
+    text, files = blueprint.venv_exe, host.files
     if text:
-        places = [_under(root, text, environ) for root in (base, codebase)]
-        named = next((p for p in places if _kind(p)), None)
-        if named is None and "/" not in text:
-            named = Path(shutil.which(text, path=environ.get("PATH")) or places[0])
+        places = [host.under(root, text) for root in (base, codebase)]
+        named = next((p for p in places if files.kind(p)), None)
+        if named is None and "/" not in text and files.here:
+            named = Path(shutil.which(text, path=host.environ.get("PATH")) or places[0])
         named = named or places[0]
-        return (named / "bin/python" if _kind(named / "bin/python") else named), "blueprint"
+        return (named / "bin/python" if files.kind(named / "bin/python") else named), "blueprint"
     for folder in ("venv", ".venv"):
         python = codebase / folder / "bin" / "python"
-        if os.access(python, os.X_OK):
+        if files.executable(python):
             return python, folder
-    return Path(sys.executable), "cli"
+    return Path(files.python), "cli"
 
 
-def _executable(blueprint: Blueprint, interpreter: Path) -> list[Finding]:
+def _executable(blueprint: Blueprint, interpreter: Path, files: Files) -> list[Finding]:
     hint = "correct [exp_venv_exe], or write auto to have one looked for"
-    if not _kind(interpreter):
+    if not files.kind(interpreter):
         message = f"the interpreter {interpreter} is not there"
-    elif _kind(interpreter) != "file" or not os.access(interpreter, os.X_OK):
+    elif files.kind(interpreter) != "file" or not files.executable(interpreter):
         message = f"the interpreter {interpreter} cannot be executed"
     else:
         return []
     return [_missing(blueprint, "exp_venv_exe", "missing_interpreter", message, hint)]
 
 
-def _recipe(blueprint: Blueprint, base: Path, codebase: Path, path: Path, environ: Mapping[str, str]) -> Path | None:
+def _recipe(blueprint: Blueprint, base: Path, codebase: Path, path: Path, host: _Host) -> Path | None:
     """The recipe: relative to the codebase, then to the base, then beside the blueprint."""
     if not blueprint.yaml_path:
         return None
-    places = [_under(root, blueprint.yaml_path, environ) for root in (codebase, base, path.parent)]
-    return next((p for p in places if _kind(p)), places[0])
+    places = [host.under(root, blueprint.yaml_path) for root in (codebase, base, path.parent)]
+    return next((p for p in places if host.files.kind(p)), places[0])
 
 
-def _read_recipe(blueprint: Blueprint, recipe: Path | None) -> tuple[Mapping[str, object], list[Finding]]:
+def _read_recipe(blueprint: Blueprint, recipe: Path | None, files: Files) -> tuple[Mapping[str, object], list[Finding]]:
     if recipe is None:
         return {}, []
 
     def trouble(code: str, message: str, hint: str = "") -> tuple[Mapping[str, object], list[Finding]]:
         return {}, [_missing(blueprint, "exp_yaml_path", code, message, hint)]
 
-    if not _kind(recipe):
+    if not files.kind(recipe):
         return trouble("missing_recipe", f"the recipe {recipe} is not there", "correct [exp_yaml_path], or write NA")
-    if _kind(recipe) != "file":
+    if files.kind(recipe) != "file":
         return trouble("missing_recipe", f"the recipe {recipe} is not a file")
     if recipe.suffix.lower() not in (".yaml", ".yml", ".json"):
         return {}, []
     try:
-        data = recipe.read_bytes()
+        data = files.read(recipe, _RECIPE_BYTES + 1)
         if len(data) > _RECIPE_BYTES:
             return trouble("large_recipe", f"the recipe {recipe} has over {_RECIPE_BYTES >> 20} MiB")
         mapping = parse_mapping(data, str(recipe))
@@ -225,14 +225,24 @@ def _read_recipe(blueprint: Blueprint, recipe: Path | None) -> tuple[Mapping[str
 
 
 def _with_parents(
-    blueprint: Blueprint, recipe: Path | None, data: Mapping[str, object]
+    blueprint: Blueprint, recipe: Path | None, data: Mapping[str, object], files: Files
 ) -> tuple[Mapping[str, object], list[Finding]]:
     """The recipe over its parents; over none where one cannot be read, which the trainer would not survive either."""
     try:
-        return inherited(data, str(recipe or ""), lambda path: load_mapping(Path(path))), []
+        return inherited(data, str(recipe or ""), lambda path: _mapping(Path(path), files)), []
     except AutoresearchError as failure:
         message = f"a parent of the recipe, under `defaults`, cannot be read: {failure.message}"
         return data, [_missing(blueprint, "exp_yaml_path", "missing_parent", message, "correct `defaults`")]
+
+
+def _mapping(path: Path, files: Files) -> dict[str, object]:
+    """A file of YAML there. Raises AutoresearchError."""
+    if files.here:
+        return load_mapping(path)
+    try:
+        return parse_mapping(files.read(path, _RECIPE_BYTES), str(path))
+    except OSError as failure:
+        raise NotFoundError(f"{path}: {failure.strerror}") from failure
 
 
 def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:
@@ -268,25 +278,24 @@ def _secrets(blueprint: Blueprint) -> list[Finding]:
     ]
 
 
-def _scripts(blueprint: Blueprint, codebase: Path) -> list[Finding]:
+def _scripts(blueprint: Blueprint, codebase: Path, files: Files) -> list[Finding]:
     """Lint the scripts that the commands name, with their own names and lines."""
     findings: list[Finding] = []
     commands = (blueprint.launch_command, *blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup)
     for name in dict.fromkeys(n for c in commands for n in named_scripts(c)):
         try:
-            with (codebase / name).open("rb") as file:
-                text = file.read(_SCRIPT_BYTES).decode("utf-8", "replace")
+            text = files.read(codebase / name, _SCRIPT_BYTES).decode("utf-8", "replace")
         except (OSError, ValueError):
             continue  # perhaps made by a `prepare:`, or another directory's: the shell will say
         findings += lint_script(text, where=name)
     return findings
 
 
-def _results(blueprint: Blueprint, result_dir: Path) -> list[Finding]:
+def _results(blueprint: Blueprint, result_dir: Path, files: Files) -> list[Finding]:
     line = blueprint.lines.get("exp_result_dir", 0)
-    if _kind(result_dir) not in ("", "directory"):
+    if files.kind(result_dir) not in ("", "directory"):
         return [_missing(blueprint, "exp_result_dir", "bad_result_dir", f"{result_dir} is not a directory")]
-    if _kind(result_dir / "finish.flag"):
+    if files.kind(result_dir / "finish.flag"):
         message = f"{result_dir} already holds a finished run"
         hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
         return [Finding(Severity.WARNING, "finished_run", message, hint, blueprint.name, line)]

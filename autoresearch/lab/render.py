@@ -47,7 +47,7 @@ def render(template_name: str, **values: object) -> str:
         raise UsageError(f"{template_name}: {undefined.message}") from undefined
 
 
-def render_text(text: str, name: str, **values: object) -> str:
+def render_text(text: str, name: str, /, **values: object) -> str:
     """The same for a template that a person wrote; it may include ours. UsageError where it is none."""
     import jinja2
 

@@ -105,14 +105,15 @@ class Terms:
             result_dir=str(resolved.result_dir),
             max_s=max_s,
             environment={**environ, **resolved.blueprint.notes.env},
-            exists=os.path.exists,
+            exists=lambda path: bool(resolved.files.kind(Path(path))),
         )
         recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
         return ask.findings(self.trainer, recipe, self.command, here=here)
 
     def left_behind(self) -> str:
         """What an earlier run left that this one would go on from; "" where nothing is, or where it may."""
-        patterns = () if self.resolved.blueprint.notes.resume else ask.resumes(self.trainer, self.whole)
+        elsewhere = not self.resolved.files.here  # nobody looks for patterns there
+        patterns = () if self.resolved.blueprint.notes.resume or elsewhere else ask.resumes(self.trainer, self.whole)
         return next((str(hit) for pattern in patterns for hit in there(self.resolved.codebase / pattern)), "")
 
     def refuse_to_resume(self) -> None:
@@ -155,7 +156,7 @@ def _copied(plain: Terms, recording: Recording) -> Terms:
     As they were where the command does not name the recipe by one of its paths: it stands in a script, say.
     """
     resolved = plain.resolved
-    if resolved.recipe is None:
+    if resolved.recipe is None or not resolved.files.here:
         return plain
     place = copy_of(resolved.result_dir, resolved.recipe)
     own = {str(resolved.recipe), os.path.relpath(resolved.recipe, resolved.codebase), resolved.blueprint.yaml_path}

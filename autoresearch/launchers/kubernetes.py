@@ -15,12 +15,12 @@ from typing import Any
 from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
-from autoresearch.errors import UsageError
+from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.launchers import descriptions
 from autoresearch.launchers.kubernetes_files import CarriedFiles, VolumeFiles, secret
 from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, Kubectl
 from autoresearch.launchers.kubernetes_manifest import checked, mapping, pods_of, stamp, values
-from autoresearch.launchers.kubernetes_names import PLACE, RUN, TELLS, label_value, labels, object_name
+from autoresearch.launchers.kubernetes_names import PLACE, RUN, STOPPED, TELLS, label_value, labels, object_name
 from autoresearch.launchers.kubernetes_states import disruption, observe
 from autoresearch.records.index import state_home
 
@@ -44,15 +44,15 @@ OPTIONS = {
     "annotations": "a mapping, for the job and its pods",
     "claim": "the PersistentVolumeClaim that holds run directories and code; without: files go by a Secret",
     "mount": "where the claim is mounted in the pods",
-    "local": "where the same volume is mounted on this machine; default: as `mount`",
-    "directory": "without a claim: the pod's directory for runs; default /autoresearch",
-    "cwd": "where the command runs in the pod; default: as on this machine",
+    "local": "where the same volume is mounted on this machine; default: as `mount`, and then nothing is copied",
+    "root": "the pods' directory for code and runs: below `mount` where `local` differs, any where there is no claim",
     "template": "a manifest of your own (jinja2, as templates/kubernetes/job.yaml.j2)",
     "pre_running_deadline": "how long images may be pulled and a cluster may start; default 30m",
     "ttl": "how long the job and its pods' logs stay when it is over; default 1h, unless the run is recorded before",
 }
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
 KINDS = {"job": "jobs.batch", "rayjob": "rayjobs.ray.io"}
+SUSPEND = {"metadata": {"annotations": {STOPPED: "yes"}}, "spec": {"suspend": True}}
 _PROBE = Job("preflight", "ajet_preflight", "preflight", "/nowhere", ("true",), "/", 60.0, 1.0)
 
 
@@ -70,7 +70,7 @@ class KubernetesLauncher:
         mount, local = place.text("mount"), place.text("local", place.text("mount"))
         folder = state_home(environ) / "places" / place.key / "carried"
         self.carried = None if place.text("claim") else CarriedFiles(self.kubectl, environ, place, folder)
-        self.reach: Reach = self.carried or VolumeFiles(environ, mount, local)
+        self.reach: Reach = self.carried or VolumeFiles(environ, place, mount, local)
         self._disrupted: dict[str, Observation] = {}  # a pod that is preempted is gone before its job says so
 
     def describe(self) -> list[tuple[str, str]]:
@@ -109,12 +109,15 @@ class KubernetesLauncher:
         if made is None:
             try:
                 made = self._create(self._manifest(job, marks))
+            except AutoresearchError as error:
+                raise Declined(error.message, code="bad_template", hint=error.hint) from error
             except AlreadyThere:
                 made = self._find(name, marks)
                 if made is None:
                     raise Unreachable(f"{name} was there, and is gone") from None
         if self.carried is not None:
             self._send(secret(name, marks, made, packed))
+            self.carried.sent(job)
         return Handle(job.run, name, {"uid": made["metadata"].get("uid", ""), "directory": job.directory})
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
@@ -142,15 +145,19 @@ class KubernetesLauncher:
         return {h.run: found for h in handles if (found := self._observed(h, jobs.get(h.native), pods.get(h.run, [])))}
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `core.far.JobLauncher`. Softly: the kubelet ends the pod with its grace, and keeps it and its log."""
+        """See `core.far.JobLauncher`. Softly: a Job's pod ends with its grace, and is kept with its log.
+
+        A RayJob is suspended, so that KubeRay takes its cluster down with the pods' grace.
+        """
         job = f"{self.resource}/{handle.native}"
         try:
-            if self.workload == "rayjob":
-                self.kubectl.ask("patch", job, "--type=merge", "-p", '{"spec":{"suspend":true}}')
-            elif not hard:
-                self._end_pods(handle)
             if hard:
-                self.kubectl.ask("delete", job, "--ignore-not-found", "--wait=false", "--cascade=foreground")
+                self.kubectl.ask("delete", job, "--ignore-not-found", "--wait=false", "--cascade=background")
+                self.kubectl.ask("delete", "pods", "-l", self._mine(handle), "--wait=false", "--grace-period=1")
+            elif self.workload == "rayjob":
+                self.kubectl.ask("patch", job, "--type=merge", "-p", json.dumps(SUSPEND))
+            else:
+                self._end_pods(handle)
         except Declined:
             return  # it is over, or gone
 
@@ -159,10 +166,9 @@ class KubernetesLauncher:
         self._disrupted.pop(handle.run, None)
         if self.carried is not None:
             self.carried.forget(handle.run)
-        mine = f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.place.key)}"
         kinds = "secrets" if self.place.text("ttl") else f"{self.resource},secrets"
         with contextlib.suppress(Declined, Unreachable):
-            self.kubectl.ask("delete", kinds, "-l", mine, "--wait=false", "--cascade=background")
+            self.kubectl.ask("delete", kinds, "-l", self._mine(handle), "--wait=false", "--cascade=background")
 
     # -- submitting ---------------------------------------------------------------------------------------------
 
@@ -219,9 +225,12 @@ class KubernetesLauncher:
                 self.stop(handle, hard=False)
                 del self.carried.stops[directory]
 
+    def _mine(self, handle: Handle) -> str:
+        """The label selector of one run's objects."""
+        return f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.place.key)}"
+
     def _end_pods(self, handle: Handle) -> None:
         """The kubelet ends them with their grace, and keeps them and their log; a deleted pod's log is gone."""
-        mine = f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.place.key)}"
-        listed = self.kubectl.ask("get", "pods", "-l", mine, "-o", "name")
+        listed = self.kubectl.ask("get", "pods", "-l", self._mine(handle), "-o", "name")
         for pod in listed.decode().split():
             self.kubectl.ask("patch", pod, "--type=merge", "-p", '{"spec":{"activeDeadlineSeconds":1}}')

@@ -7,9 +7,10 @@ import io
 import json
 import os
 import re
+import sys
 import tarfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from autoresearch.launchers.kubernetes_kubectl import Kubectl
 from autoresearch.launchers.kubernetes_names import PLACE, TELLS, label_value
 from autoresearch.launchers.shared import SharedFiles
 
-DIRECTORY = "/autoresearch"
 PIECE = 1 << 20  # bytes of one file in one answer
 MOST_LOG = 16 << 20  # bytes of one pod's log in one answer
 MOST_SECRET = 1_000_000  # a Secret holds 1 MiB (MaxSecretSize, core/v1)
@@ -29,12 +29,19 @@ _LINE = re.compile(rb"\[pod/(?P<pod>[^/\]]+)/[^\]]*\] (?P<time>\d{4}-\d\d-\d\dT[
 
 
 class VolumeFiles(SharedFiles):
-    """Files on a volume: `mount` in a pod is `local` here. Where both are one path, nothing is copied."""
+    """Files on a volume: `mount` in a pod is `local` here. Where both are one path, nothing is copied.
 
-    def __init__(self, environ: Mapping[str, str], mount: str, local: str) -> None:
+    Programs for the volume are run here, with our Python in the place of the image's, and what they are told and
+    answer speaks of the pod's paths. What else the image holds cannot be seen from here, and is taken to be there.
+    """
+
+    def __init__(self, environ: Mapping[str, str], place: Place, mount: str, local: str) -> None:
         super().__init__(environ)
         self.mount, self.local = mount.rstrip("/"), local.rstrip("/")
         self.shared = self.mount == self.local
+        self.python = place.text("python", "python3")
+        venv = place.text("venv")
+        self.interpreter = place.text("interpreter") or (f"{venv}/bin/python" if venv else self.python)
 
     def here(self, path: str) -> str:
         """Where a pod's path lies on this machine."""
@@ -43,7 +50,15 @@ class VolumeFiles(SharedFiles):
 
     def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
         """See `core.far.Reach`."""
-        return super().look([Want(want.run, self.here(want.directory), want.offsets) for want in wants])
+        if self.shared:
+            return super().look(wants)
+        asked = [Want(w.run, self.here(w.directory), {self.here(n): o for n, o in w.offsets.items()}) for w in wants]
+        found = super().look(asked)
+        named = {want.run: {self.here(name): name for name in want.offsets} for want in wants}
+        return {
+            run: replace(seen, grown={named[run].get(name, name): data for name, data in seen.grown.items()})
+            for run, seen in found.items()
+        }
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
         """See `core.far.Reach`."""
@@ -51,14 +66,39 @@ class VolumeFiles(SharedFiles):
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
         """See `core.far.Reach`: on the volume, from here."""
-        return super().run([self.here(word) for word in argv], stdin=stdin, timeout_s=timeout_s, cwd=self.here(cwd))
+        if self.shared:
+            return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
+        ours = [sys.executable if n == 0 and word == self.python else self.here(word) for n, word in enumerate(argv)]
+        text = _moved(stdin, self.mount, self.local)
+        said = super().run(ours, stdin=text, timeout_s=timeout_s, cwd=self.here(cwd))
+        out = _moved(said.out, self.local, self.mount)
+        if argv[0] == self.python:
+            out = self._as_the_image(out.replace(sys.executable.encode(), self.python.encode()))
+        return replace(said, out=out)
+
+    def _as_the_image(self, answer: bytes) -> bytes:
+        """A survey (`runner.courier`) without what it says of files outside of the volume."""
+        try:
+            found = json.loads(answer)
+        except ValueError:
+            return answer
+        if not isinstance(found, dict) or "lacking" not in found:
+            return answer
+        lacking = [path for path in found["lacking"] if str(path).startswith(f"{self.mount}/")]
+        return json.dumps({**found, "lacking": lacking, "interpreter": self.interpreter}).encode()
+
+
+def _moved(data: bytes, here: str, there: str) -> bytes:
+    """A text in which one directory is called another."""
+    return re.sub(rb"(?<![\w./-])" + re.escape(here.encode()) + rb"(?![\w.-])", lambda _: there.encode(), data)
 
 
 def with_pod_environment(files: Mapping[str, bytes], **more: object) -> dict[str, bytes]:
     """A spec whose trainer has all that its container was given (secrets of `env_from_secret`, devices)."""
     if "spec.json" not in files:
         return dict(files)
-    return {**files, "spec.json": json.dumps({**json.loads(files["spec.json"]), "inherit": [""], **more}).encode()}
+    spec = {**json.loads(files["spec.json"]), "inherit": [""], **more}
+    return {**files, "spec.json": json.dumps(spec).encode()}
 
 
 @dataclass(slots=True)
@@ -76,8 +116,9 @@ class CarriedFiles(VolumeFiles):
     """Without a volume: files wait here until the job is submitted, and its pod's log brings back what it says."""
 
     def __init__(self, kubectl: Kubectl, environ: Mapping[str, str], place: Place, folder: Path) -> None:
-        self.root = place.text("directory", DIRECTORY).rstrip("/")
-        super().__init__(environ, self.root, str(folder / "files"))
+        self.root = place.text("root").rstrip("/")
+        super().__init__(environ, place, self.root, str(folder / "files"))
+        self.shared = False
         self.kubectl = kubectl
         self.folder = folder
         self.selector = f"{PLACE}={label_value(place.key)},{TELLS}=yes"
@@ -121,6 +162,10 @@ class CarriedFiles(VolumeFiles):
     def _results(self, job: Job) -> str:
         return f"{self.root}/results/{job.directory.rpartition('/')[2]}"
 
+    def sent(self, job: Job) -> None:
+        """It is there now: what is secret in it waits here no longer."""
+        Path(self.here(job.directory), "environment").unlink(missing_ok=True)
+
     def forget(self, run: str) -> None:
         """Nothing of its log is kept."""
         if heard := self._heard.pop(run, None):
@@ -130,16 +175,22 @@ class CarriedFiles(VolumeFiles):
 
     def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
         """See `core.far.Reach`: one call for the logs of all pods of this place."""
-        known = set(self.pods.values())
-        if any(want.run in known for want in wants):
+        runs = set(self.pods.values())
+        if any(want.run in runs for want in wants):
             self._listen()
-        return {want.run: self._seen(want) for want in wants}
+        waiting = [want for want in wants if want.run not in runs and want.run not in self._heard]
+        return super().look(waiting) | {want.run: self._seen(want) for want in wants if want not in waiting}
 
     def _listen(self) -> None:
         runs = set(self.pods.values())
         since = [b"--since-time=" + when for when in [self._since(runs)] if when]
         words = ["logs", "-l", self.selector, "-c", self.container, "--prefix", "--timestamps", "--tail=-1"]
-        words += ["--ignore-errors", "--max-log-requests=100000", f"--limit-bytes={MOST_LOG}", *(word.decode() for word in since)]
+        words += [
+            "--ignore-errors",
+            "--max-log-requests=100000",
+            f"--limit-bytes={MOST_LOG}",
+            *(word.decode() for word in since),
+        ]
         pieces: dict[str, list[tuple[bytes, bytes]]] = {}
         for line in self.kubectl.ask(*words, timeout_s=120.0).splitlines(keepends=True):
             match = _LINE.match(line)

@@ -11,7 +11,6 @@ from autoresearch.core.durations import parse_duration
 from autoresearch.core.far import Job
 from autoresearch.core.places import Place
 from autoresearch.errors import UsageError
-from autoresearch.launchers.kubernetes_files import DIRECTORY
 from autoresearch.launchers.kubernetes_names import object_name
 
 WORKLOADS = ("job", "rayjob")
@@ -33,6 +32,7 @@ def checked(place: Place) -> str:
         raise _wrong(place, "mount", "must say where pods have the claim, as an absolute path")
     if not place.text("claim") and (place.text("mount") or place.text("local")):
         raise _wrong(place, "claim", "is missing, and `mount` or `local` is given: name the PersistentVolumeClaim")
+    _check_root(place)
     for option in ("pre_running_deadline", "ttl"):
         _seconds(place, option, "1s")
     for option in ("labels", "annotations", "node_selector"):
@@ -45,10 +45,20 @@ def checked(place: Place) -> str:
     return workload
 
 
+def _check_root(place: Place) -> None:
+    mount, root = place.text("mount").rstrip("/"), place.text("root").rstrip("/")
+    apart = not place.text("claim") or place.text("local", mount).rstrip("/") != mount
+    if apart and not root.startswith("/"):
+        why = "is missing: code and runs go to a directory of the pods"
+        raise _wrong(place, "root", why, f"root: {mount or ''}/autoresearch")
+    if apart and mount and not root.startswith(f"{mount}/"):
+        raise _wrong(place, "root", f"{root} is not below `mount`, which is {mount}")
+
+
 def values(place: Place, job: Job) -> dict[str, Any]:
     """What the templates may use. Names are those of the place's options where they mean the same."""
     names = ("image", "service_account", "pull_secret", "env_from_secret", "claim", "mount", "ray_version")
-    root = place.text("directory", DIRECTORY).rstrip("/")
+    root = place.text("root").rstrip("/")
     name = object_name(job.run, job.attempt)
     shipped = f"{root}/shipped/{name}"
     argv = [*job.argv]

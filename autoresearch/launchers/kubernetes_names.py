@@ -13,6 +13,7 @@ from autoresearch.core.far import Job
 from autoresearch.core.places import Place
 
 RUN, CAMPAIGN, PLACE, TELLS = (f"autoresearch/{word}" for word in ("run", "campaign", "place", "tells"))
+STOPPED = "autoresearch/stopped"  # annotation of a RayJob that we suspended
 MOST_NAME = 47
 MOST_LABEL = 63
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")

@@ -13,6 +13,7 @@ from typing import Any
 
 from autoresearch.core.ending import Ending
 from autoresearch.core.far import JobState, Observation
+from autoresearch.launchers.kubernetes_names import STOPPED
 
 Object = Mapping[str, Any]
 
@@ -160,6 +161,9 @@ def _ray_job(job: Object, pods: Sequence[Object]) -> Observation:
         return _failed_ray_job(status, message, pods)
     if word == "Complete" or said in ("SUCCEEDED", "FAILED", "STOPPED"):
         return _ended_ray_job(said, message)
+    if word in ("Suspending", "Suspended") and STOPPED in (job["metadata"].get("annotations") or {}):
+        alive = word == "Suspending" or any(not _ended_pod(pod) for pod in pods)
+        return Observation(JobState.RUNNING if alive else JobState.OVER, word, "", Ending.STOPPED, "cancelled")
     if word in ("Suspending", "Suspended"):
         return Observation(JobState.PENDING, word, _SUSPENDED)
     head = next((pod for pod in pods if _is_head(pod)), None)

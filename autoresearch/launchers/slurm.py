@@ -23,7 +23,6 @@ from autoresearch.launchers.slurm_states import (
     shown,
 )
 
-OPTIONS = jobs.OPTIONS
 ANSWER_S = 30.0
 PREFLIGHT_S = 10.0
 HOPELESS_S = 60.0  # a reason to wait for ever may be one of this minute: a partition that is being changed
@@ -140,8 +139,7 @@ class SlurmLauncher:
             self._cancel(str(native), hard=True)
         if found:
             return str(found[0])
-        named = ["--name", job.name] if self._accounts else []
-        kept = self._from_accounting(named) if named else []
+        kept = self._from_accounting(["--name", job.name])
         return min((row.native for row in kept if row.name == job.name), key=int, default="")
 
     # -- asking -------------------------------------------------------------------------------------------------
@@ -153,7 +151,7 @@ class SlurmLauncher:
         if missing:
             self._look_elsewhere(missing)
             known |= {native: self._found[native] for native in missing if native in self._found}
-        there = [(handle, known[handle.native]) for handle in handles if handle.native in known]
+        there = [(h, known[h.native]) for h in handles if h.native in known and _is_its(known[h.native], h.run)]
         self._look_whether_begun(there)
         return {handle.run: self._observation(handle, row) for handle, row in there}
 
@@ -175,18 +173,22 @@ class SlurmLauncher:
                 self._found[native] = row
         gone = [native for native in due if native not in self._found]
         self._asked |= dict.fromkeys(gone, now)
-        for first in range(0, len(gone) if self._accounts else 0, ACCOUNTED_AT_ONCE):
+        for first in range(0, len(gone), ACCOUNTED_AT_ONCE):
             some = gone[first : first + ACCOUNTED_AT_ONCE]
             self._found |= {row.native: row for row in self._from_accounting(["-j", ",".join(some)])}
 
     def _from_accounting(self, which: Sequence[str]) -> list[Row]:
+        """Nothing where there is none, or where it does not answer now: slurmctld did, and the exit record decides."""
+        if not self._accounts:
+            return []
         words = ["sacct", *self._where, "-X", "-n", "-P", "-S", "now-14days", "-o", SACCT_FIELDS, *which]
-        said = self.reach.run(words, timeout_s=ANSWER_S)
-        if said.returncode and ("storage is disabled" in said.err.decode("utf-8", "replace") or said.returncode == 127):
-            self._accounts = False
-        elif said.returncode:
-            raise Unreachable(f"sacct: {sentence(said)}", code="no_accounting")
-        return list(accounted(said.text))
+        try:
+            said = self.reach.run(words, timeout_s=ANSWER_S)
+        except Unreachable:
+            return []
+        disabled = "storage is disabled" in said.err.decode("utf-8", "replace")
+        self._accounts = not (said.returncode and (disabled or said.returncode == 127))
+        return list(accounted(said.text)) if said.returncode == 0 else []
 
     def _observation(self, handle: Handle, row: Row) -> Observation:
         native = row.native
@@ -244,6 +246,11 @@ class SlurmLauncher:
         if said.returncode and (silent := silence(words[0], said)):
             raise silent
         return said
+
+
+def _is_its(row: Row, run: str) -> bool:
+    """Whether a job is this run's: a Slurm that began anew gives its numbers a second time."""
+    return not row.comment or row.comment.endswith(f":{run}")
 
 
 def _refused(row: Row) -> bool:

@@ -13,20 +13,10 @@ from pathlib import Path
 
 from autoresearch.errors import UsageError
 from autoresearch.launchers import sandbox
+from autoresearch.runner.courier import BIG_VOLUME, CACHES, caches
 
-USUAL = Path("/ephemeral")
+USUAL = Path(BIG_VOLUME)
 AUTO, NONE = "auto", "none"
-# variable -> where its program keeps things without it, below home; variables that say the same to it
-_CACHES = {
-    "HF_HOME": (".cache/huggingface", ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")),
-    "UV_CACHE_DIR": (".cache/uv", ("XDG_CACHE_HOME",)),
-    "TORCH_HOME": (".cache/torch", ("XDG_CACHE_HOME",)),
-    "TORCHINDUCTOR_CACHE_DIR": ("", ()),
-    "TRITON_CACHE_DIR": (".triton/cache", ("TRITON_HOME",)),
-    "VLLM_CACHE_ROOT": (".cache/vllm", ("XDG_CACHE_HOME",)),
-}
-_KEPT_APART = {"HF_HOME": ("HF_TOKEN_PATH", ".cache/huggingface/token")}  # a login is no cache
-_NO_CONTENT = frozenset({"token", "stored_tokens", "CACHEDIR.TAG", ".lock"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +33,7 @@ class Volume:
         """For people."""
         if not self.path:
             return f"none: {self.why}"
-        names = ", ".join(name for name in self.variables if name in _CACHES) or "no cache, all are elsewhere already"
+        names = ", ".join(name for name in self.variables if name in CACHES) or "no cache, all are elsewhere already"
         return f"{self.path}, {self.free_bytes / 1e9:.0f} GB free; for {names}"
 
 
@@ -63,7 +53,7 @@ def find(setting: str, environ: Mapping[str, str], usual: Path = USUAL) -> Volum
     if word == AUTO and (why := _unfit(path, home)):
         return Volume(why=why)
     room = os.statvfs(path)
-    variables = _variables(path / f"autoresearch-{os.getuid()}" / "cache", home, environ)
+    variables = caches(f"{path}/autoresearch-{os.getuid()}", str(home), environ)
     return Volume(str(path), free_bytes=room.f_bavail * room.f_frsize, variables=variables)
 
 
@@ -79,23 +69,3 @@ def _unfit(path: Path, home: Path) -> str:
         return f"{path}: {error.strerror}"
     larger = own.f_blocks * own.f_frsize > theirs.f_blocks * theirs.f_frsize
     return "" if larger else f"{path} is no larger than the disk of {home}"
-
-
-def _variables(caches: Path, home: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, (usual, same) in _CACHES.items():
-        if any(environ.get(other) for other in (name, *same)) or (usual and _holds_something(home / usual)):
-            continue
-        found[name] = str(caches / name.lower().removesuffix("_dir").removesuffix("_cache").removesuffix("_home"))
-        variable, place = _KEPT_APART.get(name, ("", ""))
-        if variable and not environ.get(variable) and (home / place).is_file():
-            found[variable] = str(home / place)
-    return found
-
-
-def _holds_something(directory: Path) -> bool:
-    """Whether a cache is in use there: more than logins and locks."""
-    try:
-        return any(entry.name not in _NO_CONTENT for entry in directory.iterdir())
-    except OSError:
-        return False

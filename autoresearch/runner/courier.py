@@ -19,10 +19,21 @@ from fnmatch import fnmatchcase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 BIG_VOLUME = "/ephemeral"  # instances of Brev have their large disk there
+# variable -> where its program keeps things without it, below home; other variables that say the same to it
+CACHES = {
+    "HF_HOME": (".cache/huggingface", ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")),
+    "UV_CACHE_DIR": (".cache/uv", ("XDG_CACHE_HOME",)),
+    "TORCH_HOME": (".cache/torch", ("XDG_CACHE_HOME",)),
+    "TORCHINDUCTOR_CACHE_DIR": ("", ()),
+    "TRITON_CACHE_DIR": (".triton/cache", ("TRITON_HOME",)),
+    "VLLM_CACHE_ROOT": (".cache/vllm", ("XDG_CACHE_HOME",)),
+}
+LOGIN = ("HF_TOKEN_PATH", ".cache/huggingface/token")  # lies in the cache of its program, and stays where it is
+NO_CONTENT = ("token", "stored_tokens", "CACHEDIR.TAG", ".lock")
 LIVES_IN_CODE = (".venv", "venv")  # a virtual environment made there outlives the code's changes
 PIECE = 1 << 20
 FEWEST_MODES = 0o111
@@ -58,7 +69,10 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
     os.makedirs(directory, exist_ok=True)
     results = f"{root}/results/{request['name']}"
     os.makedirs(results, exist_ok=True)
-    code = _claimed(f"{root}/code/{request['code']}", directory)
+    began = f"{directory}/began"
+    if not os.path.exists(began):
+        _write(began, b"")  # what is older than this is not of this run
+    code = _claimed(f"{root}/code/{request['code']}", directory) if request["code"] else ""
     named = [place.replace("{code}", code) for place in request["interpreters"]]
     return {
         "root": root,
@@ -69,7 +83,47 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
         "interpreter": next((python for python in map(_python_of, named) if python), ""),
         "lacking": [path for path in request["paths"] if not os.path.exists(path)],
         "rsync": shutil.which("rsync") is not None,
+        "caches": caches(root, os.path.expanduser("~"), os.environ) if root.startswith(BIG_VOLUME + "/") else {},
     }
+
+
+def look_at(request: dict[str, Any]) -> dict[str, Any]:
+    """Kind (directory, file, other, or "") and whether it may be executed, of each path; and the home."""
+    found = {}
+    for path in request["paths"]:
+        kind = "directory" if os.path.isdir(path) else "file" if os.path.isfile(path) else ""
+        found[path] = [kind or ("other" if os.path.exists(path) else ""), os.access(path, os.X_OK)]
+    return {"found": found, "home": os.path.expanduser("~")}
+
+
+def aside(request: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier run left at these paths is moved away, under a name that says before which run it was."""
+    moved = []
+    for path in request["paths"]:
+        if os.path.lexists(path):
+            moved.append(f"{path}.before-{request['run']}")
+            os.rename(path, moved[-1])
+    return {"moved": moved}
+
+
+def caches(directory: str, home: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that send caches below a directory: those that nobody set, of caches that are not in use elsewhere."""
+    found: dict[str, str] = {}
+    for name, (usual, same) in CACHES.items():
+        if any(environ.get(other) for other in (name, *same)) or (usual and _holds_something(f"{home}/{usual}")):
+            continue
+        short = name.lower().replace("_dir", "").replace("_cache", "").replace("_home", "").replace("_root", "")
+        found[name] = f"{directory}/cache/{short}"
+        if name == "HF_HOME" and not environ.get(LOGIN[0]) and os.path.isfile(f"{home}/{LOGIN[1]}"):
+            found[LOGIN[0]] = f"{home}/{LOGIN[1]}"
+    return found
+
+
+def _holds_something(directory: str) -> bool:
+    try:
+        return any(name not in NO_CONTENT for name in os.listdir(directory))
+    except OSError:
+        return False
 
 
 def _root(wanted: str) -> str:
@@ -254,14 +308,15 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
     room = request["most"]
     named = sorted(_named(request), key=lambda one: (not one[2], one[1]))  # what must come first, then the small
     for path, size, must in named:
-        if path in found or path in left:
+        if path in found or path in left or not _is_new(path, request.get("since") or ""):
             continue
         if must or size <= room:
             room -= 0 if must or size < 0 else size
             found[path] = [path, size, os.readlink(path) if size < 0 else sha256(path)]
         else:
             left[path] = size
-    left.update({path: size for path, size in _left_out(request) if path not in found})
+    since = request.get("since") or ""
+    left.update({path: size for path, size in _left_out(request) if path not in found and _is_new(path, since)})
     listed = json.dumps({"files": list(found.values()), "left": sorted(left.items())[:200], "count": len(left)})
     _write(request["answer"], listed.encode())
     return {"size": len(listed.encode()), "files": len(found)}
@@ -298,6 +353,14 @@ def _wanted(relative: str, request: dict[str, Any]) -> bool:
 def _weights(path: str, place: str, request: dict[str, Any]) -> bool:
     """Whether a file below a place that is declared as metrics is none: the weights beside a state."""
     return path != place and not _wanted(os.path.relpath(path, place), {**request, "only": []})
+
+
+def _is_new(path: str, since: str) -> bool:
+    """Whether a file was written after another one."""
+    try:
+        return not since or os.lstat(path).st_mtime >= os.stat(since).st_mtime
+    except OSError:
+        return True
 
 
 def _files(place: str) -> Iterator[str]:
@@ -344,6 +407,8 @@ def _write(path: str, data: bytes) -> None:
 
 _DO = {
     "survey": survey,
+    "look_at": look_at,
+    "aside": aside,
     "release": release,
     "compare": compare,
     "unpack": unpack,

@@ -155,4 +155,4 @@ def _teller(spec: Spec, run_dir: str) -> Mirror | Told:
         return Mirror(f"{run_dir}/run.log")
     from .told import Told  # costs memory, and few Runners need it
 
-    return Told(spec.run, run_dir)
+    return Told(spec.run, run_dir, spec.metrics)

@@ -178,7 +178,10 @@ def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, 
 
 
 def started(directory: str) -> dict[str, Any]:
-    """Who runs, or ran, in a far directory; {} where nobody was started yet. A Runner that has just begun is waited for: its name is in a file that it is about to write."""
+    """Who runs, or ran, in a far directory; {} where nobody was started yet.
+
+    A Runner that has just begun is waited for: who it is stands in a file that it is about to write.
+    """
     until = time.monotonic() + SHOWS_S
     while True:
         record = parse_object(read_file(f"{directory}/runner.json"))

@@ -47,5 +47,7 @@ class Spec:
         self.claim = bool(given.get("claim"))  # on a file system whose locks may not cross machines
         self.collector = [str(word) for word in given.get("collector") or []]
         self.told = bool(given.get("told"))  # stdout is the only way back: tell everything there
+        sources = [str(source.get("path") or "") for source in given.get("sources") or []]
+        self.metrics = [path for path in sources if path.startswith("/") and not set(path) & set("*?[")]
         # beginnings of variables that a scheduler sets for this job; the trainer's own win
         self.inherit = tuple(str(word) for word in given.get("inherit") or ())

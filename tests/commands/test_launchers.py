@@ -190,3 +190,20 @@ def test_the_doctor_asks_a_place_that_is_not_there(bench: Any) -> None:
     lines = out.splitlines()
     assert code == 6 and "slurm: a run could not be sent there" in lines
     assert max(map(len, lines[lines.index("slurm: a run could not be sent there") :])) <= 80
+
+
+def test_a_run_here_gets_it_and_its_record_says_so(bench: Any) -> None:
+    big = bench.root / "big"
+    big.mkdir()
+    path = bench.script("""
+        print('CACHE', os.environ['TRITON_CACHE_DIR'], flush=True)
+        step(1)
+        validation(1, 0.5)
+    """)
+    env = {"AUTORESEARCH_BIG_VOLUME": str(big), "HOME": str(bench.root)}
+    planned = bench.ask("run", path, "--dry-run", **env)["environment"]
+    done = bench.ask("run", path, check=0, **env)
+    said = Path(done["log_path"]).read_text()
+    assert f"CACHE {big}/autoresearch-{os.getuid()}/cache/triton" in said
+    assert planned["TRITON_CACHE_DIR"] in Path(done["run_dir"], "spec.json").read_text()
+    bench.ask("run", path, "--dry-run", check=2, AUTORESEARCH_BIG_VOLUME="/nowhere/at/all")

@@ -66,7 +66,9 @@ class Lab:
     def row(self, run: dict[str, Any]) -> dict[str, str]:
         """Its one row."""
         with open(run["ledger"], encoding="utf-8") as file:
-            (row,) = [r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == run["run"]]
+            (row,) = [
+                r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["run_id"] == run["run"]
+            ]
         return row
 
     def followers(self) -> list[Any]:
@@ -107,7 +109,7 @@ def test_a_failed_trainer_crashed(lab: Lab) -> None:
 def test_stop_ends_it_by_its_runner(lab: Lab) -> None:
     run = lab.run("tree")
     lab.stepped(run)
-    lab.bench.ask("stop", run["run"])
+    lab.bench.ask("stop", run["run"], "--reason", "enough")
     record = lab.ended(run)
     assert (record["ending"], record["cause"]) == ("stopped", "stop_request")
 
@@ -182,17 +184,26 @@ def tools(lab: Lab) -> str:
 
 
 def test_a_controller_that_is_down_costs_nothing(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
+    """A run that lives goes on; one that is ordered meanwhile waits, and is submitted once."""
     cluster = slurm_cluster(timeout_s=2)
     lab.bench.env |= cluster.env
-    run = lab.run("tree")
-    lab.stepped(run)
+    lives = lab.run("tree")
+    lab.stepped(lives)
     cluster.kill("slurmctld")
-    lab.bench.until(lambda: lab.bench.ask("status", run["run"])["state"] == "unreachable")
-    assert lab.begun(run)["trainer_pid"]
+    waits = lab.run("ok")
+    lab.bench.until(lambda: seen_as(waits) == "unreachable")
+    assert not (Path(lives["run_dir"]) / "exit.json").exists() and lab.begun(lives)["trainer_pid"]
     cluster.start_controller(afresh=False)
-    lab.bench.until(lambda: lab.bench.ask("status", run["run"])["state"] == "running")
-    lab.bench.ask("stop", run["run"])
-    assert lab.ended(run)["cause"] == "stop_request"
+    assert lab.ended(waits)["ending"] == "finished"
+    assert [name for _, name, _ in cluster.jobs()].count(waits["session"]) == 1
+    lab.bench.ask("stop", lives["run"], "--reason", "enough")
+    assert lab.ended(lives)["cause"] == "stop_request"
+
+
+def seen_as(run: dict[str, Any]) -> str:
+    """The state that the Follower wrote down last."""
+    path = Path(run["run_dir"]) / "observed.json"
+    return str(json.loads(path.read_bytes())["state"]) if path.exists() else ""
 
 
 def test_a_node_that_fails(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
@@ -210,35 +221,66 @@ def test_a_node_that_fails(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
 
 def test_a_job_that_slurm_has_forgotten(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
     """Nobody followed while it ended, and Slurm keeps no accounts: the exit record says how it ended."""
-    cluster = slurm_cluster(remembered_s=2)
+    cluster = slurm_cluster()
     lab.bench.env |= cluster.env
     run = lab.run("tree")
     lab.stepped(run)
     (follower,) = lab.followers()
     os.kill(follower.pid, signal.SIGKILL)
     os.kill(lab.begun(run)["pid"], signal.SIGTERM)
-    lab.bench.until(lambda: not cluster.jobs())
+    lab.bench.until(lambda: [state for _, _, state in cluster.jobs()] == ["FAILED"])
+    cluster.kill("slurmctld")
+    cluster.start_controller(afresh=True)
+    cluster.until_idle()
     lab.bench.ask("status", run["run"])
     record = lab.ended(run)
     assert (record["ending"], record["cause"]) == ("stopped", "sigterm")
+    assert not cluster.jobs(), "it was not submitted a second time"
 
 
 @pytest.mark.parametrize("where", ["follower.submitting", "follower.submitted", "follower.noted"])
 def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
     path = lab.bench.blueprint("tree", result_dir=str(lab.bench.root / "results"))
+    lab.bench.tmux("start-server", ";", "set", "-s", "exit-empty", "off")  # it must not inherit the failpoint
     run = lab.bench.ask("run", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=f"{where}:kill", check=None)
     lab.bench.until(lambda: not lab.followers())
     lab.bench.ask("status", run["run"])
     lab.stepped(run)
     assert [name for _, name, _ in lab.cluster.jobs()].count(run["session"]) == 1
-    lab.bench.ask("stop", run["run"])
+    lab.bench.ask("stop", run["run"], "--reason", "enough")
     assert lab.ended(run)["ending"] == "stopped"
 
 
 def test_a_run_directory_that_is_not_shared(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
+    (lab.bench.repo / "reports").mkdir()
     cluster = slurm_cluster(blind=str(lab.bench.repo / "reports"))
     lab.bench.env |= cluster.env
-    (lab.bench.repo / "reports").mkdir(exist_ok=True)
     run = lab.run("ok")
     record = lab.ended(run)
     assert (record["ending"], record["cause"]) == ("launch_failed", "not_shared"), record
+
+
+RAY_LIKE = Path(__file__).parents[1] / "engines" / "slurm" / "ray_like.sub"
+
+
+def test_a_multi_node_launch_script_is_wrapped(lab: Lab) -> None:
+    """As NeMo-RL's ray.sub: its own nodes and steps, and the Runner is its COMMAND."""
+    lab.options(script=str(RAY_LIKE), environment={"CONTAINER": "none"}, cpus_per_task=1)
+    run = lab.run("ok")
+    record = lab.ended(run)
+    assert record["ending"] == "finished", record
+    far, job = Path(run["run_dir"]) / "far", lab.job(run)
+    marks = {path.name for path in (far / f"{job}-logs").iterdir()}
+    assert {"STARTED_RAY_HEAD", "joined", "ENDED", "ray-driver.log"} <= marks
+    lab.bench.until(lambda: (job, run["session"], "COMPLETED") in lab.cluster.jobs())
+    shown = lab.cluster.say("scontrol", "show", "job", "-o", job)
+    assert " NumNodes=2 " in shown and f":{run['run']} " in shown
+
+
+def test_a_launch_script_is_stopped_by_its_runner(lab: Lab) -> None:
+    lab.options(script=str(RAY_LIKE))
+    run = lab.run("tree")
+    lab.stepped(run)
+    lab.bench.ask("stop", run["run"], "--reason", "enough")
+    assert lab.ended(run)["cause"] == "stop_request"
+    lab.bench.until(lambda: not lab.cluster.jobs("PENDING", "RUNNING", "COMPLETING"))

@@ -13,14 +13,14 @@ from autoresearch.errors import UsageError
 from autoresearch.launchers.places import check, options_of
 
 ROOM = Path(__file__).parents[2] / "autoresearch"
-READ = re.compile(r"(?:place|self\.place|order\.place)\.(?:text\(|options(?:\.get\(|\[))\"([a-z_]+)\"")
+READ = re.compile(r"(?:place\.text\(|\boptions(?:\.get\(|\[))\"([a-z_]+)\"")
 
 
 @pytest.mark.parametrize(
     ("kind", "option", "value", "says"),
     [
         (Kind.SLURM, "partitoin", "x", "slurm has no such option"),
-        (Kind.SLURM, "host", "x", "slurm has no such option"),
+        (Kind.RAY, "host", "x", "ray has no such option"),
         (Kind.LOCAL, "partition", "x", "local has no such option"),
         (Kind.SLURM, "partition", None, "says nothing"),
         (Kind.SLURM, "partition", ["a"], r"\['a'\] is no text"),

@@ -48,6 +48,13 @@ def test_the_contract(contract_check: Callable[..., None], fake_ray: Any, tmp_pa
     contract_check(launcher(fake_ray), str(tmp_path / "far"), unknown="ajet_never", python=sys.executable)
 
 
+def test_the_contract_where_nothing_is_shared(
+    contract_check: Callable[..., None], fake_ray: Any, tmp_path: Path
+) -> None:
+    one = launcher(fake_ray, shared=False)
+    contract_check(one, str(tmp_path / "far"), unknown="ajet_never", python=sys.executable)
+
+
 # -- submitting -------------------------------------------------------------------------------------------------------
 
 

@@ -126,8 +126,8 @@ def test_options_that_make_no_sense_are_told(fake_ssh: Any, options: dict[str, A
 
 def test_an_unknown_option_has_a_near_miss() -> None:
     with pytest.raises(UsageError, match="no such option") as told:
-        places.launcher_of(Place("far", Kind.SSH, 0, {"prot": 22}), {})
-    assert "port" in (told.value.hint or "")
+        places.launcher_of(Place("far", Kind.SSH, 0, {"forward": "1:a:1"}), {})
+    assert "forwards" in (told.value.hint or "")
 
 
 def test_silence_is_asked_again_at_growing_distances(fake_ssh: Any) -> None:

@@ -23,6 +23,7 @@ from autoresearch.lab.campaign.declare_research import research_spec
 from autoresearch.lab.campaign.shelf import HYBRID
 from autoresearch.lab.campaign.where import gpu_terms, where
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
+from autoresearch.lab.far.remote_code import refuse_in_campaign
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
@@ -63,6 +64,9 @@ def charter(
 ) -> Charter:
     """Decide everything. Raises UsageError, BlueprintError or EnvironmentUnusable with one sentence."""
     resolved = resolve(declared.blueprint, environ=parts.environ)
+    project = project or load_settings(declared.blueprint.parent, environ=parts.environ)
+    room = where(declared, project, resolved.blueprint.notes.launcher)
+    refuse_in_campaign(room.places)
     raise_on_errors(resolved)
     trainer = arrange.trainer_of(resolved.blueprint)
     checkout = repository.find(resolved.codebase)
@@ -90,8 +94,6 @@ def charter(
     if not rules.given:
         rules = replace(rules, count=UNRULED_IDEAS)
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
-    project = project or load_settings(declared.blueprint.parent, environ=parts.environ)
-    room = where(declared, project, resolved.blueprint.notes.launcher)
     if room.source != "built-in":
         sources["launcher"] = room.source
     looks = declared["gpu_check"] and gpu_check

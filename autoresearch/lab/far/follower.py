@@ -327,7 +327,8 @@ class Follower:
         one.stop_stamp = one.look_for_stop()
         if not one.stop_stamp or one.handle is None or seen.exit:
             return
-        now, waits = self.clock(), one.said is not None and one.said.state is JobState.PENDING
+        now = self.clock()
+        waits = one.said is not None and one.said.state is JobState.PENDING and not seen.claimed  # said a while ago
         if one.stop_passed != one.stop_stamp:
             self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
             one.stop_passed, one.stop_at, one.stop_told = one.stop_stamp, now, 0

@@ -139,6 +139,7 @@ class _Gathering:
             keep=STATES,
             most=int(float(self.order.place.text("collect_max_gb", str(MOST_GB))) * 1e9),
             answer=answer,
+            since=f"{self.order.directory}/began" if self.spec.far_paths else "",  # a place that others write to, too
         )
         data = self.there.read(self.order.directory, answer, asked["size"])
         listed = {**json.loads(data), "tries": tries}

@@ -20,6 +20,7 @@ BEATS_S = 60.0  # a Runner touches its lock more often than that
 FROZEN_S = 900.0  # ... and if it does not for so long, it lives no more, whatever its launcher says
 START_S = 180.0  # a job that runs, and whose Runner has not shown so long, does not see its directory
 UNKNOWN_S = 60.0  # a job that nobody knows may be one that is not listed yet
+KILLED = (137, 143)  # exit codes of a trainer that a signal from outside ended
 SIGNALLED = ("sigterm", "sigint", "sigquit")  # causes of an exit record that tell of a signal, not of who sent it
 
 
@@ -114,12 +115,19 @@ def _recorded(
     """The exit record, unless the launcher knows better who ended it (preempted, cancelled, the node failed)."""
     record = dict(seen.exit)
     told = said is not None and said.state is JobState.OVER
-    foreign = record.get("ending") == Ending.STOPPED.value and record.get("cause") in SIGNALLED and not asked
+    foreign = _by_a_signal(record) and not asked
     if foreign and not told and _since(memory.recorded_since, now) < SAYS_S:
         return Settled(RunState.RUNNING, "it was ended by a signal; its launcher is asked why", ask=True)
-    if said is not None and said.outranks and said.ending is not None:
+    if foreign and said is not None and said.outranks and said.ending is not None:
         record |= {"ending": said.ending.value, "cause": said.cause, "reason": said.reason or record.get("reason", "")}
     return Settled(RunState.ENDED, record=record)
+
+
+def _by_a_signal(record: Mapping[str, Any]) -> bool:
+    """Whether somebody's TERM, INT or KILL ended the Runner's work: it says what came, not who sent it or why."""
+    if record.get("ending") == Ending.STOPPED.value:
+        return record.get("cause") in SIGNALLED
+    return record.get("cause") == "signal" and record.get("returncode") in KILLED
 
 
 def _pending(memory: Memory, seen: Seen, said: Observation, now: float, limit_s: float) -> Settled:
@@ -177,8 +185,6 @@ def _stopped(asked: Mapping[str, Any]) -> Settled:
     return _ended(Ending.STOPPED, str(asked.get("cause") or "stop_request"), reason)
 
 
-def _ended(
-    ending: Ending, cause: str, reason: str, *, returncode: int | None = None, remove: bool = False
-) -> Settled:
+def _ended(ending: Ending, cause: str, reason: str, *, returncode: int | None = None, remove: bool = False) -> Settled:
     record = {"ending": ending.value, "cause": cause, "reason": reason, "returncode": returncode}
     return Settled(RunState.ENDED, record=record, remove=remove)

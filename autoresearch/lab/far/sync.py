@@ -83,17 +83,21 @@ class _Sending:
         interpreter = self._interpreter(found)
         far = self._far(found, far_runner, interpreter)
         translation = Translation(far, self.home)
-        if not self.remote:
+        if self.remote:
+            self._move_aside(translation)
+        else:
             self._send_code(found, translation)
         self.there.put(far_runner, runner)
         record = far_spec(self.record, translation)
         record |= self._own_keys(found["directory"], interpreter) | self._evaluation(found, far, far_runner)
         files = {"spec.json": json.dumps(record).encode()}
         if self.environment:
-            given = far_environment(self.environment, self.order.declared, translation, found["lacking"])
+            given = found["caches"] | far_environment(
+                self.environment, self.order.declared, translation, found["lacking"]
+            )
             files["environment"] = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in given.items())
         self.there.put(found["directory"], files, private=("environment",))
-        self._tell(far)
+        self._tell(far, found["caches"])
         return Sent(
             directory=found["directory"],
             python=self.there.python,
@@ -143,7 +147,9 @@ class _Sending:
         spec = self.spec
         far = {sys.executable: self.there.python, str(RUNNER): runner, spec.run_dir: found["directory"]}
         far |= {spec.result_dir: found["results"]}
-        if not self.remote:
+        if self.remote:
+            far[spec.interpreter] = interpreter  # also where it is called as our own
+        else:
             code, recipe = found["code"], Path(spec.recipe)
             inside = os.path.relpath(os.path.realpath(spec.cwd), self.root)
             far |= {str(self.root): code, spec.cwd: os.path.normpath(f"{code}/{inside}")}
@@ -197,6 +203,14 @@ class _Sending:
             self._send_tree(tree, code, links, found)
         for place, files in given.items():
             self.there.put(found[place], files)
+
+    def _move_aside(self, translation: Translation) -> None:
+        """Metrics of an earlier run, in a result directory that is the host's own, are not this one's."""
+        inside = [one.path for one in self.spec.sources if one.path.startswith(f"{self.spec.result_dir}/")]
+        plain = [translation.path(path) for path in inside if not set(path) & set("*?[")]
+        if plain and not self.again:
+            for path in self.there.ask("aside", paths=plain, run=self.spec.run)["moved"]:
+                journal.append(Path(self.spec.result_dir), f"moved aside on {self.place.name}: {path}")
 
     def _recipes(self, translation: Translation) -> tuple[dict[str, bytes], dict[str, dict[str, bytes]]]:
         """Recipes with far paths: those in the code by their place in it, and those that lie elsewhere."""
@@ -283,9 +297,12 @@ class _Sending:
         new = [one.path for one in plain if not os.path.lexists(one.path)]
         return {translation.path(path): path for path in new if translation.path(path) != path}
 
-    def _tell(self, far: Mapping[str, str]) -> None:
+    def _tell(self, far: Mapping[str, str], caches: Mapping[str, str]) -> None:
         if not self.again:
             place = Path(self.spec.result_dir)
+            if caches:
+                words = ", ".join(f"{name}={value}" for name, value in caches.items())
+                journal.append(place, f"caches on the big volume of {self.place.name}: {words}")
             for here in (str(self.root), self.spec.result_dir):
                 if here in far:
                     journal.append(place, f"sent to {self.place.name}: {here} -> {far[here]}")

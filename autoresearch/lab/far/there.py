@@ -9,9 +9,8 @@ from typing import Any
 
 from autoresearch.core.far import Declined, Reach, Unreachable, Want
 from autoresearch.core.places import Place
-from autoresearch.lab.launch import RUNNER
 
-COURIER = Path(RUNNER) / "courier.py"
+COURIER = Path(__file__).parents[2] / "runner" / "courier.py"
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
 LEAST = (3, 9)
 _PROBE = "import sys; print(sys.executable, *sys.version_info[:2])"
@@ -26,11 +25,14 @@ class There:
         self.place = place
         self.python = _python(reach, place)
 
-    def ask(self, do: str, *, timeout_s: float = 300.0, **request: object) -> dict[str, Any]:
-        """What `runner.courier` says to a question. Declined where it cannot be done there, Unreachable as ever."""
+    def ask(self, do: str, *, timeout_s: float = 300.0, program: str = "", **request: object) -> dict[str, Any]:
+        """What `runner.courier` says to a question. Declined where it cannot be done there, Unreachable as ever.
+
+        program: of another one that answers as it does.
+        """
         text = json.dumps({"do": do, **request})
-        program = COURIER.read_text() + f"\nanswer({text!r})\n"
-        said = self.reach.run([self.python, "-S", "-E", "-s", "-"], stdin=program.encode(), timeout_s=timeout_s)
+        whole = (program or COURIER.read_text()) + f"\nanswer({text!r})\n"
+        said = self.reach.run([self.python, "-S", "-E", "-s", "-"], stdin=whole.encode(), timeout_s=timeout_s)
         try:
             found = json.loads(said.text)
         except ValueError:

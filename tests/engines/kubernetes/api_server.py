@@ -41,7 +41,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - it is what the server does
     """A Status with an HTTP code."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
@@ -122,7 +122,7 @@ class ApiServer:
     def __init__(self, check: Callable[[str, Object], str], namespaces: tuple[str, ...] = ("default",)) -> None:
         self.check = check  # (resource, object) -> complaint
         self.store = Store()
-        self.logs: Callable[[Object, str], bytes] = lambda pod, container: b""
+        self.logs: Callable[[Object, str, dict[str, str]], bytes] = lambda pod, container, query: b""
         self.fault: Refused | None = None  # what every request is answered with
         self.forbidden: set[tuple[str, str]] = set()  # (verb, resource)
         self.asked: list[str] = []  # "GET /api/v1/..."
@@ -167,8 +167,8 @@ class ApiServer:
 
     # -- verbs ---------------------------------------------------------------------------------------------------
 
-    def create(self, resource: str, namespace: str, item: Object) -> Object:
-        """A new object."""
+    def create(self, resource: str, namespace: str, item: Object, *, dry: bool = False) -> Object:
+        """A new object; `dry`: only what would become of it."""
         meta = item.setdefault("metadata", {})
         if resource != "namespaces" and self.store.get("namespaces", "", namespace) is None:
             raise Refused(404, "NotFound", f'namespaces "{namespace}" not found')
@@ -182,16 +182,18 @@ class ApiServer:
             if self.store.get(resource, namespace, meta["name"]) is not None:
                 raise Refused(409, "AlreadyExists", f'{_plural(resource)} "{meta["name"]}" already exists')
             meta |= {"namespace": namespace, "uid": str(uuid.uuid4()), "creationTimestamp": now()}
-            return self.store.put(resource, item, "ADDED")
+            return item if dry else self.store.put(resource, item, "ADDED")
 
-    def delete(self, resource: str, namespace: str, name: str) -> Object:
+    def delete(self, resource: str, namespace: str, name: str, grace_s: int | None = None) -> Object:
         """Pods, and what owns some, stay until whoever runs them has seen it."""
         item = self.store.get(resource, namespace, name)
         if item is None:
             raise Refused(404, "NotFound", f'{_plural(resource)} "{name}" not found')
         if resource in ("pods", "jobs", "rayjobs"):
-            if "deletionTimestamp" not in item["metadata"]:
-                self.store.change(resource, namespace, name, {"metadata": {"deletionTimestamp": now()}})
+            about = {"deletionTimestamp": item["metadata"].get("deletionTimestamp") or now()}
+            about |= {} if grace_s is None else {"deletionGracePeriodSeconds": grace_s}
+            if any(item["metadata"].get(key) != value for key, value in about.items()):
+                self.store.change(resource, namespace, name, {"metadata": about})
         else:
             self.store.remove(resource, namespace, name)
         return item
@@ -256,9 +258,11 @@ class _Request(BaseHTTPRequestHandler):
         if match["sub"] not in (None, "status"):
             raise Refused(403, "Forbidden", f'pods "{name}" is forbidden: no {match["sub"]} here')
         if verb == "POST":
-            return self._answer(201, self.api.create(resource, namespace, json.loads(body)))
+            dry = "dryRun" in query
+            return self._answer(201, self.api.create(resource, namespace, json.loads(body), dry=dry))
         if verb == "DELETE" and name:
-            return self._answer(200, self.api.delete(resource, namespace, name))
+            grace_s = json.loads(body or b"{}").get("gracePeriodSeconds")
+            return self._answer(200, self.api.delete(resource, namespace, name, grace_s))
         if verb == "GET" and not name:
             return self._list(resource, namespace, query)
         item = self.api.store.get(resource, namespace, name)
@@ -319,7 +323,7 @@ class _Request(BaseHTTPRequestHandler):
         if not pod.get("status", {}).get("containerStatuses"):
             message = f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating'
             raise Refused(400, "BadRequest", message)
-        data = self.api.logs(pod, container)
+        data = self.api.logs(pod, container, query)
         if "limitBytes" in query:
             data = data[: int(query["limitBytes"])]
         self._answer(200, data, "text/plain")

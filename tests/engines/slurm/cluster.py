@@ -21,7 +21,6 @@ from pathlib import Path
 
 PATIENCE_S = 60.0
 MARK = "AUTORESEARCH_ENGINE"
-NODE = "AUTORESEARCH_NODE"
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue")
 
 CONFIG = """
@@ -100,6 +99,10 @@ class Cluster:
     daemons: dict[str, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
 
     @property
+    def conf(self) -> Path:
+        return self.home / "slurm.conf"
+
+    @property
     def env(self) -> dict[str, str]:
         """What finds this cluster's commands and configuration."""
         return {"SLURM_CONF": f"{self.home}/slurm.conf", "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
@@ -134,7 +137,7 @@ class Cluster:
             (self.home / "gres.conf").write_text(f"NodeName=n[1-{self.nodes}] Name=gpu {devices}\n")
 
     def _start(self, name: str, words: Sequence[str]) -> None:
-        env = {"HOME": str(self.home), "LANG": "C.UTF-8", MARK: self.mark, NODE: name, **self.env}
+        env = {"HOME": str(self.home), "LANG": "C.UTF-8", MARK: self.mark, **self.env}
         with open(self.home / "log" / f"{name}.said", "ab") as said:
             self.daemons[name] = subprocess.Popen(
                 words,
@@ -161,12 +164,16 @@ class Cluster:
     def lose(self, name: str) -> None:
         """End a node and all that runs there, as when its power fails."""
         self.kill(name)
-        job = {f"SLURMD_NODENAME={name}", f"SLURM_CONF={self.home}/slurm.conf"}
-        for pid in _pids():
-            told = _environment(pid)
-            if job <= told or {f"{MARK}={self.mark}", f"{NODE}={name}"} <= told:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        jobs = [pid for pid in self._processes() if f"SLURMD_NODENAME={name}" in _environment(pid)]
+        steps = [pid for pid in map(_parent, jobs) if pid and f"SLURM_CONF={self.conf}" in _environment(pid)]
+        for pid in {*steps, *jobs}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _processes(self) -> list[int]:
+        """What was started with this cluster's own slurm.conf: jobs, their keepers (slurmstepd), clients."""
+        ours = {f"SLURM_CONF={self.conf}", f"{MARK}={self.mark}"}
+        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if ours & _environment(pid)]
 
     def kill(self, name: str) -> None:
         """End one daemon as a crash of its machine would."""
@@ -213,7 +220,7 @@ class Cluster:
         for daemon in self.daemons.values():
             daemon.wait()
         deadline = time.monotonic() + PATIENCE_S
-        while left := [pid for pid in _pids() if f"{MARK}={self.mark}" in _environment(pid)]:
+        while left := self._processes():
             assert time.monotonic() < deadline, f"cannot be ended: {left}"
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
@@ -222,8 +229,12 @@ class Cluster:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+def _parent(pid: int) -> int:
+    """0 for one that is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def _environment(pid: int) -> set[str]:

@@ -1,0 +1,139 @@
+"""The branch of a run whose code is a host's own, made there with that host's git: checkout, index and stash untouched.
+
+Standard library only, Python 3.9, on one file, sent along with the question as `courier` is. The rules are those of
+snapshots here: what is tracked and what is untracked but not ignored, up to a size; results and records left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SETTINGS = ("gc.auto=0", "maintenance.auto=false", "core.hooksPath=/dev/null", "core.fsmonitor=", "core.safecrlf=false")
+FLAGS = [word for setting in SETTINGS for word in ("-c", setting)]
+ATTEMPTS = 1000
+NOBODY = {"NAME": "autoresearch", "EMAIL": "autoresearch@localhost"}
+
+
+class Git:
+    """git in one directory; `index`: a private one."""
+
+    def __init__(self, cwd: str, index: str = "") -> None:
+        self.cwd = cwd
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        self.env.update({"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"})
+        if index:
+            self.env["GIT_INDEX_FILE"] = index
+
+    def try_(self, *words: str, feed: bytes = b"", **env: str) -> tuple[int, bytes, str]:
+        """Exit code, stdout, stderr."""
+        done = subprocess.run(
+            ["git", *FLAGS, *words], cwd=self.cwd, env={**self.env, **env}, input=feed, capture_output=True, check=False
+        )
+        return done.returncode, done.stdout, done.stderr.decode(errors="replace").strip()
+
+    def output(self, *words: str, feed: bytes = b"", **env: str) -> bytes:
+        """stdout; OSError for any other exit than 0."""
+        code, out, err = self.try_(*words, feed=feed, **env)
+        if code:
+            raise OSError(code, f"git {words[0]}: {' '.join(err.split())[:300]}")
+        return out
+
+    def line(self, *words: str, feed: bytes = b"", **env: str) -> str:
+        """stdout of a command that says one line."""
+        return os.fsdecode(self.output(*words, feed=feed, **env)).rstrip("\n")
+
+
+def keep(request: dict[str, Any]) -> dict[str, Any]:
+    """Make the branch: {branch, commit, parent, parent_branch, left_out}, or {none: why there is none}."""
+    git = Git(request["codebase"])
+    code, out, err = git.try_("rev-parse", "--show-toplevel", "--absolute-git-dir")
+    if code:
+        return {"none": f"{request['codebase']} is not in a git repository" if "not a git" in err else err}
+    root, git_dir = os.fsdecode(out).split("\n")[:2]
+    head = os.fsdecode(git.try_("rev-parse", "--verify", "--quiet", "HEAD^{commit}")[1]).strip()
+    place = tempfile.mkdtemp(prefix="autoresearch-index-")
+    try:
+        index = f"{place}/index"
+        if os.path.exists(f"{git_dir}/index"):
+            shutil.copy2(f"{git_dir}/index", index)  # its time stamp, too: git looks again at what is not older
+        tree, left_out = _tree(Git(root, index), root, request)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    git = Git(root)
+    commit = _commit(git, tree, head, request["message"])
+    return {
+        "branch": _claim(git, request["branch"], commit),
+        "commit": commit,
+        "parent": head,
+        "parent_branch": os.fsdecode(git.try_("symbolic-ref", "-q", "--short", "HEAD")[1]).strip(),
+        "left_out": left_out,
+    }
+
+
+def _tree(git: Git, root: str, request: dict[str, Any]) -> tuple[str, list[str]]:
+    git.output("add", "--update", "--", ".")  # tracked files as they are, into the private index
+    left_out: list[str] = []
+    own = [os.path.realpath(path) for path in request["leave_out"]]
+    taken = []
+    for raw in git.output("ls-files", "-z", "--others", "--exclude-standard").split(b"\0"):
+        path = os.fsdecode(raw)
+        place = os.path.join(root, path)
+        if not path or any(os.path.realpath(place).startswith(one + "/") for one in own):
+            continue
+        if path.endswith("/"):
+            left_out.append(f"{path} (a git repository of its own)")
+        elif not os.path.islink(place) and not os.path.isfile(place):
+            left_out.append(f"{path} (neither a file nor a link)")
+        elif not os.path.islink(place) and os.path.getsize(place) > request["max_bytes"]:
+            left_out.append(f"{path} (over {request['max_bytes'] >> 20} MB, untracked)")
+        else:
+            taken.append(raw)
+    if taken:
+        git.output("update-index", "-z", "--add", "--stdin", feed=b"\0".join(taken))
+    for path, text in request["extra"].items():
+        oid = git.line("hash-object", "-w", "--stdin", feed=text.encode("utf-8", "surrogateescape"))
+        git.output("update-index", "--add", "--cacheinfo", f"100644,{oid},{path}")
+    return git.line("write-tree"), left_out
+
+
+def _commit(git: Git, tree: str, head: str, message: str) -> str:
+    words = ["commit-tree", tree, *(["-p", head] if head else []), "-F", "-"]
+    feed = message.encode("utf-8", "backslashreplace")
+    code, out, _ = git.try_(*words, feed=feed)
+    if code == 0:
+        return os.fsdecode(out).strip()
+    names = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in NOBODY.items()}
+    return git.line(*words, feed=feed, **names)
+
+
+def _claim(git: Git, wanted: str, commit: str) -> str:
+    """A branch that was not there; created, never moved."""
+    name, said = wanted, ""
+    for number in range(2, ATTEMPTS):
+        words = ("update-ref", "-m", "autoresearch: snapshot", f"refs/heads/{name}", commit, "0" * len(commit))
+        code, _, said = git.try_(*words)
+        if code == 0:
+            return name
+        if git.try_("rev-parse", "--verify", "--quiet", f"refs/heads/{name}")[0] != 0:
+            raise OSError(code, f"git update-ref: {said}")
+        name = f"{wanted}-{number}"
+    raise OSError(1, f"{ATTEMPTS} branches are named like {wanted}")
+
+
+def answer(text: str) -> bool:
+    """As `courier.answer`."""
+    try:
+        found = keep(json.loads(text))
+    except OSError as error:
+        found = {"none": error.strerror or str(error)}
+    sys.stdout.write(json.dumps(found) + "\n")
+    return "none" not in found

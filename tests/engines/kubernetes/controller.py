@@ -1,0 +1,390 @@
+"""What a cluster does of itself: pods for jobs, their containers as processes of this machine, statuses of both.
+
+No kubelet and no KubeRay: this shows what they write into statuses, so that the launcher can be shown reading it.
+Volumes are directories: a claim's mount path must be a path here, a Secret's files are written to its mount path.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from tests.engines.kubernetes.api_server import ApiServer, Object, now
+
+PULLED = "registry.example.org/trainer:1"
+BROKEN = {  # image -> (reason, message) of the container that waits for it
+    "registry.example.org/missing:1": ("ImagePullBackOff", "Back-off pulling image: rpc error: manifest unknown"),
+    "registry.example.org/slow:1": ("ErrImagePull", "dial tcp: i/o timeout"),
+    "Not An Image": ("InvalidImageName", 'couldn\'t parse image name "Not An Image": invalid reference format'),
+}
+
+
+@dataclass
+class Pod:
+    """The processes of one pod."""
+
+    name: str
+    job: tuple[str, str]  # resource, name
+    containers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    started: float = 0.0
+    ending: float = 0.0  # since when its processes have been asked to end
+    why: Object = field(default_factory=dict)  # status of a pod that was ended from outside
+
+
+class Cluster:
+    """Controllers and one node, on a thread of their own."""
+
+    namespace = "default"
+
+    def __init__(self, api: ApiServer, folder: Path, environ: dict[str, str]) -> None:
+        self.api, self.store, self.folder, self.environ = api, api.store, folder, environ
+        self.pods: dict[str, Pod] = {}
+        self.unschedulable = ""  # message of the scheduler for new pods
+        self.stuck = False  # nothing is done
+        self.started: list[str] = []  # jobs whose process was started, in order
+        self._threads_end = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self.faults: list[BaseException] = []
+        api.logs = self.log_of
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End every process, by pid, and the thread."""
+        self._threads_end.set()
+        self._thread.join(30.0)
+        for pod in self.pods.values():
+            for process in pod.containers.values():
+                _end(process)
+
+    # -- what tests do to it -------------------------------------------------------------------------------------
+
+    def pod_of(self, job: str) -> Pod | None:
+        """The pod in which a job's Runner is, once it lives."""
+        return next((pod for pod in self.pods.values() if pod.job[1] == job), None)
+
+    def disrupt(self, job: str, reason: str, message: str) -> None:
+        """Preempt or evict: the pod is marked, then deleted with its grace."""
+        pod = self.pod_of(job)
+        assert pod is not None
+        about = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+        self.store.change("pods", self.namespace, pod.name, {"status": {"conditions": [about]}})
+        self.api.delete("pods", self.namespace, pod.name)
+
+    def evict(self, job: str) -> None:
+        """By the kubelet, for memory: no mark, the pod stays as Failed."""
+        pod = self.pod_of(job)
+        assert pod is not None
+        pod.why = {"reason": "Evicted", "message": "The node was low on resource: memory."}
+        self._kill(pod)
+
+    def lose_node(self, job: str) -> None:
+        """The node is gone, with all that ran there."""
+        pod = self.pod_of(job)
+        assert pod is not None
+        pod.why = {"reason": "NodeLost", "message": "Node n1 which was running pod is unresponsive"}
+        for process in pod.containers.values():
+            _end(process)
+
+    def out_of_memory(self, job: str) -> None:
+        """The kernel ends all of a container."""
+        pod = self.pod_of(job)
+        assert pod is not None
+        pod.why = {"oom": True}
+        for process in pod.containers.values():
+            _end(process)
+
+    def pass_deadline(self, resource: str, job: str) -> None:
+        """activeDeadlineSeconds are over, now."""
+        if resource == "jobs":
+            pod = self.pod_of(job)
+            assert pod is not None
+            self.store.change("pods", self.namespace, pod.name, {"spec": {"activeDeadlineSeconds": 0}})
+        else:
+            self._fail_ray_job(job, "DeadlineExceeded", "The RayJob has passed the activeDeadlineSeconds.")
+
+    # -- the thread ----------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while not self._threads_end.wait(0.05):
+            try:
+                if not self.stuck:
+                    self._turn()
+            except Exception as error:
+                self.faults.append(error)
+                raise
+
+    def _turn(self) -> None:
+        for resource in ("jobs", "rayjobs"):
+            for job in self.store.find(resource, self.namespace):
+                self._job(resource, job)
+        for item in self.store.find("pods", self.namespace):
+            self._pod(item)
+        self._collect_garbage()
+
+    def _job(self, resource: str, job: Object) -> None:
+        name, meta = job["metadata"]["name"], job["metadata"]
+        pods = self.store.find("pods", self.namespace, f"ajet-owner={name}")
+        if "deletionTimestamp" in meta:
+            for pod in pods:
+                self.api.delete("pods", self.namespace, pod["metadata"]["name"])
+            if not pods:
+                self.store.remove(resource, self.namespace, name)
+            return
+        over = any(one["status"] == "True" for one in job.get("status", {}).get("conditions", []))
+        if over or job.get("status", {}).get("jobDeploymentStatus") in ("Complete", "Failed", "Suspended"):
+            return
+        if job["spec"].get("suspend"):
+            self._suspend(resource, name, pods)
+        elif not pods and not job.get("status", {}).get("started"):
+            self._make_pods(resource, job)
+        else:
+            self._tell(resource, name, pods)
+
+    def _suspend(self, resource: str, name: str, pods: list[Object]) -> None:
+        for pod in pods:
+            self.api.delete("pods", self.namespace, pod["metadata"]["name"])
+        if resource == "rayjobs":
+            word = "Suspending" if pods else "Suspended"
+            self.store.change(resource, self.namespace, name, {"status": {"jobDeploymentStatus": word}})
+
+    def _make_pods(self, resource: str, job: Object) -> None:
+        name, spec = job["metadata"]["name"], job["spec"]
+        cluster = spec.get("rayClusterSpec", {})
+        templates = [cluster["headGroupSpec"]["template"]] if cluster else [spec["template"]]
+        for group in cluster.get("workerGroupSpecs", []):
+            templates += [group["template"]] * group["replicas"]
+        for number, template in enumerate(templates):
+            labels = {**template.get("metadata", {}).get("labels", {}), "ajet-owner": name}
+            if cluster:
+                labels |= {"ray.io/node-type": "worker" if number else "head"}
+            meta = {"name": f"{name}-{number}", "namespace": self.namespace, "labels": labels}
+            meta |= {"creationTimestamp": now(), "uid": f"{name}-{number}"}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": dict(template["spec"])}
+            self.store.put("pods", {**pod, "status": {"phase": "Pending"}}, "ADDED")
+        first = {"started": True, **({"jobDeploymentStatus": "Initializing"} if cluster else {"active": 1})}
+        self.store.change(resource, self.namespace, name, {"status": first})
+
+    def _pod(self, item: Object) -> None:
+        name, status = item["metadata"]["name"], item["status"]
+        pod = self.pods.get(name)
+        if pod is None and "deletionTimestamp" in item["metadata"]:
+            return self.store.remove("pods", self.namespace, name)
+        if pod is None and status["phase"] == "Pending":
+            return self._start(item)
+        if pod is None:
+            return None
+        running = [process for process in pod.containers.values() if process.poll() is None]
+        too_long = item["spec"].get("activeDeadlineSeconds", 1 << 30) <= time.monotonic() - pod.started
+        if too_long and not pod.ending and running:
+            pod.why = {"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the deadline"}
+            self._kill(pod)
+        if "deletionTimestamp" in item["metadata"] and not pod.ending:
+            self._kill(pod)
+        grace_s = item["metadata"].get("deletionGracePeriodSeconds", item["spec"]["terminationGracePeriodSeconds"])
+        if pod.ending and running and time.monotonic() - pod.ending > grace_s:
+            for process in running:
+                _end(process)
+        runner = pod.containers[item["spec"]["containers"][0]["name"]]
+        if runner.poll() is not None and status["phase"] == "Running":
+            self._ended(item, pod, runner)
+        if "deletionTimestamp" in item["metadata"] and not running:
+            self.pods.pop(name)
+            self.store.remove("pods", self.namespace, name)
+        return None
+
+    def _kill(self, pod: Pod) -> None:
+        pod.ending = time.monotonic()
+        for process in pod.containers.values():
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGTERM)
+
+    def _start(self, item: Object) -> None:
+        name, containers = item["metadata"]["name"], item["spec"]["containers"]
+        if self.unschedulable:
+            about = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+            return self._status(name, {"conditions": [{**about, "message": self.unschedulable}]})
+        image = containers[0]["image"]
+        if image in BROKEN:
+            reason, message = BROKEN[image]
+            waiting = [
+                {"name": c["name"], "state": {"waiting": {"reason": reason, "message": message}}} for c in containers
+            ]
+            return self._status(name, {"containerStatuses": waiting, "conditions": []})
+        if not self._mount(item):
+            return None  # ContainerCreating, as long as its Secret is not there
+        owner = item["metadata"]["labels"]["ajet-owner"]
+        kind = "rayjobs" if "ray.io/node-type" in item["metadata"]["labels"] else "jobs"
+        pod = Pod(name, (kind, owner), started=time.monotonic())
+        self.store.change("pods", self.namespace, name, {"spec": {"nodeName": "n1"}})
+        states = []
+        for container in containers:
+            command = container.get("command") or ["sleep", "100000"]
+            if kind == "rayjobs" and container["name"] == "ray-head":
+                job = self.store.get(kind, self.namespace, owner)
+                assert job is not None
+                command = ["bash", "-c", job["spec"]["entrypoint"]]  # Ray's driver, for all that a log can tell
+            pod.containers[container["name"]] = self._process(name, container, command)
+            states.append({"name": container["name"], "state": {"running": {"startedAt": now()}}})
+        self.pods[name] = pod
+        if item["metadata"]["labels"].get("ray.io/node-type") != "worker":
+            self.started.append(owner)
+        self._status(name, {"phase": "Running", "containerStatuses": states, "conditions": []})
+        return None
+
+    def _process(self, pod: str, container: Object, command: list[str]) -> subprocess.Popen[bytes]:
+        env = {**self.environ, **{one["name"]: one["value"] for one in container.get("env", [])}}
+        for source in container.get("envFrom", []):
+            secret = self.store.get("secrets", self.namespace, source["secretRef"]["name"]) or {"data": {}}
+            env |= {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+        reader, writer = os.pipe()
+        cwd = container.get("workingDir") or str(self.folder)
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=writer,
+                cwd=cwd,
+                env=env,
+                start_new_session=True,
+            )
+        finally:
+            os.close(writer)
+        log = self.folder / f"{pod}.{container['name']}.log"
+        threading.Thread(target=_write_log, args=(reader, log), daemon=True).start()
+        return process
+
+    def _mount(self, item: Object) -> bool:
+        """Secrets become files; whether all of them are there."""
+        for volume in item["spec"].get("volumes", []):
+            if "secret" not in volume:
+                continue
+            found = self.store.get("secrets", self.namespace, volume["secret"]["secretName"])
+            if found is None:
+                return False
+            for container in item["spec"]["containers"]:
+                for mount in container.get("volumeMounts", []):
+                    if mount["name"] == volume["name"]:
+                        Path(mount["mountPath"]).mkdir(parents=True, exist_ok=True)
+                        for key, value in found["data"].items():
+                            Path(mount["mountPath"], key).write_bytes(base64.b64decode(value))
+        return True
+
+    def _ended(self, item: Object, pod: Pod, process: subprocess.Popen[bytes]) -> None:
+        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        why = dict(pod.why)
+        reason = "OOMKilled" if why.pop("oom", False) else "Completed" if code == 0 else "Error"
+        ended = {"exitCode": code, "reason": reason, "finishedAt": now()}
+        first = item["spec"]["containers"][0]["name"]
+        phase = "Failed" if code or why else "Succeeded"
+        self._status(
+            item["metadata"]["name"],
+            {**why, "phase": phase, "containerStatuses": [{"name": first, "state": {"terminated": ended}}]},
+        )
+
+    def _status(self, pod: str, status: Object) -> None:
+        old = (self.store.get("pods", self.namespace, pod) or {}).get("status", {})
+        if any(old.get(key) != value for key, value in status.items()):
+            kept = old.get("conditions") if not status.get("conditions") else status["conditions"]
+            self.store.change("pods", self.namespace, pod, {"status": {**status, "conditions": kept or []}})
+
+    # -- what jobs say of their pods -----------------------------------------------------------------------------
+
+    def _tell(self, resource: str, name: str, pods: list[Object]) -> None:
+        first = next((pod for pod in pods if pod["metadata"]["name"].endswith("-0")), None)
+        if resource == "jobs":
+            return self._tell_job(name, first)
+        if first is None:
+            return None
+        phase = first["status"]["phase"]
+        if phase == "Running":
+            state = {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING", "rayClusterName": f"{name}-abcde"}
+        elif phase == "Succeeded":
+            state = {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}
+        elif phase == "Failed" and "reason" not in first["status"]:
+            message = "Job entrypoint command failed with exit code 1"
+            state = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed", "message": message}
+        else:
+            return None
+        return self._say(resource, name, state)
+
+    def _tell_job(self, name: str, pod: Object | None) -> None:
+        """As the Job controller does with backoffLimit 0 and a rule for disruptions."""
+        disrupted = bool(pod) and any(
+            c["type"] == "DisruptionTarget" for c in (pod or {})["status"].get("conditions", [])
+        )
+        if disrupted and pod is not None and pod["status"]["phase"] in ("Failed", "Succeeded"):
+            message = f"Pod default/{name}-0 has condition DisruptionTarget matching FailJob rule at index 0"
+            return self._say("jobs", name, _condition("Failed", "PodFailurePolicy", message))
+        if pod is None or pod["status"]["phase"] == "Failed":
+            message = "Job has reached the specified backoff limit"
+            return self._say("jobs", name, _condition("Failed", "BackoffLimitExceeded", message))
+        if pod["status"]["phase"] == "Succeeded":
+            return self._say("jobs", name, _condition("Complete", "CompletionsReached", ""))
+        return None
+
+    def _fail_ray_job(self, name: str, reason: str, message: str) -> None:
+        pod = self.pod_of(name)
+        if pod is not None:
+            self.api.delete("pods", self.namespace, pod.name)
+        state = {"jobDeploymentStatus": "Failed", "jobStatus": "RUNNING", "reason": reason, "message": message}
+        self._say("rayjobs", name, state)
+
+    def _say(self, resource: str, name: str, status: Object) -> None:
+        old = (self.store.get(resource, self.namespace, name) or {}).get("status", {})
+        if any(old.get(key) != value for key, value in status.items()):
+            self.store.change(resource, self.namespace, name, {"status": status})
+
+    def _collect_garbage(self) -> None:
+        for item in self.store.find("secrets", self.namespace):
+            for owner in item["metadata"].get("ownerReferences", []):
+                resource = {"Job": "jobs", "RayJob": "rayjobs"}[owner["kind"]]
+                if self.store.get(resource, self.namespace, owner["name"]) is None:
+                    self.store.remove("secrets", self.namespace, item["metadata"]["name"])
+
+    # -- logs ----------------------------------------------------------------------------------------------------
+
+    def log_of(self, pod: Object, container: str, query: dict[str, str]) -> bytes:
+        """Lines with the times at which they came, as the kubelet keeps them."""
+        path = self.folder / f"{pod['metadata']['name']}.{container}.log"
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        if since := query.get("sinceTime"):
+            lines = [line for line in lines if line.split(b" ", 1)[0].decode() >= since.removesuffix("Z")]
+        if query.get("timestamps") != "true":
+            lines = [line.split(b" ", 1)[1] for line in lines]
+        return b"".join(lines)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """All that a container's processes are, as its PID namespace ends with its first one."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        for one in tree:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+    process.wait()
+
+
+def _write_log(reader: int, path: Path) -> None:
+    """What a container writes, line by line; a line that is not whole is written when it is, or at the end."""
+    with os.fdopen(reader, "rb") as stream, path.open("ab", buffering=0) as log:
+        for line in stream:
+            when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z").encode()
+            log.write(when + b" " + line)
+
+
+def _condition(kind: str, reason: str, message: str) -> Object:
+    return {"conditions": [{"type": kind, "status": "True", "reason": reason, "message": message}]}

@@ -1,0 +1,221 @@
+"""Manifests of runs: against KubeRay's own schema with unknown fields forbidden, and what options make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.far import Declined, Job, Said, Unreachable
+from autoresearch.core.places import Kind, Place
+from autoresearch.errors import AutoresearchError, UsageError
+from autoresearch.lab.manifests import manifest
+from autoresearch.launchers.kubernetes import KubernetesLauncher
+from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, meaning
+from autoresearch.launchers.kubernetes_names import label_value, labels, object_name
+from autoresearch.launchers.places import check
+from tests.engines.kubernetes.schema import complaint
+
+JOB = Job(
+    run="sort-lr-7k2m9x",
+    name="ajet_sort-lr_7k2m9x",
+    campaign="20260101 sort & co",
+    directory="/data/run",
+    argv=("/venv/bin/python", "-S", "-E", "-s", "/data/runner_1", "/data/run"),
+    cwd="/data/code",
+    max_s=600.0,
+    grace_s=30.0,
+    gpus=2,
+    environment={"AUTORESEARCH_RUN_ID": "sort-lr-7k2m9x"},
+)
+VOLUME = {"claim": "work", "mount": "/data"}
+CARRIED = {"root": "/autoresearch"}
+MUCH = {
+    "namespace": "rl",
+    "service_account": "trainer",
+    "pull_secret": "registry",
+    "env_from_secret": "keys",
+    "cpus": 8,
+    "memory": "64Gi",
+    "ray_version": "2.52.0",
+    "workers": 2,
+    "node_selector": {"gpu": "h100"},
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+    "labels": {"team": "rl", "autoresearch/run": "no"},
+    "annotations": {"who": "me"},
+}
+
+
+def made(job: Job = JOB, **options: Any) -> dict[str, Any]:
+    place = Place("k8s", Kind.KUBERNETES, 1, {"image": "registry.example.org/trainer:1", **options})
+    check(place)
+    launcher = KubernetesLauncher(place, {"HOME": "/nowhere"}, manifest)
+    return launcher._manifest(job, labels(job, place))
+
+
+@pytest.mark.parametrize("more", [{}, MUCH], ids=["little", "much"])
+@pytest.mark.parametrize("files", [VOLUME, CARRIED], ids=["volume", "carried"])
+@pytest.mark.parametrize("workload", ["job", "rayjob"])
+def test_the_schema_knows_every_field(workload: str, files: Any, more: Any) -> None:
+    assert not complaint(f"{workload}s", made(workload=workload, **files, **more))
+
+
+def test_the_schema_forbids_what_it_does_not_know() -> None:
+    """Near misses of the same manifest: a typo, a wrong type, a field of another place."""
+    good = made(workload="rayjob", **VOLUME, **MUCH)
+    group = good["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]
+    assert not complaint("rayjobs", good)
+    assert 'unknown field "spec.rayClusterSpecX"' in complaint(
+        "rayjobs", {**good, "spec": {**good["spec"], "rayClusterSpecX": {}}}
+    )
+    group["replicas"] = "2"
+    assert "replicas: must be of type integer" in complaint("rayjobs", good)
+    group["replicas"], group["template"]["spec"]["containers"][0]["imagePullPolice"] = 2, "Always"
+    assert "imagePullPolice" in complaint("rayjobs", good)
+    plain = made(**VOLUME)
+    plain["spec"]["restartPolicy"] = "Never"
+    assert 'unknown field "spec.restartPolicy"' in complaint("jobs", plain)
+
+
+def test_a_job_is_started_once_and_bounded() -> None:
+    spec = made(**VOLUME, **MUCH)["spec"]
+    pod = spec["template"]["spec"]
+    assert spec["backoffLimit"] == 0 and pod["restartPolicy"] == "Never" and spec["ttlSecondsAfterFinished"] == 3600
+    assert pod["activeDeadlineSeconds"] > JOB.max_s and pod["terminationGracePeriodSeconds"] > JOB.grace_s
+    (container,) = pod["containers"]
+    assert container["command"] == list(JOB.argv) and container["workingDir"] == "/data/code"
+    assert container["resources"]["limits"] == {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": 2}
+    assert {"name": "work", "mountPath": "/data"} in container["volumeMounts"]
+
+
+def test_a_ray_job_is_started_once_and_bounded() -> None:
+    spec = made(workload="rayjob", pre_running_deadline="10m", ttl="2h", **VOLUME, **MUCH)["spec"]
+    assert (spec["backoffLimit"], spec["submissionMode"], spec["shutdownAfterJobFinishes"]) == (0, "HTTPMode", True)
+    assert (spec["preRunningDeadlineSeconds"], spec["ttlSecondsAfterFinished"]) == (600, 7200)
+    assert spec["activeDeadlineSeconds"] > JOB.max_s + 600  # KubeRay counts from before its pods are scheduled
+    head = spec["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    (group,) = spec["rayClusterSpec"]["workerGroupSpecs"]
+    assert "nvidia.com/gpu" not in head["resources"]["limits"] and group["replicas"] == 2
+    assert group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 2
+    alone = made(workload="rayjob", **VOLUME)["spec"]["rayClusterSpec"]
+    assert "workerGroupSpecs" not in alone
+    assert alone["headGroupSpec"]["template"]["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 2}
+
+
+def test_names_and_labels_are_ours_whatever_the_template_says(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml.j2"
+    own.write_text(
+        "kind: Job\napiVersion: batch/v1\nmetadata: {name: mine, labels: {autoresearch/run: x, a: b}}\n"
+        "spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: {{ image | tojson }}}]}}}\n"
+    )
+    found = made(template=str(own), **VOLUME)
+    about, pod = found["metadata"], found["spec"]["template"]
+    assert about["name"] == "ajet-sort-lr-7k2m9x" and about["labels"]["a"] == "b"
+    assert about["labels"]["autoresearch/run"] == pod["metadata"]["labels"]["autoresearch/run"] == JOB.run
+    assert about["labels"]["autoresearch/campaign"].startswith("20260101-sort-co-")
+    assert pod["spec"]["containers"][0]["image"] == "registry.example.org/trainer:1"
+    assert not complaint("jobs", found)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kind: Job\nspec: {}\nmetadata: {}\n", "spec.template is missing"),
+        ("kind: Pod\nspec: {}\nmetadata: {}\n", "makes a 'Pod'"),
+        ("{{ nothing_of_the_kind }}", "nothing_of_the_kind"),
+        ("{% if %}", "own.yaml.j2"),
+        ("a: [", "own.yaml.j2"),
+        ("- a list", "not a mapping"),
+    ],
+)
+def test_a_template_that_makes_no_sense(tmp_path: Path, text: str, says: str) -> None:
+    own = tmp_path / "own.yaml.j2"
+    own.write_text(text)
+    with pytest.raises(AutoresearchError, match=says):
+        made(template=str(own), **VOLUME)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"image": ""}, "image"),
+        ({"workload": "deployment"}, "deployment"),
+        ({"claim": "work"}, "mount"),
+        ({"mount": "/data"}, "claim"),
+        ({}, "root"),
+        ({**VOLUME, "local": "/mnt/data"}, "root"),
+        ({**VOLUME, "local": "/mnt/data", "root": "/elsewhere"}, "below `mount`"),
+        ({**VOLUME, "tolerations": {"key": "a"}}, "must be a list"),
+        ({**VOLUME, "labels": "a=b"}, "must be a mapping"),
+        ({**VOLUME, "gpus": "many"}, "no number"),
+        ({**VOLUME, "ttl": "soon"}, "ttl"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        made(**options)
+
+
+def test_names_fit_everywhere() -> None:
+    assert object_name("sort-lr-7k2m9x") == "ajet-sort-lr-7k2m9x"
+    assert object_name("sort-lr-7k2m9x", 2) == "ajet-sort-lr-7k2m9x-a2"
+    long = object_name("x" * 60)
+    assert len(long) <= 47 and long != object_name("x" * 59) and object_name("a_b") != object_name("a-b")
+    assert label_value("20260101-a") == "20260101-a" and len(label_value("y" * 80)) <= 63
+    assert label_value("a b") != label_value("a/b") and label_value("-") not in ("", "-")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "code"),
+    [
+        (
+            'Error from server (AlreadyExists): error when creating "STDIN": jobs.batch "a" already exists',
+            AlreadyThere,
+            "",
+        ),
+        (
+            'Error from server (NotFound): error when creating "STDIN": namespaces "no" not found',
+            Declined,
+            "kubernetes_refused",
+        ),
+        (
+            'Error from server (BadRequest): strict decoding error: unknown field "spec.x"',
+            Declined,
+            "kubernetes_refused",
+        ),
+        ('Error from server (Invalid): Job.batch "A" is invalid: metadata.name', Declined, "kubernetes_refused"),
+        (
+            'error: unable to recognize "STDIN": no matches for kind "RayJob" in version "ray.io/v1"',
+            Declined,
+            "kubernetes_refused",
+        ),
+        ('Error from server (Forbidden): secrets "a" is forbidden: exceeded quota: q', Declined, "kubernetes_refused"),
+        (
+            'Error from server (Forbidden): jobs.batch is forbidden: User "me" cannot create',
+            Unreachable,
+            "unauthorized",
+        ),
+        ("error: You must be logged in to the server (Unauthorized)", Unreachable, "unauthorized"),
+        (
+            "The connection to the server 127.0.0.1:1 was refused - did you specify the right host?",
+            Unreachable,
+            "no_answer",
+        ),
+        ("Unable to connect to the server: dial tcp: lookup k: no such host", Unreachable, "no_answer"),
+        ("Unable to connect to the server: x509: certificate signed by unknown authority", Unreachable, "untrusted"),
+        ("Error from server (InternalError): an error on the server", Unreachable, "no_answer"),
+        ("Error from server (TooManyRequests): slow down", Unreachable, "no_answer"),
+        ("error: stat /nowhere: no such file or directory", Unreachable, "bad_kubeconfig"),
+        ("Error in configuration: context was not found for specified context: x", Unreachable, "bad_kubeconfig"),
+        ('error: the server doesn\'t have a resource type "rayjobs"', Unreachable, "no_answer"),
+    ],
+)
+def test_what_a_failed_kubectl_means(words: str, kind: type, code: str) -> None:
+    noise = 'E1121 23:36:42.122592 26673 memcache.go:265] "Unhandled Error"\n'
+    found = meaning(Said(1, b"", (noise + words).encode()))
+    assert type(found) is kind and getattr(found, "code", "") == code
+
+
+def test_a_missing_kubectl_is_no_answer() -> None:
+    assert getattr(meaning(Said(127, b"", b"")), "code", "") == "no_kubectl"

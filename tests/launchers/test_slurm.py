@@ -1,0 +1,356 @@
+"""What Slurm's words mean, on texts that it printed (22.05.8), and how often it is asked; no Slurm is needed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.ending import Ending
+from autoresearch.core.far import Declined, Handle, Job, JobState, Said, Unreachable
+from autoresearch.core.places import Kind, Place
+from autoresearch.errors import UsageError
+from autoresearch.launchers import slurm_job
+from autoresearch.launchers.places import launcher_of
+from autoresearch.launchers.slurm import SlurmLauncher, cleaned
+from autoresearch.launchers.slurm_answers import refusal, silence
+from autoresearch.launchers.slurm_states import Row, accounted, observation, rows, shown
+
+SHOWN = (
+    "JobId=3 JobName=ajet_g UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901757 Nice=0 Account=(null) "
+    "QOS=(null) JobState=FAILED Reason=JobLaunchFailure Dependency=(null) Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 "
+    "ExitCode=0:53 RunTime=00:00:00 TimeLimit=01:00:00 ReqNodeList=(null) ExcNodeList=(null) NodeList=n1 BatchHost=n1"
+)
+
+
+class Scripted:
+    """A Reach whose programs answer as a test says; it counts who is asked."""
+
+    shared = True
+
+    def __init__(self, **answers: Callable[[Sequence[str]], Said] | Said) -> None:
+        self.answers = answers
+        self.asked: list[list[str]] = []
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+        self.asked.append(list(argv))
+        answer = self.answers.get(argv[0], Said(1, b"", b"No such file"))
+        return answer if isinstance(answer, Said) else answer(argv)
+
+    def count(self, program: str) -> int:
+        return sum(words[0] == program for words in self.asked)
+
+
+def desk(reach: Any, now: list[float] | None = None, **options: Any) -> SlurmLauncher:
+    clock = now if now is not None else [0.0]
+    return SlurmLauncher(Place("slurm", Kind.SLURM, 4, options), {}, reach=reach, clock=lambda: clock[0])
+
+
+def job(**more: Any) -> Job:
+    usual: dict[str, Any] = {
+        "run": "try-abc123",
+        "name": "ajet_try_abc123",
+        "campaign": "my camp|1",
+        "directory": "/shared/far 100%",
+        "argv": ("/usr/bin/python3", "-S", "/shared/runner", "/shared/far 100%"),
+        "cwd": "/shared",
+        "max_s": 600.0,
+        "grace_s": 5.0,
+    }
+    return Job(**{**usual, **more})
+
+
+def queue(*lines: str) -> Said:
+    return Said(0, "".join(f"{line}\n" for line in lines).encode())
+
+
+# -- words -------------------------------------------------------------------------------------------------------
+
+OVER = [
+    ("COMPLETED", 0, "None", None, "", False),
+    ("FAILED", 3 << 8, "NonZeroExitCode", None, "", False),
+    ("FAILED", 9, "JobLaunchFailure", None, "", False),
+    ("FAILED", 66 << 8, "NonZeroExitCode", Ending.LAUNCH_FAILED, "not_shared", False),
+    ("FAILED", 4021, "JobLaunchFailure", Ending.LAUNCH_FAILED, "not_shared", False),
+    ("TIMEOUT", 15, "TimeLimit", Ending.MAX_TIME, "walltime", True),
+    ("PREEMPTED", 15, "None", Ending.LOST, "preempted", True),
+    ("NODE_FAIL", 0, "NodeDown", Ending.LOST, "node_failed", True),
+    ("CANCELLED", 15, "None", Ending.STOPPED, "cancelled", True),
+    ("OUT_OF_MEMORY", 125, "OutOfMemory", Ending.CRASHED, "oom", True),
+    ("BOOT_FAIL", 0, "NodeDown", Ending.LAUNCH_FAILED, "node_failed", False),
+    ("DEADLINE", 0, "DeadLine", Ending.MAX_TIME, "deadline", True),
+]
+
+
+@pytest.mark.parametrize(("word", "status", "reason", "ending", "cause", "outranks"), OVER)
+def test_how_a_job_ended(
+    word: str, status: int, reason: str, ending: Ending | None, cause: str, outranks: bool
+) -> None:
+    (row,) = rows(f"7|{word}|{status}|n1|ajet_x|{reason}|autoresearch:c:r")
+    said = observation(row)
+    assert said.state is JobState.OVER
+    assert (said.ending, said.cause, said.outranks) == (ending, cause, outranks)
+
+
+def test_a_deadline_that_passed_in_the_queue_started_nothing() -> None:
+    (row,) = rows("7|DEADLINE|0||ajet_x|DeadLine|c")
+    assert observation(row).ending is Ending.LAUNCH_FAILED
+
+
+@pytest.mark.parametrize("word", ["PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "A_NEW_WORD"])
+def test_words_that_end_nothing(word: str) -> None:
+    assert Row("7", word).state is JobState.PENDING
+
+
+def test_completing_is_still_running() -> None:
+    assert Row("7", "COMPLETING").state is JobState.RUNNING
+
+
+def test_a_comment_may_hold_anything_and_lines_that_are_no_row_are_passed_over() -> None:
+    (row,) = rows("slurm_load_jobs: hint\n12_3|RUNNING|0|n1|x|None|c\n7|RUNNING|0|n[1-2]|ajet_x|None|a|b|c\n")
+    assert (row.native, row.node, row.reason, row.comment) == ("7", "n[1-2]", "", "a|b|c")
+
+
+def test_scontrol_and_sacct_tell_the_same() -> None:
+    row = shown(SHOWN)
+    assert row and (row.native, row.word, row.status, row.node, row.reason) == (
+        "3",
+        "FAILED",
+        53,
+        "n1",
+        "JobLaunchFailure",
+    )
+    assert row.not_shared and shown("Invalid job id specified") is None
+    text = "1|FAILED|4:0|n[1-2]|wrap\n2|CANCELLED by 0|0:15|None assigned|wrap\n"
+    text += "3|OUT_OF_MEMORY|0:125|n1|x\n1.batch|FAILED|4:0|n1|b\n"
+    found = list(accounted(text))
+    assert [(r.native, r.word, r.status, r.node) for r in found] == [
+        ("1", "FAILED", 4 << 8, "n[1-2]"),
+        ("2", "CANCELLED", 15, ""),
+        ("3", "OUT_OF_MEMORY", 125, "n1"),
+    ]
+
+
+FOR_EVER = ["PartitionNodeLimit", "PartitionTimeLimit", "DependencyNeverSatisfied", "BadConstraints"]
+FOR_EVER += ["AccountNotAllowed", "InvalidAccount", "InvalidQOS", "QOSMaxWallDurationPerJobLimit", "AssocMaxGRESPerJob"]
+FOR_NOW = ["Resources", "Priority", "Dependency", "JobHeldUser", "BeginTime", "QOSMaxJobsPerUserLimit", "PartitionDown"]
+FOR_NOW += ["AssocGrpGRES", "ReqNodeNotAvail, UnavailableNodes:n1", "Licenses", "", "QOSGrpCpuLimit", "NodeDown"]
+
+
+@pytest.mark.parametrize("reason", FOR_EVER)
+def test_what_waits_for_ever(reason: str) -> None:
+    assert Row("7", "PENDING", reason=reason).hopeless
+
+
+@pytest.mark.parametrize("reason", FOR_NOW)
+def test_what_only_waits(reason: str) -> None:
+    assert not Row("7", "PENDING", reason=reason).hopeless
+
+
+def test_hopeless_is_said_when_it_lasts() -> None:
+    now = [0.0]
+    told = ["7|PENDING|0||x|PartitionTimeLimit|"]
+    launcher = desk(Scripted(squeue=lambda _: queue(*told)), now)
+    handle = Handle("r", "7")
+    assert not launcher.poll([handle])["r"].hopeless
+    told[0] = "7|PENDING|0||x|Priority|"
+    now[0] = 59.0
+    assert not launcher.poll([handle])["r"].hopeless
+    told[0] = "7|PENDING|0||x|PartitionTimeLimit|"
+    now[0] = 61.0
+    assert not launcher.poll([handle])["r"].hopeless, "it was possible in between"
+    now[0] = 122.0
+    said = launcher.poll([handle])["r"]
+    assert said.hopeless and "`time` of the place" in said.reason
+
+
+# -- silence and refusals ------------------------------------------------------------------------------------------
+
+SILENCE = [
+    "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+    "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+    "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+    "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received",
+    "slurm_load_jobs error: Slurm backup controller in standby mode",
+    "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying.",
+    "sbatch: fatal: Could not establish a configuration source",
+    "sbatch: error: Batch job submission failed: Transport endpoint is not connected",
+]
+
+
+@pytest.mark.parametrize("words", SILENCE)
+def test_silence_is_no_refusal(words: str) -> None:
+    assert silence("sbatch", Said(1, b"", words.encode()))
+    with pytest.raises(Unreachable):
+        desk(Scripted(sbatch=Said(1, b"", words.encode()))).submit(job())
+
+
+def test_credentials_that_are_refused_are_silence_with_a_hint() -> None:
+    said = Said(1, b"", b"slurm_load_jobs error: Protocol authentication error")
+    found = silence("squeue", said)
+    assert found and found.code == "unauthorized" and "munge" in found.hint
+
+
+FAILED = "sbatch: error: Batch job submission failed: "
+POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+REFUSED = [
+    (f"sbatch: error: invalid partition specified: x\n{FAILED}Invalid partition name specified", "partition"),
+    (f"{FAILED}Invalid account or account/partition combination specified", "account"),
+    (f"{FAILED}Invalid qos specification", "qos"),
+    (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}{POLICY}", "policy"),
+    (f"{FAILED}Invalid generic resource (gres) specification", "gres"),
+    (f"{FAILED}Requested time limit is invalid (missing or exceeds some limit)", "time"),
+    (f"{FAILED}Requested node configuration is not available", "resources"),
+    (f"{FAILED}Access/permission denied", ""),
+]
+
+
+@pytest.mark.parametrize(("words", "what"), REFUSED)
+def test_a_refusal_keeps_slurms_sentence(words: str, what: str) -> None:
+    said = Said(1, b"", words.encode())
+    assert silence("sbatch", said) is None
+    no = refusal(said)
+    assert no.code == (f"refused_{what}" if what else "refused") and no.hint
+    assert words.rpartition(": ")[2] in no.reason and "error:" not in no.reason
+    with pytest.raises(Declined):
+        desk(Scripted(sbatch=said)).submit(job())
+
+
+def test_an_answer_without_a_job_is_no_handle() -> None:
+    with pytest.raises((Declined, Unreachable)):
+        desk(Scripted(sbatch=Said(0, b"", b""))).submit(job())
+
+
+# -- asking ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 100, 1000])
+def test_one_squeue_however_many_runs(count: int) -> None:
+    lines = [f"{n}|RUNNING|0|n1|ajet_{n}|None|autoresearch:c:r{n}" for n in range(1, count + 1)]
+    reach = Scripted(squeue=queue(*lines))
+    said = desk(reach).poll([Handle(f"r{n}", str(n)) for n in range(1, count + 1)])
+    assert len(said) == count and len(reach.asked) == 1
+
+
+def test_those_that_are_gone_cost_a_bounded_number_of_calls_and_are_not_asked_for_every_time() -> None:
+    now = [0.0]
+    reach = Scripted(
+        squeue=queue(),
+        scontrol=Said(1, b"", b"slurm_load_jobs error: Invalid job id specified"),
+        sacct=Said(1, b"", b"Slurm accounting storage is disabled"),
+    )
+    launcher, handles = desk(reach, now), [Handle(f"r{n}", str(n)) for n in range(1000)]
+    assert launcher.poll(handles) == {}
+    assert (reach.count("scontrol"), reach.count("sacct")) == (5, 1)
+    assert launcher.poll(handles) == {} and len(reach.asked) == 8
+    now[0] = 31.0
+    launcher.poll(handles)
+    assert reach.count("sacct") == 1, "there is no accounting, and that was said"
+
+
+def test_accounting_knows_what_the_queue_forgot() -> None:
+    reach = Scripted(
+        squeue=queue(), scontrol=Said(1, b"", b"Invalid job id specified"), sacct=Said(0, b"7|NODE_FAIL|1:0|n1|x\n")
+    )
+    said = desk(reach).poll([Handle("r", "7"), Handle("s", "8")])
+    assert said["r"].cause == "node_failed" and "s" not in said
+
+
+def test_accounting_that_does_not_answer_concludes_nothing() -> None:
+    lost = Said(1, b"", b"sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection")
+    reach = Scripted(squeue=queue(), scontrol=Said(1, b"", b"Invalid job id specified"), sacct=lost)
+    assert desk(reach).poll([Handle("r", "7")]) == {}, "slurmctld has forgotten it: its exit record decides"
+
+
+def test_a_launch_script_is_pending_until_its_command_has_begun() -> None:
+    begun: list[str] = []
+    there = queue("7|RUNNING|0|n[1-2]|x|None|autoresearch:c:r")
+    reach = Scripted(squeue=there, ls=lambda words: Said(0, "\n".join(begun).encode()))
+    launcher, handle = desk(reach, script="ray.sub"), Handle("r", "7", {"directory": "/far"})
+    assert launcher.poll([handle])["r"].state is JobState.PENDING
+    begun.append("/far/slurm.started")
+    assert launcher.poll([handle])["r"].state is JobState.RUNNING
+    launcher.poll([handle])
+    assert reach.count("ls") == 2
+
+
+def test_a_number_that_is_another_job_now() -> None:
+    reach = Scripted(squeue=queue("7|RUNNING|0|n1|x|None|autoresearch:c:other", "8|RUNNING|0|n1|x|None|"))
+    assert set(desk(reach).poll([Handle("mine", "7"), Handle("old", "8")])) == {"old"}
+
+
+# -- what is submitted -----------------------------------------------------------------------------------------------
+
+
+def test_the_command_line() -> None:
+    reach = Scripted(sbatch=Said(0, b"17;ajet\n"))
+    handle = desk(reach, partition="batch", exclusive=True, cluster="ajet", extra=["--nice=7"]).submit(job(gpus=2))
+    (words,) = reach.asked
+    assert handle.native == "17"
+    assert words[:3] == ["sbatch", "--parsable", "--clusters=ajet"]
+    assert {"--job-name=ajet_try_abc123", "--comment=autoresearch:my_camp_1:try-abc123", "--no-requeue"} <= set(words)
+    assert {"--partition=batch", "--exclusive", "--gres=gpu:2", "--nice=7", "--dependency=singleton"} <= set(words)
+    assert {"--time=18", "--signal=B:USR1@120", "--open-mode=append", "--output=/shared/far 100%%/slurm.out"} <= set(
+        words
+    )
+
+
+def test_a_cap_on_the_walltime() -> None:
+    assert slurm_job.minutes(job(), Place("s", Kind.SLURM, 0, {"time": "10m"})) == 10
+    assert slurm_job.minutes(job(), Place("s", Kind.SLURM, 0, {"time": "10h"})) == 18
+    assert slurm_job.minutes(job(max_s=1.0), Place("s", Kind.SLURM, 0, {"margin": "0s", "signal": 1})) == 2
+
+
+def test_a_place_says_which_gpus_in_its_own_way() -> None:
+    place = Place("s", Kind.SLURM, 0, {"gpus_per_node": "h100:8", "nodes": 2})
+    assert slurm_job.resources(place, 8) == ["--gpus-per-node=h100:8", "--nodes=2"]
+
+
+def test_what_tells_of_another_allocation_is_cleared() -> None:
+    given = {"SLURM_JOB_ID": "1", "SBATCH_QOS": "x", "SRUN_X": "1", "SLURMD_NODENAME": "n", "RANK": "0", "PATH": "/bin"}
+    kept = {"SLURM_CONF": "/etc/slurm.conf", "SLURM_JWT": "t", "PATH": "/bin", "RANKS": "2"}
+    assert cleaned({**given, **kept}) == kept
+
+
+def test_the_script_waits_for_its_directory_and_says_that_it_is_not_there(tmp_path: Path) -> None:
+    text = slurm_job.script(job(directory=str(tmp_path / "gone")), Place("s", Kind.SLURM), pause_s=0.0)
+    done = subprocess.run(["bash"], input=text, capture_output=True, text=True)
+    assert done.returncode == 66 and "does not see" in done.stdout
+
+
+def test_the_script_becomes_what_it_starts(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text("{}")
+    (tmp_path / "environment").write_bytes(b"SLURM_NTASKS=64\0A=1\0M=old\0N=x\ny\0CUDA_VISIBLE_DEVICES=3")
+    place = Place("s", Kind.SLURM, 0, {"setup": ["export M='new\nline'"], "environment": {"B": "it's"}})
+    given = job(directory=str(tmp_path), argv=("bash", "-c", "echo $$ $RUN"), environment={"RUN": "r 1"})
+    words = [
+        "env",
+        "SLURM_JOB_ID=7",
+        "CUDA_VISIBLE_DEVICES=0",
+        "bash",
+        "-c",
+        'echo $$; exec bash "$0"',
+        tmp_path / "job.sh",
+    ]
+    (tmp_path / "job.sh").write_text(slurm_job.script(given, place, pause_s=0.0))
+    done = subprocess.run(words, capture_output=True, text=True)
+    first, second = done.stdout.splitlines()
+    assert second == f"{first} r 1", "what Slurm signals is the Runner"
+    pairs = (tmp_path / "environment").read_text().split("\0")
+    told = dict(pair.split("=", 1) for pair in pairs if pair)
+    assert told == told | {"A": "1", "B": "it's", "M": "new\nline", "N": "x\ny", "SLURM_JOB_ID": "7"}
+    assert told["CUDA_VISIBLE_DEVICES"] == "0" and "SLURM_NTASKS" not in told and pairs.count("A=1") == 1
+    assert (tmp_path / "slurm.started").exists()
+
+
+BAD = [{"extra": "--nice"}, {"signal": "soon"}, {"time": "ages"}, {"environment": ["A"]}, {"partitoin": "x"}]
+
+
+@pytest.mark.parametrize("options", BAD)
+def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as no:
+        launcher_of(Place("slurm", Kind.SLURM, 4, options), {})
+    assert next(iter(options)) in no.value.message
