@@ -20,6 +20,7 @@ want ip iproute2
 want rsync rsync
 want node nodejs
 want npm npm
+want slurmctld slurm-wlm
 [ -z "$missing" ] && exit 0
 
 line="apt-get install -y --no-install-recommends$packages"

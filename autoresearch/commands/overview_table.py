@@ -16,15 +16,17 @@ NARROWEST = 20  # terminals below that are drawn as if they were so wide
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `rank`: those with the highest go first where there is no room; `least`, `most`: cells."""
+    """One column, in cells. The higher its rank, the sooner it goes where there is no room."""
 
     name: str
     rank: int
-    least: int
+    least: int  # narrower says nothing
+    good: int  # columns of a higher rank than CORE are shown only where all others have so much
     most: int
     cell: Callable[[RunLine, float], str]
     right: bool = False
     middle: bool = False  # what is too long loses its middle: a run id ends in what makes it one
+    words: bool = False  # what is too long loses its last word
 
 
 def _state(line: RunLine, now: float) -> str:
@@ -39,32 +41,39 @@ def _gpu(line: RunLine, now: float) -> str:
     known = [str(gpu.index) for gpu in line.gpus if gpu.index is not None]
     if not known or len(known) < len(line.gpus):
         return f"{line.gpu_count}x" if line.gpu_count else ""
+    return ",".join(known)
+
+
+def _memory(line: RunLine, now: float) -> str:
     used = [gpu.used_mib for gpu in line.gpus if gpu.used_mib is not None]
-    memory = f" {sum(used) / 1024:.0f}G" if used else ""
-    return ",".join(known) + memory
+    return f"{sum(used) / 1024:.0f}G" if used else ""
 
 
 def _span(seconds: float | None) -> str:
     return "" if seconds is None else span(max(0.0, seconds))
 
 
+def _metric(line: RunLine, now: float) -> str:
+    return "" if line.metric_value is None else number(line.metric_value)
+
+
 COLUMNS = (
-    Column("run", 1, 16, 44, lambda line, now: line.run, middle=True),
-    Column("place", 5, 5, 18, lambda line, now: line.place),
-    Column("job", 10, 6, 16, lambda line, now: line.job),
-    Column("state", 0, 11, 24, _state),
-    Column("idea", 9, 10, 40, lambda line, now: line.idea if line.member else ""),
-    Column("step", 3, 4, 8, lambda line, now: "" if line.step is None else str(line.step), right=True),
-    Column(
-        "metric", 2, 6, 10, lambda line, now: "" if line.metric_value is None else number(line.metric_value), right=True
-    ),
-    Column("of", 11, 8, 28, lambda line, now: line.metric_name if line.metric_value is not None else ""),
-    Column("gpu", 6, 3, 16, _gpu),
-    Column("elapsed", 7, 6, 8, lambda line, now: _span(line.elapsed_s), right=True),
-    Column("left", 4, 6, 8, lambda line, now: _span(line.left_s), right=True),
-    Column("node", 12, 6, 20, lambda line, now: line.node),
-    Column("reason", 8, 16, 90, lambda line, now: line.trouble or line.reason),
+    Column("run", 1, 15, 22, 60, lambda line, now: line.run, middle=True),
+    Column("place", 5, 8, 10, 24, lambda line, now: line.place),
+    Column("job", 11, 6, 10, 24, lambda line, now: line.job),
+    Column("state", 0, 11, 11, 26, _state, words=True),
+    Column("idea", 9, 10, 24, 50, lambda line, now: line.idea if line.member else ""),
+    Column("step", 3, 4, 6, 9, lambda line, now: "" if line.step is None else str(line.step), right=True),
+    Column("metric", 2, 6, 8, 10, _metric, right=True),
+    Column("of", 12, 8, 16, 40, lambda line, now: line.metric_name if line.metric_value is not None else ""),
+    Column("gpu", 7, 3, 4, 20, _gpu),
+    Column("mem", 10, 4, 4, 6, _memory, right=True),
+    Column("ran", 6, 5, 6, 8, lambda line, now: _span(line.elapsed_s), right=True),
+    Column("left", 4, 6, 6, 8, lambda line, now: _span(line.left_s), right=True),
+    Column("node", 13, 6, 10, 24, lambda line, now: line.node),
+    Column("reason", 8, 16, 24, 120, lambda line, now: _why(line)),
 )
+CORE = 5
 _ALWAYS = ("run", "state")  # a table without a column that nobody fills is no worse; without these it is none
 
 
@@ -76,14 +85,14 @@ class Grid:
     header: str
     rows: tuple[str, ...]
 
-    def shows(self, name: str) -> bool:
-        """Whether there is room for a column, and something in it."""
-        return any(column.name == name for column, _ in self.columns)
+    def size(self, name: str) -> int:
+        """Cells that a column has; 0 where there is no room for it, or nothing in it."""
+        return next((size for column, size in self.columns if column.name == name), 0)
 
 
-def grid(lines: Sequence[RunLine], now: float, width: int) -> Grid:
-    """The runs as a table of at most so many cells."""
-    cells = {column.name: [column.cell(line, now) for line in lines] for column in COLUMNS}
+def grid(lines: Sequence[RunLine], now: float, width: int, *, without: str = "") -> Grid:
+    """The runs as a table of at most so many cells; one column may be left out."""
+    cells = {column.name: [column.cell(line, now) for line in lines] for column in COLUMNS if column.name != without}
     chosen = fit(cells, max(NARROWEST, width))
     header = _row([(column, size, column.name) for column, size in chosen])
     rows = [_row([(column, size, cells[column.name][n]) for column, size in chosen]) for n in range(len(lines))]
@@ -96,29 +105,36 @@ def fit(cells: dict[str, list[str]], width: int) -> list[tuple[Column, int]]:
 
     natural: dict[str, int] = {}
     for column in COLUMNS:
-        widest = max(map(cell_len, cells[column.name]), default=0)
+        widest = max(map(cell_len, cells.get(column.name, ())), default=0)
         if widest or column.name in _ALWAYS:
             natural[column.name] = min(column.most, max(widest, len(column.name)))
-    shown = [column for column in COLUMNS if column.name in natural]
-    sizes = {column.name: min(column.least, natural[column.name]) for column in shown}
-    for column in sorted(shown, key=lambda column: -column.rank):
-        if sum(sizes.values()) + GAP * (len(sizes) - 1) <= width or column.name in _ALWAYS:
-            continue
-        del sizes[column.name]
-    spare = width - sum(sizes.values()) - GAP * (len(sizes) - 1)
-    for column in sorted(shown, key=lambda column: column.rank):
-        if column.name in sizes and spare > 0:
-            more = min(spare, natural[column.name] - sizes[column.name])
-            sizes[column.name] += more
-            spare -= more
-    return [(column, sizes[column.name]) for column in shown if column.name in sizes]
+    sizes: dict[str, int] = {}
+    for column in sorted((one for one in COLUMNS if one.name in natural), key=lambda one: one.rank):
+        more = column.rank > CORE
+        wished = [*(one for one in COLUMNS if one.name in sizes), column]
+        needed = {one.name: min(one.good if more else one.least, natural[one.name]) for one in wished}
+        if column.name not in _ALWAYS and _width(needed) > width:
+            break
+        sizes = needed
+    for column in sorted(COLUMNS, key=lambda one: one.rank):
+        if column.name in sizes:
+            spare = max(0, width - _width(sizes))
+            sizes[column.name] += min(spare, natural[column.name] - sizes[column.name])
+    return [(column, sizes[column.name]) for column in COLUMNS if column.name in sizes]
+
+
+def _width(sizes: dict[str, int]) -> int:
+    return sum(sizes.values()) + GAP * (len(sizes) - 1)
 
 
 def _row(cells: Sequence[tuple[Column, int, str]]) -> str:
     from rich.cells import cell_len
 
     parts = []
-    for column, size, text in cells:
+    for column, size, whole in cells:
+        text = whole
+        while column.words and cell_len(text) > size and " " in text:
+            text = text.rpartition(" ")[0]
         short = cut(text, size, middle=column.middle)
         fill = " " * (size - cell_len(short))
         parts.append(fill + short if column.right else short + fill)
@@ -154,7 +170,8 @@ def place_text(line: PlaceLine, now: float) -> str:
     if line.unreachable_since is not None:
         words.append(f"unreachable since {span(max(0.0, now - line.unreachable_since))}: {line.reason}".rstrip(": "))
     if line.followed is not None:
-        words.append("followed" if line.followed else "not followed: its Follower is being started")
+        why = line.trouble or "its Follower is being started"
+        words.append("followed" if line.followed else f"not followed: {why}")
     return f"{line.place}: {', '.join(words)}"
 
 
@@ -172,24 +189,29 @@ def campaign_text(line: CampaignLine) -> str:
     return f"{short_campaign(line.name)}{plan}: {', '.join(words)}"
 
 
+def _why(line: RunLine) -> str:
+    return line.trouble or line.reason
+
+
 def static_lines(
     found: Overview, shown: Sequence[RunLine], over: Sequence[RunLine], width: int, *, most: int = 0
 ) -> list[str]:
     """The whole overview for a pipe: at most so many runs (0: all), each at most two lines."""
+    from rich.cells import cell_len
+
     lines = [counts(found.runs)]
     lines += [place_text(place, found.now) for place in found.places if place.used or place.slots or place.gpus]
     lines += [campaign_text(campaign) for campaign in found.campaigns]
     lines += list(found.remarks)
     lines = [cut(line, width) for line in lines]
     living = shown[:most] if most else shown
-    whole = grid([*living, *over], found.now, width)
-    if living or over:
-        lines += ["", whole.header]
-    for line, text in zip([*living, *over], whole.rows, strict=True):
-        lines.append(text)
-        why = line.trouble or (line.reason if line.state is not RunState.ENDED or not line.ending else "")
-        if why and not whole.shows("reason"):
-            lines.append(cut(f"  {why}", width))
+    rows = [*living, *over]
+    whole = grid(rows, found.now, width)
+    if any(cell_len(_why(line)) > whole.size("reason") for line in rows):  # then on lines of their own
+        whole = grid(rows, found.now, width, without="reason")
+    lines += ["", whole.header] if rows else []
+    for line, text in zip(rows, whole.rows, strict=True):
+        lines += [text, *([cut(f"  {_why(line)}", width)] if _why(line) and not whole.size("reason") else [])]
     if len(living) < len(shown):
         lines.append(f"and {len(shown) - len(living)} more: --limit 0 shows all")
     return lines

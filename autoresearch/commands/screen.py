@@ -218,12 +218,14 @@ class Screen:
         return [*head, *table, *blank, *detail, *foot][-height:]
 
     def _head(self, found: Overview, width: int, most: int) -> list[Line]:
-        words = [time.strftime("%H:%M:%S", time.localtime(found.now)), counts(found.runs)]
-        shown = len(self.rows) - len(found.over)
-        words += [f"sort {self.wanted.sort}"]
-        words += [f"filter {' '.join(self.wanted.words)}"] if self.wanted.words else []
-        words += [f"{shown} shown"] if shown != len(found.runs) and shown >= 0 else []
+        shown = len(self.wanted.of(found.runs))
+        words = [time.strftime("%H:%M:%S", time.localtime(found.now))]
+        words += [f"only {' '.join(self.wanted.words)}"] if self.wanted.words else []
+        words += [f"{shown} of {counts(found.runs)}" if shown < len(found.runs) else counts(found.runs)]
+        words += [f"by {self.wanted.sort}"]
         places = [place for place in found.places if place.used or place.slots or place.gpus]
+        if len(places) > most:  # then those first that somebody may have to see to
+            places.sort(key=lambda place: place.unreachable_since is None)
         lines: list[Line] = [("  ".join(words), "bold")]
         lines += _some(
             [(place_text(p, found.now), "bad" if p.unreachable_since is not None else "") for p in places], most
@@ -272,7 +274,7 @@ class Screen:
     def _foot(self, width: int) -> list[Line]:
         if self.prompt is not None:
             text = self.prompt.question + self.prompt.text
-            return [((text if len(text) < width else "…" + text[-(width - 2) :]) + "_", "bold")]
+            return [((text if len(text) < width else "…" + text[max(2, len(text) + 2 - width) :]) + "_", "bold")]
         foot = next((text for text in FEET if len(text) <= width), FEET[-1])
         return [(cut(self.message or foot, width), "bold" if self.message else "dim")]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
 
 CARE_S = 30.0  # between two tries to start a Follower, or to have records written
-IDLE = 20.0  # a look that takes long is followed by a pause of so many times that
+IDLE = 20.0  # a look is followed by a pause of so many times the CPU time that it took
 ENDED = 20  # runs that `e` adds
 LOG_S = 0.5  # between two looks at a log that is open
 
@@ -45,22 +45,26 @@ class Watch(threading.Thread):
         self._unsettled = 0
         self._collector: subprocess.Popen[bytes] | None = None
 
-    def again(self) -> None:
-        """Look now."""
+    def again(self, *, care: bool = False) -> None:
+        """Look now; with `care` see to it at once that every place is followed."""
+        if care:
+            self._cared = float("-inf")
         self._again.set()
 
     def run(self) -> None:
         """Until the program ends."""
+        share = 0.0  # the first look imports what it needs
         while True:
             self._again.clear()
-            began = time.monotonic()
+            began = time.thread_time()
             try:
                 self.latest, self.trouble = self.looker.look(ended=self.ended), ""
                 self._care()
             except (AutoresearchError, OSError) as error:
                 self.trouble = str(error)
             self.wake()
-            self._again.wait(max(self.every_s, IDLE * (time.monotonic() - began)))
+            self._again.wait(max(self.every_s, share * (time.thread_time() - began)))
+            share = IDLE
 
     def _care(self) -> None:
         """Have every place followed, and what is over recorded: a run's own collector comes first."""
@@ -125,8 +129,8 @@ def _do(action: Action, screen: Screen, terminal: Terminal, watch: Watch, parts:
                 screen.message = _attach(action.line, terminal, parts)
                 watch.again()
             case "stop" if action.line:
-                screen.message = _stop(action.line, action.text, parts)
-                watch.again()
+                screen.message = _stop(action.line, action.text)
+                watch.again(care=True)
     except (AutoresearchError, OSError) as error:
         screen.message = str(error)
 
@@ -171,7 +175,7 @@ def _attach(line: RunLine, terminal: Terminal, parts: Parts) -> str:
     return "" if code == 0 else f"tmux ended with {code}: {info.attach}"
 
 
-def _stop(line: RunLine, reason: str, parts: Parts) -> str:
+def _stop(line: RunLine, reason: str) -> str:
     """Ask it to stop, as `stop` does; what there is to say."""
     from autoresearch.lab.stopping import ask_to_stop
 

@@ -26,8 +26,10 @@ class Told:
         """What follows these offsets, at most so many bytes of each file."""
         grown = {name: data[offsets[name] :][:most] for name, data in self.files.items() if name in offsets}
         runner = self.records.get("runner.json", {})
+        beat = self.records.get("lock", {}).get("t")
         return Seen(
             claimed=bool(runner),
+            beat=float(beat) if isinstance(beat, int | float) else None,
             runner=runner,
             exit=self.records.get("exit.json", {}),
             evaluating=EVALUATION in self.files,

@@ -13,22 +13,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Unreachable
+from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import descriptions
 from autoresearch.launchers.ray_api import Answer, RayApi, quoted
 from autoresearch.launchers.ray_leftovers import MARK, OVER, free
+from autoresearch.launchers.ray_reach import BOOT, RayReach
 from autoresearch.launchers.shared import SharedFiles
 
 OPTIONS = {
     "address": "the head's dashboard, http://HOST:8265; default: RAY_API_SERVER_ADDRESS, RAY_ADDRESS, this host",
+    "shared": "false: the head does not see our directories, and everything goes by the Jobs API; default true",
     "driver_gpus": "GPUs that the Runner's own job reserves, for a trainer that is no Ray program; default 0",
     "driver_cpus": "CPUs of the same; default 0",
     "driver_resources": "Ray's custom resources of the same, a mapping; they say where it may run",
     "keep_actors": "yes: detached actors and placement groups of a run outlive it; default no",
 }
+DRIVER = ("driver_gpus", "driver_cpus", "driver_resources")
 AGENT_S = 60.0  # a head that has just started has no agent for jobs yet
 AGENT_TRIES = 5
 AFTER_GRACE_S = 180.0  # the Runner's cleanup and its record, after the trainer's grace
@@ -57,7 +60,14 @@ class RayLauncher:
                 f"launchers.{place.name}.address: {self.api.url} is no dashboard", hint="write http://HOST:8265"
             )
         self.clock = clock
-        self.reach = SharedFiles(environ)
+        self.unshared = RayReach(self.api) if _says(place, "shared", "no") else None
+        self.reach: Reach = self.unshared or SharedFiles(environ)
+        if self.unshared and any(place.options.get(name) for name in DRIVER):
+            raise UsageError(
+                f"launchers.{place.name}: what a driver reserves decides on which node it is, and with `shared: no` "
+                "its files are on the head node",
+                hint="take driver_gpus, driver_cpus and driver_resources out, or share a file system",
+            )
         self._without_agent: dict[str, tuple[float, int]] = {}  # by run: since when, how often it was tried
         self._forgotten: set[str] = set()
 
@@ -96,17 +106,25 @@ class RayLauncher:
         """See `core.far.JobLauncher`."""
         native = submission_id(job)
         if job.again and self.api.job(native) is not None:
-            return Handle(job.run, native)
+            return self._handle(job.run, native)
         said = self.api.ask("POST", "/api/jobs/", self._request(job, native))
         # A name that is taken is HTTP 500, and so is much else: the head is asked what it knows.
         if not said.ok and (said.status == 400 or self.api.job(native) is None):
             self._refused(job.run, said)
         self._without_agent.pop(job.run, None)
-        return Handle(job.run, native)
+        return self._handle(job.run, native)
+
+    def _handle(self, run: str, native: str) -> Handle:
+        if self.unshared:
+            self.unshared.natives[run] = native
+            self.unshared.sent()
+        return Handle(run, native)
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
         """See `core.far.JobLauncher`."""
         listed = self.api.expect(self.api.ask("GET", "/api/jobs/"), list)
+        if self.unshared:
+            self.unshared.natives |= {handle.run: handle.native for handle in handles}
         known = {job.get("submission_id"): job for job in listed if isinstance(job, dict)}
         return {h.run: observation(known[h.native]) for h in handles if h.native in known}
 
@@ -115,8 +133,8 @@ class RayLauncher:
 
         A stop of a job that never started waits with it, so that `hard` ends what would start it.
         """
-        job = self.api.job(handle.native)
-        if job is None or (job.get("status") in OVER and not hard):
+        job = self.api.job(handle.native) if hard else {}
+        if job is None:
             return
         if job.get("status") not in OVER:
             self._done(self.api.ask("POST", f"/api/jobs/{quoted(handle.native)}/stop"))
@@ -132,6 +150,8 @@ class RayLauncher:
         killed = job is None or str(job.get("error_type")) in _KILLED or (job.get("driver_exit_code") or 0) < 0
         told = "" if self._keeps_actors() and not killed else self._free(handle, job or {}, sweep=killed)
         self.api.ask("DELETE", f"/api/jobs/{quoted(handle.native)}")
+        if self.unshared:
+            self.unshared.natives.pop(handle.run, None)
         self._forgotten.add(handle.native)
         return told
 
@@ -145,7 +165,7 @@ class RayLauncher:
         return f"freed on Ray: {there}" if there else ""
 
     def _keeps_actors(self) -> bool:
-        return self.place.text("keep_actors").lower() in ("yes", "true")
+        return _says(self.place, "keep_actors", "yes")
 
     def _done(self, said: Answer) -> None:
         """Unreachable unless it was done, or there is nothing (more) to do it to."""
@@ -166,6 +186,9 @@ class RayLauncher:
             "metadata": {"autoresearch_run": job.run, "autoresearch_campaign": job.campaign, "job_name": job.name},
             "runtime_env": {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(wait_s), MARK: native}},
         }
+        if self.unshared:
+            body["runtime_env"]["working_dir"] = self.unshared.package(job.argv, job.cwd, job.environment)
+            body["entrypoint"] = BOOT + "become"
         wanted = {"entrypoint_num_gpus": "driver_gpus", "entrypoint_num_cpus": "driver_cpus"}
         body |= {key: float(n) for key, option in wanted.items() if (n := self.place.options.get(option))}
         if resources := self.place.options.get("driver_resources"):
@@ -187,6 +210,11 @@ class RayLauncher:
                 hint=_NO_AGENT_HINT,
             )
         raise Unreachable(f"Ray at {self.api.url} has no agent to take the job yet", code="no_agent")
+
+
+def _says(place: Place, option: str, word: str) -> bool:
+    """Whether an option says yes, or no; YAML makes truth values of these words."""
+    return place.text(option).lower() in ({"yes", "true"} if word == "yes" else {"no", "false"})
 
 
 def submission_id(job: Job) -> str:

@@ -6,8 +6,11 @@ Paths and answers as in ray/dashboard/modules/job/job_head.py and ray/dashboard/
 
 from __future__ import annotations
 
+import contextlib
+import email.utils
 import http.client
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -49,6 +52,7 @@ class RayApi:
     def __init__(self, address: str, environ: Mapping[str, str]) -> None:
         self.url = url_of(address, environ)
         self.environ = environ
+        self.offset_s = 0.0  # the head's wall clock minus ours, by the date of an answer: to a second
         self._opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here(self.url) else []))
 
     def job(self, native: str) -> dict[str, Any] | None:
@@ -81,6 +85,7 @@ class RayApi:
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with self._opener.open(request, timeout=ANSWER_S) as answer:
+                self._note_date(answer.headers.get("Date"))
                 return self._answer(answer.status, answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -96,6 +101,11 @@ class RayApi:
         if said.ok:
             raise Unreachable(f"{self.url} is no Ray dashboard: it answers with something else than JSON")
         raise Unreachable(f"Ray at {self.url} answers HTTP {said.status}: {said.last_line}", code="odd_answer")
+
+    def _note_date(self, said: str | None) -> None:
+        with contextlib.suppress(TypeError, ValueError):
+            difference = email.utils.parsedate_to_datetime(said or "").timestamp() - time.time()
+            self.offset_s = difference if abs(difference) > 2.0 else 0.0
 
     def _answer(self, status: int, raw: bytes) -> Answer:
         text = raw.decode("utf-8", "replace")

@@ -23,7 +23,6 @@ from autoresearch.launchers.slurm_states import (
     shown,
 )
 
-OPTIONS = jobs.OPTIONS
 ANSWER_S = 30.0
 PREFLIGHT_S = 10.0
 HOPELESS_S = 60.0  # a reason to wait for ever may be one of this minute: a partition that is being changed
@@ -152,7 +151,7 @@ class SlurmLauncher:
         if missing:
             self._look_elsewhere(missing)
             known |= {native: self._found[native] for native in missing if native in self._found}
-        there = [(handle, known[handle.native]) for handle in handles if handle.native in known]
+        there = [(h, known[h.native]) for h in handles if h.native in known and _is_its(known[h.native], h.run)]
         self._look_whether_begun(there)
         return {handle.run: self._observation(handle, row) for handle, row in there}
 
@@ -247,6 +246,11 @@ class SlurmLauncher:
         if said.returncode and (silent := silence(words[0], said)):
             raise silent
         return said
+
+
+def _is_its(row: Row, run: str) -> bool:
+    """Whether a job is this run's: a Slurm that began anew gives its numbers a second time."""
+    return not row.comment or row.comment.endswith(f":{run}")
 
 
 def _refused(row: Row) -> bool:

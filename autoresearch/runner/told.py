@@ -2,7 +2,8 @@
 
 The log goes out as it is. In between stand frames, one line each: the byte 0x1e (ASCII's record separator, as in
 RFC 7464), a JSON object, a line feed. `{"told": RUN, "file": NAME, "text": ...}` is a piece of another growing file,
-`{"told": RUN, "file": NAME, "record": {...}}` a small file as it is now; exit.json is the last. `core.told` reads it.
+`{"told": RUN, "file": NAME, "record": {...}}` a small file as it is now; exit.json is the last. `lock`, now and then,
+is a sign of life: `{"t": seconds since 1970}`. `core.told` reads it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import time
 
-from .basics import NEVER, clock
+from .basics import NEVER, clock, wall
 from .post import GROWING, look
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 LOG = "run.log"
 PACE_S = 1.0  # pieces are at least this far apart
+BEAT_S = 30.0  # between two signs of life
 LAST_S = 20.0  # what is left at the end may take so long
 
 
@@ -40,6 +42,7 @@ class Told:
         self._offsets = dict.fromkeys(names, 0)
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in names}
         self._runner: dict[str, Any] = {}
+        self._beat_at = 0.0
         self._left = b""  # what stdout did not take yet
         os.set_blocking(1, False)
 
@@ -91,6 +94,10 @@ class Told:
         if seen.get("runner") and seen["runner"] != self._runner:
             self._runner = seen["runner"]
             told += self._frame("runner.json", record=self._runner)
+            self._beat_at = 0.0
+        if self._runner and clock() >= self._beat_at:
+            self._beat_at = clock() + BEAT_S
+            told += self._frame("lock", record={"t": round(wall(), 3)})
         for name, piece in seen.get("grown", {}).items():
             self._offsets[name] += len(piece)
             text = self._decoders[name].decode(piece)

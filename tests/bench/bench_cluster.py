@@ -86,9 +86,8 @@ def _bare(cluster: Cluster, place: Path) -> float:
     """The same for bare jobs, by the stamps that they write."""
     stamps = place / "stamps"
     stamps.mkdir()
-    script = (
-        f"echo $EPOCHREALTIME > {stamps}/$SLURM_JOB_ID.a; sleep {RUN_S}; echo $EPOCHREALTIME > {stamps}/$SLURM_JOB_ID.b"
-    )
+    stamp = f"date +%s.%N > {stamps}/$SLURM_JOB_ID"
+    script = f"{stamp}.a; sleep {RUN_S}; {stamp}.b"
     for _ in range(IDEAS):
         cluster.say("sbatch", "--output=/dev/null", f"--wrap={script}")
     while len(ended := list(stamps.glob("*.b"))) < IDEAS or any(not path.read_text() for path in ended):

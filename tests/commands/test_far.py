@@ -238,3 +238,23 @@ def test_following_in_the_foreground_outlives_the_follower(far: FarBench) -> Non
     far.end_followers(signal.SIGKILL)
     (Path(living["run_dir"]) / "stop").write_text(json.dumps({"how": "now", "reason": "over"}))
     assert far.bench.answer(process)["ending"] == "stopped"
+
+
+def test_a_row_is_made_again_there_and_here(far: FarBench) -> None:
+    first = far.run("ok")
+    far.recorded(first)
+    far.bench.git("add", "-A")
+    again = far.bench.json("repro", first["run"], "--run", "--launcher", "slurm")
+    row = far.recorded(again)
+    assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "2", "finished")
+    here = far.bench.json("repro", first["run"], "--run")
+    assert any("it ran at slurm" in text for text in here["caveats"])
+    assert (far.recorded(here)["launcher"], len(far.jobs.records())) == ("tmux", 2)
+    apart = far.bench.json("compare", first["run"], here["run"])
+    assert apart["environment"]["launcher"] == ["slurm", "tmux"]
+
+
+def test_a_job_at_a_place_that_was_never_submitted_has_no_name(far: FarBench) -> None:
+    (far.jobs.directory / "declines").write_text("no such partition")
+    row = far.recorded(far.run("ok"))
+    assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "", "launch_failed")

@@ -1,129 +1,540 @@
-"""`autoresearch queue` and `top`: the static form, and the live screen in a real terminal, with real runs."""
+"""`autoresearch queue` and `top`: the static form, and the live screen in a real terminal, with real runs.
+
+The screen runs in a tmux server of its own, as in anybody's terminal: keys are sent there, and what a person
+would see is read there. The runs' own sessions are on the test's usual server.
+"""
 
 from __future__ import annotations
 
-import json
+import fcntl
+import itertools
 import os
+import re
 import shlex
+import signal
+import subprocess
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from autoresearch.commands.overview_table import COLUMNS, cut, grid, place_text
+from autoresearch.commands.screen import Screen
 from autoresearch.core.far import Handle
+from autoresearch.core.limits import Limits
+from autoresearch.core.overview import GpuUse, Overview, PlaceLine, RunLine, Wanted
 from autoresearch.core.places import Kind, Place
-from autoresearch.records import order_file
+from autoresearch.core.run import RunSpec, RunState
+from autoresearch.records import order_file, spec_file
 from autoresearch.records.index import Entry, Index
 from autoresearch.records.order_file import Observed, Order
-from autoresearch.records.rundir import RunDir
+from autoresearch.records.rundir import RunDir, read_json
 
 if TYPE_CHECKING:
     from tests.commands.conftest import Bench
 
+NOW = 1_790_000_000.0
+LONG = "a-run-with-a-name-of-the-greatest-length-there-is-7k2m9x"
+
+
+# ------------------------------------------------------------------------------------------ what it stands on
+
+
+@dataclass
+class Far:
+    """Runs at other places as their files have them, in the index of a bench; followed, as far as anybody can see."""
+
+    bench: Bench
+    held: list[int] = field(default_factory=list)
+
+    def __call__(self, name: str, state: str, kind: Kind = Kind.SLURM, *, followed: bool = True, **seen: Any) -> RunDir:
+        root = self.bench.root
+        rundir = RunDir(root / "far-runs" / name)
+        rundir.path.mkdir(parents=True)
+        spec = RunSpec(
+            run=name, slug=name, purpose="try", campaign="20261121-far", experiment=name, index=1, replicate=1,
+            blueprint="", blueprint_sha="", recipe="", trainer="verl", command="true", cwd="/", interpreter="/p",
+            limits=Limits(max_s=600.0), session=f"ajet_{name}", run_dir=str(rundir.path),
+            result_dir=str(root / "results" / name), ledger=str(root / "results.tsv"), created=NOW,
+        )  # fmt: skip
+        spec_file.write(rundir, spec, {})
+        follower = root / f"places-{kind.value}"
+        if not follower.exists():
+            follower.mkdir()
+            if followed:
+                self.held.append(os.open(follower / "lock", os.O_RDWR | os.O_CREAT))
+                fcntl.flock(self.held[-1], fcntl.LOCK_EX)
+        place = Place("gpu1", Kind.SSH, 4) if kind is Kind.SSH else Place(kind.value, kind, 8)
+        order = Order(name, place, NOW, str(follower), str(rundir.far), gpus=1, handle=Handle(name, f"4{len(name)}"))
+        order_file.write(rundir, order)
+        order_file.observe(rundir, Observed(state, NOW, NOW, **seen))
+        index = Index(environ=self.bench.env)
+        index.add(Entry(name, name, spec.session, str(rundir.path), spec.result_dir, created=NOW))
+        return rundir
+
+
+@pytest.fixture
+def far(bench: Bench) -> Iterator[Far]:
+    one = Far(bench)
+    yield one
+    for fd in one.held:
+        os.close(fd)
+
 
 @dataclass
 class Pane:
-    """A terminal of some size in the test's own tmux server, with the screen in a shell of its own."""
+    """A terminal of some size, with a shell in it."""
 
     bench: Bench
-    name: str
+    server: str
+    size: tuple[int, int]
+
+    def tmux(self, *args: str) -> str:
+        words = ["tmux", "-S", self.server, "-f", "/dev/null", *args]
+        done = subprocess.run(words, env=self.bench.env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def keys(self, *keys: str) -> None:
-        self.bench.tmux("send-keys", "-t", f"={self.name}:", *keys)
+        self.tmux("send-keys", "-t", "=outer:", *keys)
 
     def type(self, text: str) -> None:
-        self.bench.tmux("send-keys", "-l", "-t", f"={self.name}:", text)
+        self.tmux("send-keys", "-l", "-t", "=outer:", text)
 
     @property
     def text(self) -> str:
-        return self.bench.tmux("capture-pane", "-p", "-t", f"={self.name}:").stdout
+        return self.tmux("capture-pane", "-p", "-t", "=outer:")
 
-    def shows(self, *texts: str) -> str:
-        """Wait until all of these are on the screen; gives it."""
-        found = [""]
+    def shows(self, *texts: str, without: tuple[str, ...] = ()) -> str:
+        """Wait until all of these are to be seen, and none of those; what is to be seen then."""
+        seen = [""]
 
         def there() -> bool:
-            found[0] = self.text
-            return all(text in found[0] for text in texts)
+            seen[0] = self.text
+            return all(text in seen[0] for text in texts) and not any(text in seen[0] for text in without)
 
         try:
             self.bench.until(there, 60.0)
         except AssertionError:
-            raise AssertionError(f"{texts} never came:\n{found[0]}") from None
-        return found[0]
+            raise AssertionError(f"{texts} without {without} never came:\n{seen[0]}") from None
+        return seen[0]
 
     def resize(self, columns: int, lines: int) -> None:
-        self.bench.tmux("resize-window", "-t", f"={self.name}:", "-x", str(columns), "-y", str(lines))
+        self.tmux("resize-window", "-t", "=outer:", "-x", str(columns), "-y", str(lines))
+
+    def top(self, *words: str) -> None:
+        """Type the command."""
+        self.type(shlex.join([sys.executable, "-m", "autoresearch", "top", *words]))
+        self.keys("Enter")
 
     @property
-    def modes(self) -> str:
-        """What tmux knows of its terminal: alternate screen, cursor."""
-        said = self.bench.tmux("display-message", "-p", "-t", f"={self.name}:", "#{alternate_on} #{cursor_flag}")
-        return said.stdout.strip()
+    def pid(self) -> int:
+        """The screen's process: the shell's child."""
+        shell = self.tmux("display-message", "-p", "-t", "=outer:", "#{pane_pid}").strip()
+        found: list[str] = self.bench.until(lambda: Path(f"/proc/{shell}/task/{shell}/children").read_text().split())
+        return int(found[0])
+
+    def given_back(self) -> bool:
+        """Whether the terminal is as a shell wants it: its screen, its cursor, its modes."""
+        modes = self.tmux("display-message", "-p", "-t", "=outer:", "#{alternate_on} #{cursor_flag} #{wrap_flag}")
+        tty = self.tmux("display-message", "-p", "-t", "=outer:", "#{pane_tty}").strip()
+        stty = subprocess.run(["stty", "-F", tty, "-a"], capture_output=True, text=True, check=True).stdout
+        return modes.split() == ["0", "1", "1"] and " ixon" in stty and "-ixon" not in stty
+
+    def ends(self, code: int) -> None:
+        """Wait until the shell is there again; the exit code, and the terminal as it was."""
+        self.shows("ready$")
+        self.type("echo code $?")
+        self.keys("Enter")
+        self.shows(f"code {code}")
+        self.bench.until(self.given_back, 60.0)
 
 
 @pytest.fixture
-def pane(bench: Bench) -> Callable[..., Pane]:
-    """Open a terminal with a shell in it, and type `autoresearch top ...` there."""
+def pane(bench: Bench, clean_environment: Path) -> Iterator[Callable[..., Pane]]:
+    """Open a terminal; it is closed after the test."""
+    opened: list[Pane] = []
 
     def start(*words: str, columns: int = 80, lines: int = 24) -> Pane:
-        one = Pane(bench, f"screen{len(bench.spawned)}-{time.monotonic_ns() % 10**6}")
-        flags = [word for name in SHELL for word in ("-e", f"{name}={bench.env[name]}") if name in bench.env]
+        one = Pane(bench, str(clean_environment / "outer.sock"), (columns, lines))
+        opened.append(one)
         size = ("-x", str(columns), "-y", str(lines))
-        done = bench.tmux(
-            "-f", "/dev/null", "new-session", "-d", "-s", one.name, *size, "-c", str(bench.repo), *flags,
-            "-e", "PS1=ready$ ", "-e", "NO_COLOR=", "--", "bash", "--norc", "--noprofile",
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        one.shows("ready$")
-        one.type(shlex.join([sys.executable, "-m", "autoresearch", "top", *words]))
+        one.tmux("new-session", "-d", "-s", "outer", *size, "-c", str(bench.repo), "bash --norc --noprofile")
+        one.type("PS1='ready$ '; clear")
         one.keys("Enter")
+        one.shows("ready$", without=("clear",))
+        one.top(*words)
         return one
 
-    yield start  # type: ignore[misc]
+    yield start
+    for one in opened:
+        one.tmux("kill-server")
 
 
-SHELL = [name for name in os.environ if name.startswith("AUTORESEARCH")] + [
-    *("HOME", "XDG_STATE_HOME", "TMUX_TMPDIR", "PYTHONPATH", "AUTORESEARCH_TMUX_SOCKET", "AUTORESEARCH_GPU_LEASES"),
-    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "AUTORESEARCH_TEST", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "PATH"),
-]
+# ------------------------------------------------------------------------------------------ without a terminal
 
 
-def test_try(bench: Bench, pane: Callable[..., Pane]) -> None:
-    run = bench.ask("run", bench.blueprint("long"), "--detach")["run"]
-    bench.event(bench.ask("status", run)["run_dir"], "first_step")
-    print(bench.here("queue")[1])
-    print(json.dumps(bench.ask("queue"), indent=1))
-    p = pane()
-    print(p.shows(run, "running", "local"))
-    p.resize(200, 30)
-    time.sleep(1)
-    print(p.text)
-    p.resize(60, 15)
-    time.sleep(1)
-    print(p.text)
-    p.keys("Enter")
-    time.sleep(1)
-    print(p.text)
-    p.keys("q")
-    time.sleep(.5)
-    p.keys("?")
-    time.sleep(.5)
-    print(p.text)
-    p.keys("x")
-    p.keys("s")
-    p.type("enough")
-    p.keys("Enter")
-    time.sleep(.5)
-    print(p.text)
-    p.keys("y")
-    time.sleep(2.5)
-    print(p.text)
-    p.keys("q")
-    p.shows("ready$")
-    print(p.text, p.modes)
-    assert 0
+def test_nothing_runs(bench: Bench) -> None:
+    assert bench.here("queue")[1].splitlines()[0] == "nothing runs"
+    told = bench.ask("top")
+    assert (told["command"], told["runs"], told["count"], told["campaigns"]) == ("queue", [], 0, [])
+    assert told["places"][0]["place"] == "local" and told["next"] == ["autoresearch run BLUEPRINT"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--sort", "nonsense"), "--sort 'nonsense' is not one of place, state"),
+        (("--sort", "stat"), "did you mean state?"),
+        (("--state", "pendig"), "did you mean pending?"),
+        (("--state", "running,,dancing"), "'dancing'"),
+        (("--every", "soon"), "--every"),
+        (("--last", "-1"), "--last"),
+        (("--limit", "-5"), "--limit"),
+        (("--colour",), "--colour"),
+    ],
+)
+def test_bad_input(bench: Bench, words: tuple[str, ...], says: str) -> None:
+    code, out, err = bench.here("queue", *words)
+    assert code == 2 and says in err and not out
+    assert bench.ask("queue", *words, check=2)["error"]["code"] == "usage"
+
+
+def test_a_run_while_it_lives_and_after(bench: Bench) -> None:
+    started = bench.ask("run", bench.blueprint("long"), "--detach")
+    run = started["run"]
+    bench.event(started["run_dir"], "first_step")
+    (line,) = bench.ask("queue")["runs"]
+    assert (line["run"], line["state"], line["place"], line["launcher"]) == (run, "running", "local", "local")
+    assert line["step"] >= 1 and line["metric_name"] == "task_pass_rate@1" and line["metric_value"] == 0.1
+    assert 0 < line["left_s"] <= 600 and line["limit"] == "max_time" and line["elapsed_s"] > 0
+    text = bench.here("queue", "--all")[1]
+    assert text.splitlines()[0] == "1 run: 1 running" and run in text
+    bench.ask("stop", run, "--reason", "seen enough")
+    told = bench.ask("queue", "--last", 3)
+    assert told["runs"] == [] and [(r["run"], r["ending"], r["verdict"]) for r in told["ended"]] == [
+        (run, "stopped", "keep")
+    ]
+    assert re.search(rf"{run} .*stopped keep", bench.here("queue", "--all")[1])
+    assert run not in bench.here("queue")[1]
+
+
+def test_runs_at_other_places(bench: Bench, far: Far) -> None:
+    far("waits-1", "pending", reason="Resources: 8 GPUs of a kind " + "that is not free yet " * 4)
+    far("silent-1", "unreachable", Kind.SSH, reason="ssh: connect to host gpu1: No route to host")
+    far(LONG, "running", node="n1")
+    text = bench.here("queue")[1]
+    lines = [line for line in text.splitlines() if not line.startswith("next: ")]
+    assert max(map(len, lines)) <= 80 and "3 runs: 1 pending, 1 running, 1 unreachable" in lines
+    assert [line for line in lines if line.startswith("slurm: 2/8 slots, 6 free, 1 pending, followed")]
+    assert [line for line in lines if line.startswith("ssh:gpu1: 1/4 slots, 3 free, unreachable since ")]
+    at = next(n for n, line in enumerate(lines) if line.startswith("waits-1 "))
+    assert lines[at + 1].startswith("  Resources: 8 GPUs of") and lines[at + 1].endswith("…")
+    assert any("No route to host" in line for line in lines)
+    assert any("7k2m9x" in line for line in lines)  # what makes it this run and no other
+    told = bench.ask("queue", "--place", "ssh", "--state", "unreachable,pending")
+    assert [(r["run"], r["unreachable_since"], r["gpu_count"]) for r in told["runs"]] == [("silent-1", NOW, 1)]
+    assert bench.ask("queue", "--state", "pending")["runs"][0]["job"] == "47"
+    assert bench.ask("queue", "--campaign", "nobody")["count"] == 0
+
+
+def test_a_place_that_nobody_follows_gets_its_follower(bench: Bench, far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("autoresearch.lab.far.attend.attend", lambda place, parts, socket: asked.append(place.name))
+    far("waits-1", "pending")
+    bench.ask("queue")
+    assert asked == []
+    far("silent-1", "unreachable", Kind.SSH, followed=False)
+    far("silent-2", "unreachable", Kind.SSH)
+    bench.ask("queue")
+    assert "gpu1" in asked and "slurm" not in asked
+
+
+def test_many_runs_and_damaged_files(bench: Bench, far: Far) -> None:
+    index = Index(environ=bench.env)
+    for n in range(1000):
+        index.add(Entry(f"old-{n}", "old", f"ajet_old_{n}", f"/nowhere/{n}", "/nowhere", created=n))
+        index.discard_live(f"old-{n}")
+    for n in range(40):
+        far(f"run-{n:02}", "running")
+    (RunDir(bench.root / "far-runs/run-03").spec).write_text("{")
+    (RunDir(bench.root / "far-runs/run-04").order).write_text("nonsense")
+    told = bench.ask("queue")
+    assert (told["count"], told["left_off"], len(told["runs"])) == (40, 10, 30)
+    whole = bench.ask("queue", "--limit", 0, "--last", 2)
+    assert len(whole["runs"]) == 40 and len(whole["ended"]) == 2
+    assert {r["run"] for r in whole["runs"] if r["trouble"]} == {"run-03", "run-04"}
+    text = bench.here("queue")[1]
+    assert "and 10 more: --limit 0 shows all" in text and max(map(len, text.splitlines())) <= 80
+
+
+def test_settings_that_cannot_be_read_are_told_and_hide_nothing(bench: Bench, far: Far) -> None:
+    far("waits-1", "pending")
+    (bench.repo / "autoresearch.yaml").write_text("launcher: frobnicate\n")
+    told = bench.ask("queue")
+    assert told["count"] == 1 and "frobnicate" in told["remarks"][0]
+    (bench.repo / "autoresearch.yaml").write_text("launcher: local:3, slurm:8, ray:2\n")
+    places = {place["place"]: place for place in bench.ask("queue")["places"]}
+    assert (places["local"]["slots"], places["ray"]["free"], places["slurm"]["used"]) == (3, 2, 1)
+
+
+# ------------------------------------------------------------------------------------------ the table
+
+
+def lines_of(count: int = 1, **more: Any) -> list[RunLine]:
+    one = RunLine(
+        LONG, RunState.UNREACHABLE, "ssh:gpu1", "ssh", "12345", "node17", "no route to host", NOW - 4000,
+        "20261121-sort", True, "lower-kl", 3, 1, "first", 120, "task_pass_rate@1", 0.58213, True,
+        (GpuUse("GPU-1", 0, 30000), GpuUse("GPU-2", 3, 30000)), 2, 7200.0, 90000.0, "max_time",
+    )  # fmt: skip
+    return [replace(one, **more) for _ in range(count)]
+
+
+def test_columns_go_in_an_order_and_no_line_is_folded() -> None:
+    shown: list[list[str]] = []
+    for width in range(20, 260):
+        whole = grid(lines_of(3), NOW, width)
+        assert max(map(len, (whole.header, *whole.rows))) <= max(width, 29)
+        shown.append([column.name for column, _ in whole.columns])
+    for fewer, more in itertools.pairwise(shown):
+        assert set(fewer) <= set(more)
+    assert shown[0] == ["run", "state"] and set(shown[-1]) == {column.name for column in COLUMNS}
+    at = dict(zip(range(20, 260), shown, strict=True))
+    assert {"run", "state", "step", "metric", "left", "place"} <= set(at[60])
+    assert {"gpu", "ran"} <= set(at[80])
+    wide = grid(lines_of(), NOW, 259).rows[0]
+    for text in (
+        LONG[:30],
+        "ssh:gpu1",
+        "12345",
+        "unreachable 1h06m",
+        "sort #3 lower-kl",
+        "0.5821",
+        "0,3  59G",
+        "25h00m",
+    ):
+        assert text in wide
+
+
+def test_cells() -> None:
+    assert cut("abcdef", 4) == "abc…" and cut("abc", 4) == "abc"
+    assert cut("a-long-name-7k2m9x", 12, middle=True) == "a-lon…7k2m9x"
+    assert cut("測試測試", 5) == "測試…" and cut("測試", 1) == ""
+    assert grid(lines_of(gpus=(), gpu_count=4), NOW, 200).rows[0].count("4x") == 1
+    empty = grid(lines_of(step=None, metric_value=None, left_s=None), NOW, 200)
+    assert not empty.size("step") and not empty.size("left") and empty.size("state") == len("unreachable 1h06m")
+    silent = PlaceLine("ssh:g", "ssh", 4, 2, 0, NOW - 60, "no route", followed=False)
+    assert place_text(silent, NOW) == (
+        "ssh:g: 2/4 slots, 2 free, unreachable since 1m00s: no route, not followed: its Follower is being started"
+    )
+
+
+# ------------------------------------------------------------------------------------------ keys, without a terminal
+
+
+def screen_of(count: int, **more: Any) -> Screen:
+    screen = Screen(Wanted(sort="run"))
+    runs = tuple(replace(line, run=f"run-{n:03}") for n, line in enumerate(lines_of(count, **more)))
+    screen.overview = Overview(NOW, runs)
+    return screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 15), (200, 60), (40, 8), (20, 4), (3, 2), (1, 1)])
+@pytest.mark.parametrize("count", [0, 1, 5, 300])
+def test_it_fits_whatever_the_size(size: tuple[int, int], count: int) -> None:
+    screen = screen_of(count)
+    width, height = size
+    for key in ("", "down", "G", "?", "x", "f", "z", "escape", "s", "enter"):
+        if key:
+            screen.key(key)
+        lines = screen.lines(width, height)
+        assert len(lines) <= height
+        assert all(len(text) <= max(width, 20) for text, _ in lines), (key, lines)
+
+
+def test_the_chosen_run_stays_chosen_when_others_come_and_go() -> None:
+    screen = screen_of(10)
+    for _ in range(4):
+        screen.key("j")
+    assert screen.chosen and screen.chosen.run == "run-004"
+    assert screen.overview
+    screen.overview = replace(screen.overview, runs=screen.overview.runs[2:])
+    assert screen.chosen.run == "run-004"
+    screen.overview = replace(screen.overview, runs=tuple(r for r in screen.overview.runs if r.run != "run-004"))
+    assert screen.chosen and screen.chosen.run == "run-005"  # the one that took its place
+    screen.overview = replace(screen.overview, runs=())
+    assert screen.chosen is None and screen.key("l") is None and "no run" in screen.message
+    assert screen.key("s") is None and screen.prompt is None
+
+
+def test_a_long_list_scrolls_with_what_is_chosen() -> None:
+    screen = screen_of(300)
+    first = [text for text, _ in screen.lines(80, 24)]
+    assert any("run-000" in text for text in first) and any("of 300" in text for text in first)
+    screen.key("G")
+    assert any(text.startswith(">run-299") for text, _ in screen.lines(80, 24))
+    screen.key("g")
+    assert any(text.startswith(">run-000") for text, _ in screen.lines(80, 24))
+    screen.key("page down")
+    assert screen.chosen and screen.chosen.run > "run-005"
+
+
+def test_stopping_is_asked_twice() -> None:
+    screen = screen_of(3)
+    for key in ("s", *"no use", "enter"):
+        assert screen.key(key) is None
+    assert screen.prompt and screen.prompt.yes_no
+    assert screen.key("n") is None and screen.message == "nothing was done"
+    for key in ("s", "x", "backspace", *"no use", "enter"):
+        screen.key(key)
+    action = screen.key("y")
+    assert action and (action.what, action.text) == ("stop", "no use") and action.line and action.line.run == "run-000"
+    for key in ("s", "escape"):
+        screen.key(key)
+    assert screen.prompt is None
+    over = screen_of(1, state=RunState.ENDED)
+    assert over.key("s") is None and "is over" in over.message
+
+
+def test_filter_find_and_sort() -> None:
+    screen = screen_of(20)
+    for key in ("f", *"run-01", "enter"):
+        screen.key(key)
+    assert len(screen.rows) == 10
+    for key in ("/", *"run-013", "enter"):
+        screen.key(key)
+    assert screen.chosen and screen.chosen.run == "run-013"
+    for key in ("/", *"run-007", "enter"):
+        screen.key(key)
+    assert "mentions 'run-007'" in screen.message
+    for key in ("f", "erase", "enter"):
+        screen.key(key)
+    assert len(screen.rows) == 20
+    screen.key("o")
+    assert screen.wanted.sort == "place" and screen.key("e") and screen.key("r") and screen.key("q")
+
+
+# ------------------------------------------------------------------------------------------ in a terminal
+
+
+def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
+    started = bench.ask("run", bench.blueprint("long"), "--detach")
+    run, rundir = started["run"], RunDir(Path(started["run_dir"]))
+    far("waits-1", "pending", reason="Priority")
+    silent = far("silent-1", "unreachable", Kind.SSH, reason="no route to host")
+    one = pane("--every", "1s")
+    seen = one.shows(run, "running", "pending", "unreachable", "3 runs:", "q quit", "slurm: 1/8 slots")
+    assert f">{run}" in seen and "ran" in seen
+    one.resize(200, 30)
+    one.shows("task_pass_rate@1", "reason", "no route to host", "Priority", "job")
+    one.resize(60, 14)
+    one.shows(run, "silent-1", "left", without=("reason", "1x"))
+    one.keys("G")
+    one.shows(">silent-1", "silent-1: unreachable: no route to host")
+    order_file.observe(silent, Observed("running", NOW, NOW))
+    one.shows("silent-1: running", without=("unreachable",))
+    one.keys("/")
+    one.type(run[:12])
+    one.keys("Enter")
+    one.shows(f">{run}")
+    one.keys("l")  # its log, that grows
+    one.shows("following", "actor/kl_loss", "q back")
+    one.keys("g")
+    one.shows("hello from the trainer", "line 1 of")
+    one.keys("q")
+    one.shows("waits-1", "f filter")
+    one.keys("?")
+    one.shows("any key comes back")
+    one.keys("x", "f")
+    one.type("slurm")
+    one.keys("Enter")
+    one.shows("only slurm", "1 of 3 runs", ">waits-1", without=("silent-1",))
+    one.keys("f", "C-u", "Enter")
+    one.shows("silent-1", without=("only slurm",))
+    one.keys("/")
+    one.type(run[:12])
+    one.keys("Enter", "s")
+    one.shows("why?")
+    one.type("seen enough")
+    one.keys("Enter")
+    one.shows("y, or any other key")
+    one.keys("y")
+    one.shows("is asked to stop")
+    bench.until(rundir.collected.exists)
+    assert (read_json(rundir.stop) or {})["reason"] == "seen enough"
+    one.keys("k")  # what was said goes with the next key
+    one.shows("2 runs:", without=(run,))
+    one.keys("e")
+    one.shows(run, "stopped")
+    one.keys("q")
+    one.ends(0)
+
+
+def test_attaching_and_coming_back(bench: Bench, pane: Callable[..., Pane]) -> None:
+    started = bench.ask("run", bench.blueprint("long"), "--detach")
+    one = pane()
+    one.shows(f">{started['run']}")
+    one.keys("a")
+    one.shows("actor/kl_loss", "[ajet_try", without=("q quit",))  # tmux's own last line
+    one.keys("C-b", "d")
+    one.shows(f">{started['run']}", "q quit")
+    bench.ask("stop", started["run"], "--reason", "seen enough")
+    one.keys("r")
+    one.shows("no run lives")
+    one.keys("a")
+    one.shows("there is no run to choose")
+    one.keys("C-c")
+    one.ends(130)
+
+
+def test_the_terminal_is_given_back_whatever_ends_the_screen(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
+    far("waits-1", "pending")
+    one = pane()
+    one.shows(">waits-1")
+    assert not one.given_back()
+    one.keys("C-z")
+    one.shows("Stopped", "ready$")
+    bench.until(one.given_back, 60.0)
+    one.type("fg")
+    one.keys("Enter")
+    one.shows(">waits-1", without=("Stopped",))
+    os.kill(one.pid, signal.SIGTERM)
+    one.ends(143)
+    one.type("clear")
+    one.keys("Enter")
+    one.top("--sort", "state")
+    one.shows(">waits-1", "by state")
+    os.kill(one.pid, signal.SIGSTOP)  # nothing can be given back, and nothing is lost
+    one.shows("Stopped")
+    one.type("fg")
+    one.keys("Enter")
+    one.shows(">waits-1", "by state", without=("Stopped",))
+    one.keys("q")
+    one.ends(0)
+
+
+def test_files_that_go_and_break_while_it_looks(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
+    gone, broken = far("gone-1", "running"), far("broken-1", "running")
+    far("whole-1", "running")
+    one = pane("--every", "1s")
+    one.shows("gone-1", "broken-1", "whole-1")
+    for path in gone.path.iterdir():
+        path.unlink()
+    gone.path.rmdir()
+    broken.order.write_text("{")
+    one.shows("whole-1", "unknown", without=("gone-1",))
+    one.keys("q")
+    one.ends(0)
+
+
+def test_a_terminal_that_can_nothing_gets_the_static_form(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
+    far("waits-1", "pending")
+    one = pane("--once")
+    one.shows("1 run: 1 pending", "ready$")
+    one.type("clear; export TERM=dumb")
+    one.keys("Enter")
+    one.top()
+    one.shows("1 run: 1 pending", "next: autoresearch status waits-1")

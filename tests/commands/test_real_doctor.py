@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -29,3 +31,58 @@ def test_a_partition_that_is_not_there(bench: Any, slurm_cluster: Callable[..., 
     (bench.repo / "autoresearch.yaml").write_text("launchers: {odd: {kind: slurm, partition: nowhere}}\n")
     said = bench.ask("doctor", "--launcher", "odd", check=6, **cluster.env)
     assert [one["code"] for one in said["places"][0]["findings"]] and "nowhere" in str(said["places"][0])
+
+
+def declare(bench: Any, **options: Any) -> None:
+    text = json.dumps({"launchers": {"far": options}})
+    (bench.repo / "autoresearch.yaml").write_text(text)
+
+
+def facts_of(place: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in place["facts"]}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_host(bench: Any, sshd: Any, shared: bool) -> None:
+    root = bench.root / "far-root"
+    own = {"shared": shared, "root": str(root), "python": sys.executable}
+    declare(bench, kind="ssh", host="far", config=str(sshd.config), **own)
+    (place,) = bench.ask("doctor", "--launcher", "far", "--canary")["places"]
+    facts = facts_of(place)
+    assert place["fit"] and place["answers"] and place["latency_s"] < 60 and abs(place["clock_offset_s"]) < 60
+    assert "it read our file" in facts["canary"] and facts["python"].startswith("3.") and "git" in facts["programs"]
+    assert not list(root.glob("canary*")) if root.exists() else shared
+    code, out, _ = bench.here("doctor", "--launcher", "far")
+    assert code == 0 and max(map(len, out[out.index("ssh:far: fit") :].splitlines())) <= 80
+
+
+def test_a_host_that_refuses(bench: Any, sshd: Any) -> None:
+    declare(bench, kind="ssh", host="far", config=str(sshd.config))
+    sshd.stop()
+    (place,) = bench.ask("doctor", "--launcher", "far", "--canary", check=6)["places"]
+    (finding,) = [one for one in place["findings"] if one["severity"] == "error"]
+    assert not place["answers"] and finding["code"] and finding["message"] and finding["hint"]
+    told = bench.ask("run", bench.blueprint(), "--launcher", "far", check=6)["error"]
+    assert told["code"] == finding["code"] and not bench.ask("status")["runs"]
+
+
+def test_a_kubernetes_cluster(bench: Any, kubernetes: Any) -> None:
+    own = {"kubeconfig": str(kubernetes.kubeconfig), "claim": "work", "mount": str(bench.root)}
+    declare(bench, kind="kubernetes", image="busybox", python=sys.executable, **own)
+    (place,) = bench.ask("doctor", "--launcher", "far", "--canary")["places"]
+    facts = facts_of(place)
+    assert place["answers"] and facts["kubectl"].startswith("v1.") and "it read our file" in facts["canary"]
+    del own["claim"], own["mount"]
+    declare(bench, kind="kubernetes", image="busybox", root="/autoresearch", **own)
+    (place,) = bench.ask("doctor", "--launcher", "far", "--canary")["places"]
+    assert "do not see our paths" in facts_of(place)["canary"]
+
+
+def test_a_ray_cluster(bench: Any, fake_ray: Any) -> None:
+    declare(bench, kind="ray", address=fake_ray.address)
+    (place,) = bench.ask("doctor", "--launcher", "far", "--canary")["places"]
+    facts = facts_of(place)
+    assert facts["Ray"].startswith("2.60.0 at http") and "it read our file" in facts["canary"]
+    fake_ray.token = "x"
+    (place,) = bench.ask("doctor", "--launcher", "far", check=6)["places"]
+    assert [one["code"] for one in place["findings"]] == ["unauthorized"] and not place["answers"]

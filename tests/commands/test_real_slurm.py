@@ -221,22 +221,27 @@ def test_a_node_that_fails(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
 
 def test_a_job_that_slurm_has_forgotten(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
     """Nobody followed while it ended, and Slurm keeps no accounts: the exit record says how it ended."""
-    cluster = slurm_cluster(remembered_s=2)
+    cluster = slurm_cluster()
     lab.bench.env |= cluster.env
     run = lab.run("tree")
     lab.stepped(run)
     (follower,) = lab.followers()
     os.kill(follower.pid, signal.SIGKILL)
     os.kill(lab.begun(run)["pid"], signal.SIGTERM)
-    lab.bench.until(lambda: not cluster.jobs())
+    lab.bench.until(lambda: [state for _, _, state in cluster.jobs()] == ["FAILED"])
+    cluster.kill("slurmctld")
+    cluster.start_controller(afresh=True)
+    cluster.until_idle()
     lab.bench.ask("status", run["run"])
     record = lab.ended(run)
     assert (record["ending"], record["cause"]) == ("stopped", "sigterm")
+    assert not cluster.jobs(), "it was not submitted a second time"
 
 
 @pytest.mark.parametrize("where", ["follower.submitting", "follower.submitted", "follower.noted"])
 def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
     path = lab.bench.blueprint("tree", result_dir=str(lab.bench.root / "results"))
+    lab.bench.tmux("start-server", ";", "set", "-s", "exit-empty", "off")  # it must not inherit the failpoint
     run = lab.bench.ask("run", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=f"{where}:kill", check=None)
     lab.bench.until(lambda: not lab.followers())
     lab.bench.ask("status", run["run"])
@@ -247,9 +252,35 @@ def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
 
 
 def test_a_run_directory_that_is_not_shared(lab: Lab, slurm_cluster: Callable[..., Any]) -> None:
+    (lab.bench.repo / "reports").mkdir()
     cluster = slurm_cluster(blind=str(lab.bench.repo / "reports"))
     lab.bench.env |= cluster.env
-    (lab.bench.repo / "reports").mkdir(exist_ok=True)
     run = lab.run("ok")
     record = lab.ended(run)
     assert (record["ending"], record["cause"]) == ("launch_failed", "not_shared"), record
+
+
+RAY_LIKE = Path(__file__).parents[1] / "engines" / "slurm" / "ray_like.sub"
+
+
+def test_a_multi_node_launch_script_is_wrapped(lab: Lab) -> None:
+    """As NeMo-RL's ray.sub: its own nodes and steps, and the Runner is its COMMAND."""
+    lab.options(script=str(RAY_LIKE), environment={"CONTAINER": "none"}, cpus_per_task=1)
+    run = lab.run("ok")
+    record = lab.ended(run)
+    assert record["ending"] == "finished", record
+    far, job = Path(run["run_dir"]) / "far", lab.job(run)
+    marks = {path.name for path in (far / f"{job}-logs").iterdir()}
+    assert {"STARTED_RAY_HEAD", "joined", "ENDED", "ray-driver.log"} <= marks
+    lab.bench.until(lambda: (job, run["session"], "COMPLETED") in lab.cluster.jobs())
+    shown = lab.cluster.say("scontrol", "show", "job", "-o", job)
+    assert " NumNodes=2 " in shown and f":{run['run']} " in shown
+
+
+def test_a_launch_script_is_stopped_by_its_runner(lab: Lab) -> None:
+    lab.options(script=str(RAY_LIKE))
+    run = lab.run("tree")
+    lab.stepped(run)
+    lab.bench.ask("stop", run["run"], "--reason", "enough")
+    assert lab.ended(run)["cause"] == "stop_request"
+    lab.bench.until(lambda: not lab.cluster.jobs("PENDING", "RUNNING", "COMPLETING"))

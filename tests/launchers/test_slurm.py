@@ -152,14 +152,14 @@ def test_what_only_waits(reason: str) -> None:
 
 def test_hopeless_is_said_when_it_lasts() -> None:
     now = [0.0]
-    told = ["7|PENDING|0||x|PartitionTimeLimit|c"]
+    told = ["7|PENDING|0||x|PartitionTimeLimit|"]
     launcher = desk(Scripted(squeue=lambda _: queue(*told)), now)
     handle = Handle("r", "7")
     assert not launcher.poll([handle])["r"].hopeless
-    told[0] = "7|PENDING|0||x|Priority|c"
+    told[0] = "7|PENDING|0||x|Priority|"
     now[0] = 59.0
     assert not launcher.poll([handle])["r"].hopeless
-    told[0] = "7|PENDING|0||x|PartitionTimeLimit|c"
+    told[0] = "7|PENDING|0||x|PartitionTimeLimit|"
     now[0] = 61.0
     assert not launcher.poll([handle])["r"].hopeless, "it was possible in between"
     now[0] = 122.0
@@ -267,13 +267,19 @@ def test_accounting_that_does_not_answer_concludes_nothing() -> None:
 
 def test_a_launch_script_is_pending_until_its_command_has_begun() -> None:
     begun: list[str] = []
-    reach = Scripted(squeue=queue("7|RUNNING|0|n[1-2]|x|None|c"), ls=lambda words: Said(0, "\n".join(begun).encode()))
+    there = queue("7|RUNNING|0|n[1-2]|x|None|autoresearch:c:r")
+    reach = Scripted(squeue=there, ls=lambda words: Said(0, "\n".join(begun).encode()))
     launcher, handle = desk(reach, script="ray.sub"), Handle("r", "7", {"directory": "/far"})
     assert launcher.poll([handle])["r"].state is JobState.PENDING
     begun.append("/far/slurm.started")
     assert launcher.poll([handle])["r"].state is JobState.RUNNING
     launcher.poll([handle])
     assert reach.count("ls") == 2
+
+
+def test_a_number_that_is_another_job_now() -> None:
+    reach = Scripted(squeue=queue("7|RUNNING|0|n1|x|None|autoresearch:c:other", "8|RUNNING|0|n1|x|None|"))
+    assert set(desk(reach).poll([Handle("mine", "7"), Handle("old", "8")])) == {"old"}
 
 
 # -- what is submitted -----------------------------------------------------------------------------------------------

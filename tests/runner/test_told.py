@@ -27,6 +27,7 @@ def test_everything_comes_back(yard: Any) -> None:
     record = yard.launch(live).record()
     seen = told.read(output(live), live.run).seen(ALL, 1 << 20)
     assert seen.exit == record and seen.claimed and not seen.more
+    assert seen.beat and seen.runner["started"] <= seen.beat + 1.0 <= record["ended"] + 60.0
     assert seen.runner == json.loads((live.dir / "runner.json").read_bytes())
     assert seen.grown["run.log"] == live.log() and b"and \x1e{its end" in live.log()
     assert seen.grown["journal.md"] == (live.dir / "journal.md").read_bytes()

@@ -7,13 +7,17 @@ says nothing, `hold` leaves new jobs pending.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.parse
+import zipfile
 from collections import Counter
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -68,6 +72,7 @@ class FakeRay:
     packages: dict[str, bytes] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     state: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {"actors": [], "placement_groups": []})
+    places: list[str] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
     threads: list[threading.Thread] = field(default_factory=list)
 
@@ -90,6 +95,8 @@ class FakeRay:
             if entry.process and entry.process.poll() is None:
                 _signal(entry.process.pid, signal.SIGKILL)
         self.server.shutdown()
+        for place in self.places:
+            shutil.rmtree(place, ignore_errors=True)
         self.server.server_close()
         for thread in self.threads:
             thread.join()
@@ -116,10 +123,12 @@ class FakeRay:
         entry = self.jobs[name]
         entry.said |= {"status": "RUNNING", "message": "Job is currently running."}
         entry.said["driver_agent_http_address"] = "http://127.0.0.1:52365"
+        where = self._unpacked((entry.said["runtime_env"] or {}).get("working_dir"))
         env = {**os.environ, **((entry.said["runtime_env"] or {}).get("env_vars") or {})}
         entry.process = subprocess.Popen(
             entry.said["entrypoint"],
             shell=True,
+            cwd=where,
             start_new_session=True,
             env={**env, "RAY_ADDRESS": "127.0.0.1:6379"},
             stdin=subprocess.DEVNULL,
@@ -127,6 +136,14 @@ class FakeRay:
             stderr=subprocess.STDOUT,
         )
         self._spawn(self._follow, entry)
+
+    def _unpacked(self, package: str | None) -> str | None:
+        """A directory with what is in a package, as a node has it."""
+        if package is None:
+            return None
+        self.places.append(tempfile.mkdtemp(prefix="ar-"))
+        zipfile.ZipFile(io.BytesIO(self.packages[package.replace("://", "/")])).extractall(self.places[-1])
+        return self.places[-1]
 
     def _follow(self, entry: Entry) -> None:
         assert entry.process and entry.process.stdout

@@ -1,0 +1,116 @@
+"""A campaign of the embedded trainer on a real Slurm of four nodes, while everything of ours is killed under it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+RECIPE = {"task": "sort", "sft_steps": 5, "hidden": 8, "total_steps": 6, "batch_size": 2, "group_size": 4}
+RECIPE |= {"lr": 0.001, "kl_coef": 0.01, "temperature": 1.0, "test_freq": 6, "val_tasks": 4, "val_pass_n": 2}
+RECIPE |= {"step_sleep": 0.5, "metrics_jsonl_path": "out/metrics.jsonl", "experiment_name": "tiny"}
+IDEAS = 8
+
+
+class Camp:
+    """One campaign whose runs are Slurm jobs."""
+
+    def __init__(self, bench: Any, cluster: Any) -> None:
+        self.bench = bench
+        self.cluster = cluster
+        bench.env |= cluster.env
+        (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"slurm": {"gpus_per_run": 2}}}))
+        (bench.repo / "tiny.yaml").write_text("".join(f"{key}: {value}\n" for key, value in RECIPE.items()))
+        command = "python -m autoresearch.tinygrpo --conf tiny.yaml"
+        path = bench.blueprint("tiny", name="tiny.md", command=command, trainer="tinygrpo")
+        path.write_text(path.read_text().replace("- path: NA", "- path: tiny.yaml"))
+        keys = {"blueprint": "tiny.md", "prefix": "autoresearch/one", "baseline": 1, "count": IDEAS}
+        keys |= {"retests": 0, "confirm": False, "space": {"lr": {"low": 0.0005, "high": 0.01}}, "proposer": "random"}
+        (bench.repo / "campaign.yaml").write_text("".join(f"{key}: {json.dumps(v)}\n" for key, v in keys.items()))
+        said = bench.ask("campaign", "campaign.yaml", "--yes", "--detach", "--launcher", "slurm:4")
+        from autoresearch.records.campaign_dir import CampaignDir
+
+        self.place = CampaignDir(Path(said["directory"]))
+
+    def view(self) -> Any:
+        from autoresearch.lab.campaign.book import Book
+
+        return Book(self.place).view()
+
+    def rows(self) -> list[dict[str, str]]:
+        if not self.place.ledger.exists():
+            return []
+        with open(self.place.ledger, encoding="utf-8") as file:
+            return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    def running(self) -> list[tuple[str, str]]:
+        """(id, name) of jobs that run now."""
+        return [(native, name) for native, name, _ in self.cluster.jobs("RUNNING")]
+
+    def kill_controller(self) -> None:
+        os.kill(int(json.loads(self.place.controller.read_text())["pid"]), signal.SIGKILL)
+        self.bench.until(lambda: not self.place.controlled)
+
+    def kill_follower(self) -> None:
+        for process in self.bench.reaper.find():
+            if " follow " in process.command:
+                process.end()
+
+    def close(self) -> None:
+        if self.place.controlled:
+            self.kill_controller()
+        for native, _, _ in self.cluster.jobs("PENDING", "RUNNING"):
+            self.cluster.say("scancel", native, check=False)
+        for process in self.bench.reaper.find():
+            if " follow " in process.command or process.command.startswith("tail "):
+                process.end()
+
+
+@pytest.fixture
+def camp(bench: Any, slurm: Any, fonts: Path) -> Iterator[Camp]:
+    bench.env |= {"MPLCONFIGDIR": str(fonts)}
+    one = Camp(bench, slurm)
+    yield one
+    one.close()
+
+
+def test_eight_ideas_while_everything_of_ours_is_killed(camp: Camp) -> None:
+    camp.bench.until(lambda: len(camp.running()) >= 2)
+    camp.kill_controller()
+    camp.kill_follower()
+    camp.bench.ask("campaign", "resume", "one", "--detach")
+    camp.bench.until(lambda: len(camp.rows()) >= 2 and camp.running())
+    native, cancelled = camp.running()[0]
+    camp.cluster.say("scancel", native)
+    camp.bench.until(lambda: len(camp.rows()) >= 4 and camp.running())
+    other = next(((n, name) for n, name in camp.running() if name != cancelled), None)
+    if other:
+        node = camp.cluster.say("squeue", "-h", "-j", other[0], "-o", "%N")
+        urgent = ["-p", "urgent", "-w", node, "--exclusive", "-o", "/dev/null", "--job-name=other", "--wrap", "true"]
+        camp.cluster.say("sbatch", *urgent)
+    camp.bench.until(lambda: camp.view().state == "ended" and not camp.place.controlled)
+
+    view, rows = camp.view(), camp.rows()
+    assert view.attempted == IDEAS, view.reason
+    jobs = Counter(name for _, name, _ in camp.cluster.jobs() if name.startswith("ajet_"))
+    assert set(jobs.values()) == {1}, "a run was submitted twice"
+    assert len(jobs) == len(rows) == len({row["run_id"] for row in rows}), "one job and one row for each run"
+    assert {row["launcher"] for row in rows} == {"slurm"}
+    told = Counter(row["ending"] for row in rows)
+    assert told["finished"] >= IDEAS - 1 and set(told) <= {"finished", "stopped", "lost"}, told
+    causes = {row["run_id"]: json.loads(Path(row["run_dir"], "exit.json").read_bytes())["cause"] for row in rows}
+    assert set(causes.values()) <= {"", "cancelled", "preempted"}, causes
+    for row in rows:  # preempted is no fault of the idea: it is run again
+        if row["ending"] == "lost":
+            assert row["failure"] == "preempted"
+            assert [r["ending"] for r in rows if r["index"] == row["index"]][-1] == "finished"
+    assert not camp.cluster.jobs("PENDING", "RUNNING")
