@@ -16,6 +16,7 @@ want mkfs.ext4 e2fsprogs
 want chromium chromium
 want sshd openssh-server
 want ssh-keygen openssh-client
+want rsync rsync
 want node nodejs
 want npm npm
 [ -z "$missing" ] && exit 0
