@@ -174,7 +174,7 @@ class RayReach:
             self._logs[want.run] = after + max(LOGS_S, LOGS_SHARE * (after - now)), told
         seen = told.seen(want.offsets, PIECE)
         if want.run in self._stops and seen.exit.get("cause") == "sigterm":
-            asked = {"cause": "stop_request", "reason": "a stop was requested"} | self._stops[want.run]
+            asked = {"cause": "stop_request", "reason": "a stop was requested", **self._stops[want.run]}
             return replace(seen, exit={**seen.exit, **{key: asked[key] for key in ("cause", "reason")}})
         return seen
 
