@@ -16,8 +16,11 @@ want mkfs.ext4 e2fsprogs
 want chromium chromium
 want sshd openssh-server
 want ssh-keygen openssh-client
+want ip iproute2
+want rsync rsync
 want node nodejs
 want npm npm
+want slurmctld slurm-wlm
 [ -z "$missing" ] && exit 0
 
 line="apt-get install -y --no-install-recommends$packages"

@@ -33,7 +33,7 @@ COPIED = {  # of a place that does not see our files; lab/far/{sync,there,gather
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
 _LAUNCHERS = {  # the file in this room, and its launcher: imported when a place of that kind is asked
     Kind.SSH: ("ssh", "SshLauncher"),
-    Kind.SLURM: ("slurm", "SlurmLauncher"),
+    Kind.SLURM: ("slurm_options", "launcher_of"),
     Kind.RAY: ("ray", "RayLauncher"),
     Kind.KUBERNETES: ("kubernetes", "KubernetesLauncher"),
 }
@@ -44,7 +44,7 @@ def options_of(kind: Kind) -> Mapping[str, str]:
     if kind is Kind.LOCAL:
         return {}
     options: Mapping[str, str] = _module(kind).OPTIONS
-    return {**COMMON, **(COPIED if kind in (Kind.SSH, Kind.KUBERNETES) else {}), **options}
+    return {**COMMON, **COPIED, **options}
 
 
 def _module(kind: Kind) -> ModuleType:

@@ -23,7 +23,6 @@ from autoresearch.launchers.slurm_states import (
     shown,
 )
 
-OPTIONS = jobs.OPTIONS
 ANSWER_S = 30.0
 PREFLIGHT_S = 10.0
 HOPELESS_S = 60.0  # a reason to wait for ever may be one of this minute: a partition that is being changed

@@ -66,7 +66,7 @@ class Sshd:
         for name in ("host", "key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / name], check=True)
         shutil.copy(self.folder / "key.pub", self.folder / "authorized")
-        ours = ["Host far", f"HostName {self.address}", f"Port {self.port}", f"User {getpass.getuser()}"]
+        ours = ["Host far far2", f"HostName {self.address}", f"Port {self.port}", f"User {getpass.getuser()}"]
         ours += [f"IdentityFile {self.folder}/key", "IdentitiesOnly yes", "StrictHostKeyChecking accept-new"]
         ours += [f"UserKnownHostsFile {self.folder}/known", "GlobalKnownHostsFile /dev/null"]
         self.config.write_text("\n".join(ours) + "\n")

@@ -20,7 +20,7 @@ READ = re.compile(r"(?:place\.text\(|\boptions(?:\.get\(|\[))\"([a-z_]+)\"")
     ("kind", "option", "value", "says"),
     [
         (Kind.SLURM, "partitoin", "x", "slurm has no such option"),
-        (Kind.SLURM, "host", "x", "slurm has no such option"),
+        (Kind.RAY, "host", "x", "ray has no such option"),
         (Kind.LOCAL, "partition", "x", "local has no such option"),
         (Kind.SLURM, "partition", None, "says nothing"),
         (Kind.SLURM, "partition", ["a"], r"\['a'\] is no text"),

@@ -267,7 +267,8 @@ def test_accounting_that_does_not_answer_concludes_nothing() -> None:
 
 def test_a_launch_script_is_pending_until_its_command_has_begun() -> None:
     begun: list[str] = []
-    reach = Scripted(squeue=queue("7|RUNNING|0|n[1-2]|x|None|autoresearch:c:r"), ls=lambda words: Said(0, "\n".join(begun).encode()))
+    there = queue("7|RUNNING|0|n[1-2]|x|None|autoresearch:c:r")
+    reach = Scripted(squeue=there, ls=lambda words: Said(0, "\n".join(begun).encode()))
     launcher, handle = desk(reach, script="ray.sub"), Handle("r", "7", {"directory": "/far"})
     assert launcher.poll([handle])["r"].state is JobState.PENDING
     begun.append("/far/slurm.started")

@@ -17,6 +17,7 @@ from autoresearch.core.ending import Ending
 from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Unreachable
 from autoresearch.core.places import Kind, Place
 from autoresearch.launchers.slurm import SlurmLauncher
+from autoresearch.launchers.slurm_options import launcher_of
 
 pytestmark = pytest.mark.real
 
@@ -31,7 +32,7 @@ class Desk:
         self.mark = uuid.uuid4().hex[:8]
 
     def launcher(self, **options: Any) -> SlurmLauncher:
-        return SlurmLauncher(Place("slurm", Kind.SLURM, 4, options), {**os.environ, **self.cluster.env})
+        return launcher_of(Place("slurm", Kind.SLURM, 4, options), {**os.environ, **self.cluster.env})
 
     def job(self, command: str, **more: Any) -> Job:
         """A job that runs a shell command; its far directory is there."""
@@ -80,6 +81,44 @@ def seen(eventually: Callable[..., None]) -> Callable[..., Observation]:
 
 def test_the_contract(contract_check: Callable[..., None], desk: Desk) -> None:
     contract_check(desk.launcher(), str(desk.root / "far"))
+
+
+def test_the_contract_in_one_allocation(contract_check: Callable[..., None], desk: Desk, slurm: Any) -> None:
+    launcher = desk.launcher(interactive=True, idle="1h", nodelist="n4")
+    try:
+        contract_check(launcher, str(desk.root / "far"))
+    finally:
+        for native, name, _ in slurm.jobs("PENDING", "RUNNING"):
+            if name.startswith("ajet_hold_"):
+                slurm.say("scancel", native)
+
+
+def test_an_allocation_is_shared_kept_and_let_go(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
+    launcher = desk.launcher(interactive=True, idle="3s", nodelist="n4")
+    first, second = (launcher.submit(job_of(desk, "true")) for _ in range(2))
+    assert first.native.split("+")[0] == second.native.split("+")[0], "one allocation for both"
+    assert seen(launcher, first, JobState.OVER).word == seen(launcher, second, JobState.OVER).word == "COMPLETED"
+    eventually(lambda: not [name for _, name, _ in slurm.jobs("RUNNING", "COMPLETING") if "ajet_hold" in name])
+    third = launcher.submit(job_of(desk, "true"))
+    assert third.native.split("+")[0] != first.native.split("+")[0], "that one was let go"
+    assert seen(launcher, third, JobState.OVER).word == "COMPLETED"
+
+
+def test_an_allocation_that_is_cancelled_tells_its_runs(desk: Desk, slurm: Any, seen: Any) -> None:
+    launcher = desk.launcher(interactive=True, nodelist="n4", cpus_per_task=8)
+    runs, waits = (launcher.submit(job_of(desk, "sleep 600")) for _ in range(2))
+    launcher.place = launcher.place
+    seen(launcher, runs, JobState.RUNNING)
+    slurm.say("scancel", runs.native.split("+")[0])
+    over = seen(launcher, runs, JobState.OVER)
+    assert over.ending in (None, Ending.STOPPED)
+    assert seen(launcher, waits, JobState.OVER)
+
+
+def job_of(desk: Desk, command: str) -> Job:
+    """A job whose Runner lies where the runs of one place are."""
+    job = desk.job("")
+    return replace(job, argv=("bash", "-c", command, str(desk.root / "runner"), job.directory))
 
 
 def test_a_job_carries_the_run_and_its_limits(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:

@@ -1,0 +1,191 @@
+"""One Slurm allocation for many short runs (`interactive: true`): it is kept, so that a run does not wait in the queue.
+
+A job of ours holds the allocation and looks into its *spool*, a directory of its own: `RUN.job` is a run to start,
+which the holder claims by renaming it to `RUN.taken`, and `RUN.over.CODE` once it is over. Whoever is killed meanwhile
+finds all of it again: the holder by its comment, the run by its files. Without a run it goes by itself after a while.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from autoresearch.core.ending import Ending
+from autoresearch.core.far import Handle, Job, JobState, Observation, Unreachable
+from autoresearch.launchers import slurm_job as jobs
+from autoresearch.launchers.slurm import ANSWER_S, SlurmLauncher
+from autoresearch.launchers.slurm_answers import refusal, silence
+from autoresearch.launchers.slurm_states import Row, observation
+
+TIME_S = 8 * 3600.0  # how long an allocation is asked for, where the place does not say
+KILL_S = 5  # after TERM, for one that is ended for good
+TRIES = 3  # an allocation may be going just now
+
+# What is ended for good is everything that carries the run's id: a trainer may have left its Runner.
+_HOLDER = """#!/bin/bash
+spool={base}/$SLURM_JOB_ID
+mkdir -p "$spool" && cd "$spool" || exit 66
+declare -A pid
+pass_on() {{ [ ${{#pid[@]}} = 0 ] || kill -"$1" "${{pid[@]}}" 2>/dev/null; }}
+trap 'ending=1; pass_on TERM' TERM
+trap 'ending=1; pass_on USR1' USR1
+of_run() {{ grep -lszx "AUTORESEARCH_RUN_ID=$1" /proc/[0-9]*/environ | cut -d/ -f3; }}
+since=$SECONDS
+while :; do
+    for run in "${{!pid[@]}}"; do
+        if ! kill -0 "${{pid[$run]}}" 2>/dev/null; then
+            wait "${{pid[$run]}}"
+            mv "$run.taken" "$run.over.$?"
+            unset "pid[$run]"
+        elif [ -e "$run.kill" ]; then
+            kill -TERM "${{pid[$run]}}"
+            sleep {kill_s}
+            kill -KILL $(of_run "$run") 2>/dev/null
+        elif [ -e "$run.stop" ]; then
+            rm -f "$run.stop"
+            kill -TERM "${{pid[$run]}}"
+        fi
+    done
+    if [ -n "$ending" ]; then
+        [ ${{#pid[@]}} = 0 ] && exit 0
+        sleep 0.2
+        continue
+    fi
+    for job in $(ls -tr -- *.job 2>/dev/null); do
+        [ ${{#pid[@]}} -lt {slots} ] || break
+        run=${{job%.job}}
+        mv "$job" "$run.taken" 2>/dev/null || continue
+        bash "$run.taken" >> "$run.out" 2>&1 </dev/null &
+        pid[$run]=$!
+    done
+    [ ${{#pid[@]}} = 0 ] || since=$SECONDS
+    if [ $((SECONDS - since)) -ge {idle} ]; then
+        touch closed
+        compgen -G '*.job' >/dev/null || exit 0
+        rm -f closed
+    fi
+    sleep 0.2
+done
+"""
+
+
+class SlurmAllocation(SlurmLauncher):
+    """`core.far.JobLauncher` whose runs share one allocation."""
+
+    @property
+    def comment(self) -> str:
+        """What the allocation is found again by."""
+        return f"autoresearch:allocation:{self.place.key}"
+
+    # -- submitting ---------------------------------------------------------------------------------------------
+
+    def submit(self, job: Job) -> Handle:
+        """See `core.far.JobLauncher`: into the allocation that there is, or into a new one."""
+        base = str(PurePosixPath(job.argv[-2]).with_name(f"allocation_{self.place.key}"))
+        if job.again and (spool := self._spool_of(base, job.run)):
+            return self._handle(job, spool)
+        for _ in range(TRIES):
+            spool = f"{base}/{self._holder(job, base)}"
+            if self._is_there(f"{spool}/closed"):
+                continue
+            self.reach.put(spool, {f"{job.run}.job": jobs.script(job, self.place).encode()})
+            if not self._is_there(f"{spool}/closed") or not self._withdraw(spool, job.run):
+                return self._handle(job, spool)
+        raise Unreachable("the allocation is ending just now", code="allocation_ends")
+
+    def _handle(self, job: Job, spool: str) -> Handle:
+        return Handle(job.run, f"{PurePosixPath(spool).name}+{job.run}", {"spool": spool, "directory": job.directory})
+
+    def _spool_of(self, base: str, run: str) -> str:
+        words = ["find", base, "-maxdepth", "2", "-name", f"{run}.*", "-not", "-name", "*.gone"]
+        found = sorted(self.reach.run(words).text.splitlines())
+        return str(PurePosixPath(found[0]).parent) if found else ""
+
+    def _holder(self, job: Job, base: str) -> str:
+        """The job that holds the allocation; a new one where there is none, or where it is about to go."""
+        ours = [row for row in self._queue() if row.comment == self.comment and row.state is not JobState.OVER]
+        open_ones = [row.native for row in ours if not self._is_there(f"{base}/{row.native}/closed")]
+        if open_ones:
+            return min(open_ones, key=int)
+        slots, idle = max(1, self.place.slots), int(jobs.seconds(self.place, "idle"))
+        text = _HOLDER.format(base=shlex.quote(base), slots=slots, idle=idle, kill_s=KILL_S)
+        self.reach.put(base, {"holder.sh": text.encode()})
+        minutes = max(1, int((jobs.seconds(self.place, "time") if self.place.text("time") else TIME_S) // 60))
+        words = ["sbatch", "--parsable", *self._where, f"--job-name=ajet_hold_{self.place.key}"]
+        words += [f"--comment={self.comment}", "--no-requeue", f"--output={jobs.escaped(base)}/%j.out"]
+        words += [f"--time={minutes}", f"--signal=B:USR1@{jobs.signal_s(self.place)}"]
+        words += jobs.resources(self.place, job.gpus * slots)
+        said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
+        native = said.text.strip().split(";")[0]
+        if said.returncode == 0 and native.isdecimal():
+            return native
+        raise silence("sbatch", said) or refusal(said)
+
+    def _is_there(self, path: str) -> bool:
+        return self.reach.run(["test", "-e", path]).returncode == 0
+
+    def _withdraw(self, spool: str, run: str) -> bool:
+        """Whether a run that was not begun will not be; the holder's own claim is a rename, too."""
+        return self.reach.run(["mv", f"{spool}/{run}.job", f"{spool}/{run}.gone"]).returncode == 0
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
+        """See `core.far.JobLauncher`: one squeue and one listing of the spools."""
+        if not handles:
+            return {}
+        known = {row.native: row for row in self._queue() if row.comment == self.comment}
+        spools = sorted({str(handle.more.get("spool", "")) for handle in handles})
+        listed = self.reach.run(["find", *spools, "-maxdepth", "1", "-type", "f"]).text.splitlines()
+        files = [PurePosixPath(path) for path in listed]
+        found: dict[str, Observation] = {}
+        for handle in handles:
+            spool = str(handle.more.get("spool", ""))
+            start = f"{handle.run}."
+            marks = {f.name.removeprefix(start) for f in files if f.name.startswith(start) and str(f.parent) == spool}
+            said = self._seen(handle, marks, known.get(PurePosixPath(spool).name))
+            found |= {handle.run: said} if said else {}
+        return found
+
+    def _seen(self, handle: Handle, marks: set[str], holder: Row | None) -> Observation | None:
+        """What the files of one run say, with what Slurm says of the allocation; None: nothing is known."""
+        if over := next((mark.removeprefix("over.") for mark in marks if mark.startswith("over.")), ""):
+            code = int(over) if over.isdecimal() else 1
+            return observation(Row("0", "FAILED" if code else "COMPLETED", code << 8), last_words=self._said(handle))
+        if "gone" in marks:
+            return Observation(JobState.OVER, "CANCELLED", "it was withdrawn", ending=Ending.STOPPED, cause="cancelled")
+        if holder is None or marks.isdisjoint(("job", "taken")):
+            return None
+        if "taken" in marks:
+            return observation(holder)
+        if holder.state is JobState.OVER:
+            reason = f"the allocation ended before the run began: {holder.word}"
+            return Observation(
+                JobState.OVER, holder.word, reason, ending=Ending.LAUNCH_FAILED, cause="job_gone", node=holder.node
+            )
+        if holder.state is JobState.RUNNING:
+            return Observation(JobState.PENDING, "WAITING", "another run has the allocation", node=holder.node)
+        return self._observation(Handle(handle.run, holder.native), holder)
+
+    def _said(self, handle: Handle) -> str:
+        if handle.native not in self._last_words:
+            self._last_words[handle.native] = self._tail(f"{handle.more.get('spool', '')}/{handle.run}.out")
+        return self._last_words[handle.native]
+
+    # -- ending -------------------------------------------------------------------------------------------------
+
+    def stop(self, handle: Handle, *, hard: bool) -> None:
+        """See `core.far.JobLauncher`: the run, not the allocation."""
+        spool = str(handle.more.get("spool", ""))
+        if not spool or self._withdraw(spool, handle.run):
+            return
+        if self._is_there(f"{spool}/{handle.run}.taken"):
+            self.reach.put(spool, {f"{handle.run}.{'kill' if hard else 'stop'}": b""})
+
+    def forget(self, handle: Handle) -> None:
+        """See `core.far.JobLauncher`."""
+        spool = str(handle.more.get("spool", ""))
+        self._last_words.pop(handle.native, None)
+        if spool and not self._is_there(f"{spool}/{handle.run}.taken"):
+            self.reach.run(["find", spool, "-maxdepth", "1", "-name", f"{handle.run}.*", "-delete"])

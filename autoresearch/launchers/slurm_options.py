@@ -1,0 +1,34 @@
+"""What a Slurm place may say, and the launcher that serves it: here or on a login node, a job or an allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from autoresearch.core.far import Reach
+from autoresearch.core.places import Place
+from autoresearch.launchers import slurm_job as jobs
+from autoresearch.launchers.slurm import SlurmLauncher
+from autoresearch.launchers.slurm_allocation import SlurmAllocation
+from autoresearch.launchers.ssh_words import CONNECTION
+
+OPTIONS = {
+    **{name: meaning for name, meaning in CONNECTION.items() if name != "setup"},
+    "host": "a login node, where Slurm's commands are called over ssh; default: they are called here",
+    "shared": "true: the login node sees this machine's files under the same paths; nothing is copied",
+    "login_setup": "shell words that are run first on the login node, such as `. /etc/profile`",
+    **jobs.OPTIONS,
+}
+
+
+def launcher_of(place: Place, environ: Mapping[str, str]) -> SlurmLauncher:
+    """The launcher that the options of a place ask for. UsageError for options that make no sense."""
+    reach: Reach | None = None
+    if place.text("host"):
+        from autoresearch.launchers.ssh_reach import SshReach
+
+        options = {name: value for name, value in place.options.items() if name != "setup"}
+        options |= {"setup": place.text("login_setup")} if place.text("login_setup") else {}
+        reach = SshReach(replace(place, options=options), environ)
+    shares = place.text("interactive").lower() in ("true", "yes", "1")
+    return (SlurmAllocation if shares else SlurmLauncher)(place, environ, reach=reach)
