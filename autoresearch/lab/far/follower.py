@@ -203,6 +203,8 @@ class Follower:
             handle = self.launcher.submit(job)
         except Declined as no:
             reason = f"{no.reason}; {no.hint}" if no.hint else no.reason
+            with contextlib.suppress(Unreachable):  # what was sent is let go of
+                gather(one.rundir, one.spec, one.order, self.launcher.reach)
             self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": reason})
             return
         self._answered(self.no_launcher)
