@@ -16,6 +16,8 @@ want mkfs.ext4 e2fsprogs
 want chromium chromium
 want sshd openssh-server
 want ssh-keygen openssh-client
+want ip iproute2
+want rsync rsync
 want node nodejs
 want npm npm
 want slurmctld slurm-wlm

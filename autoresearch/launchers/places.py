@@ -44,7 +44,7 @@ def options_of(kind: Kind) -> Mapping[str, str]:
     if kind is Kind.LOCAL:
         return {}
     options: Mapping[str, str] = _module(kind).OPTIONS
-    return {**COMMON, **(COPIED if kind in (Kind.SSH, Kind.SLURM, Kind.KUBERNETES) else {}), **options}
+    return {**COMMON, **COPIED, **options}
 
 
 def _module(kind: Kind) -> ModuleType:

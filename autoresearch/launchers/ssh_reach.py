@@ -78,10 +78,6 @@ class SshReach:
     def close(self) -> None:
         """See `core.far.Reach`."""
         self._drop()
-        if self._words and self._words.socket:
-            with contextlib.suppress(OSError):
-                Path(self._words.socket).parent.rmdir()  # the last one out
-        self._words = None
 
     def _drop(self) -> None:
         if self._channel is not None:
@@ -195,6 +191,8 @@ class SshReach:
         if self.clock() < self._not_before:
             raise self._why
         words = self.words
+        if words.socket:  # somebody may have tidied up in /tmp
+            Path(words.socket).parent.mkdir(mode=0o700, exist_ok=True)
         command = command_line(shlex.quote(self.place.text("python", "python3")), self.place.text("setup"))
         try:
             self._channel = Channel(words, command, self.environ, words.connect_s + ANSWER_S)
@@ -210,7 +208,6 @@ class SshReach:
     def _lose(self, silent: Unreachable) -> None:
         """The connection is gone: when the next one may be tried. The first one at once."""
         self._drop()
-        self._words = None  # the folder of its socket may be gone, as another of us was the last one out
         self._why = silent
         self._not_before = self.clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
         self._failures += 1

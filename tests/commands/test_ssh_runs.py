@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 
 @pytest.fixture
-def far(bench: Any, sshd: Any) -> Any:
+def far(sshd: Any, bench: Any) -> Any:
     """The bench's project with a place `far`; `far.copied` does not see this machine's files."""
     common = f"host: far, config: {sshd.config}, keepalive: 1"
     (bench.repo / "autoresearch.yaml").write_text(
@@ -87,7 +87,7 @@ def test_cuts_and_kills_while_it_trains_cost_nothing(bench: Any, far: Any) -> No
         return len(log.read_text()) > steps + 300
 
     bench.until(goes_on)
-    bench.ask("stop", begun["run"])
+    bench.ask("stop", begun["run"], "--reason", "seen enough")
     over(bench, begun, "stopped")
     found = [int(n) for n in re.findall(r"^step:(\d+) - actor", log.read_text(), re.MULTILINE)]
     assert found == list(range(1, len(found) + 1))

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, Job, JobState, Unreachable
+from autoresearch.core.far import Declined, Handle, Job, JobState, Seen, Unreachable, Want
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import ray, ray_leftovers
 from autoresearch.launchers.places import check
 from autoresearch.launchers.ray import RayLauncher
+from tests.far.contract import Trial
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
 
@@ -53,6 +54,29 @@ def test_the_contract_where_nothing_is_shared(
 ) -> None:
     one = launcher(fake_ray, shared=False)
     contract_check(one, str(tmp_path / "far"), unknown="ajet_never", python=sys.executable)
+
+
+def test_a_stop_request_where_nothing_is_shared(fake_ray: Any, eventually: Any, tmp_path: Path) -> None:
+    """It goes as Ray's own stop, and the record says who asked; the log's cadence is bounded."""
+    clock = Clock()
+    one = launcher(fake_ray, clock, shared=False)
+    trainer = Trial(one, str(tmp_path), python=sys.executable)
+    given = trainer.job("sleep 600")
+    one.submit(given)
+    want = Want(given.run, given.directory, {"run.log": 0})
+
+    def seen() -> Seen:
+        clock.now += 100.0
+        return one.reach.look([want])[given.run]
+
+    eventually(lambda: seen().runner.get("trainer_pid"))
+    one.reach.put(given.directory, {"stop": b'{"reason": "enough"}'})
+    eventually(lambda: seen().exit)
+    assert (seen().exit["ending"], seen().exit["cause"], seen().exit["reason"]) == ("stopped", "stop_request", "enough")
+    before = fake_ray.asked.total()
+    clock.now += 0.1
+    one.reach.look([want])
+    assert fake_ray.asked.total() == before
 
 
 # -- submitting -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,49 @@
+"""A campaign of eight ideas on two hosts by ssh: a real sshd, real GRPO, and faults in its middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+
+def test_eight_ideas_on_two_hosts_whose_connections_are_cut(sshd: Any, camp: Any) -> None:
+    bench = camp.bench
+    recipe = {"task": "sort", "sft_steps": 5, "hidden": 8, "total_steps": 2, "batch_size": 2, "group_size": 4}
+    more = {"lr": 0.001, "kl_coef": 0.01, "temperature": 1.0, "test_freq": 1, "val_tasks": 4, "val_pass_n": 2}
+    where = {"metrics_jsonl_path": "out/metrics.jsonl", "experiment_name": "tiny"}
+    text = "".join(f"{key}: {value}\n" for key, value in {**recipe, **more, **where}.items())
+    (bench.repo / "tiny.yaml").write_text(text)
+    command = "python -m autoresearch.tinygrpo --conf tiny.yaml"
+    path = bench.blueprint("tiny", name="tiny.md", command=command, trainer="tinygrpo")
+    path.write_text(path.read_text().replace("- path: NA", "- path: tiny.yaml"))
+    hosts = "".join(
+        f"  {name}: {{kind: ssh, host: {host}, config: {sshd.config}, shared: true, slots: 2}}\n"
+        for name, host in (("gpu1", "far"), ("gpu2", "far2"))
+    )
+    (bench.repo / "autoresearch.yaml").write_text(f"launchers:\n{hosts}")
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "two hosts")
+
+    keys = {"blueprint": "tiny.md", "count": 8, "baseline": 1, "retests": 0, "confirm": False}
+    camp.start("--launcher", "gpu1,gpu2", **keys)
+    camp.until(lambda: len(camp.view().rows) >= 2)
+    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+    sshd.cut()
+    bench.until(lambda: not camp.place.controlled)
+    bench.ask("campaign", "resume", camp.place.path.name, "--detach")
+    camp.until(lambda: len(camp.view().rows) >= 5)
+    sshd.cut()
+    view = camp.over()
+
+    assert [row.ending for row in view.rows] == ["finished"] * 8
+    assert {row.launcher for row in view.rows} == {"ssh/gpu1", "ssh/gpu2"} and len({row.run_id for row in view.rows}) == 8
+    for row in view.rows:
+        told = [json.loads(line) for line in Path(row.log_path).with_name("events.jsonl").read_text().splitlines()]
+        assert [one["event"] for one in told].count("started") == 1
