@@ -117,7 +117,7 @@ def _do(action: Action, screen: Screen, terminal: Terminal, watch: Watch, parts:
     try:
         match action.what:
             case "refresh":
-                watch.again()
+                watch.again(care=True)
             case "redraw":
                 terminal.forget()
             case "ended":

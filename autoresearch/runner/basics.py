@@ -69,7 +69,7 @@ def take_lock(fd: int, operation: int, patience_s: float) -> bool:
 def parse_object(raw: bytes) -> dict[str, Any]:
     """A JSON object from outside; {} for anything else."""
     try:
-        value = json.loads(raw)
+        value = json.loads(raw) if raw else {}  # what is missing is asked for again and again, and an exception costs
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -183,10 +183,15 @@ def test_what_keeps_a_run_from_starting(lab: Lab) -> None:
     assert len(lab.cluster.started) == 1
 
 
-@pytest.mark.parametrize("files", ["volume", "carried"])
-def test_a_stop_is_passed_on(lab: Lab, files: str) -> None:
-    if files == "carried":
-        lab.place(root=str(lab.bench.root / "pods"))
+@pytest.mark.parametrize(
+    "options", [{"workload": "rayjob"}, {"carried": True}, {"carried": True, "workload": "rayjob"}]
+)
+def test_a_stop_is_passed_on(lab: Lab, options: dict[str, Any]) -> None:
+    workload = {key: value for key, value in options.items() if key != "carried"}
+    if "carried" in options:
+        lab.place(root=str(lab.bench.root / "pods"), **workload)
+    else:
+        lab.volume(**workload)
     run = lab.run("long")
     lab.stepped(run)
     lab.bench.ask("stop", run["run"], "--reason", "enough")
@@ -216,8 +221,12 @@ def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
     path = lab.bench.blueprint("ok", result_dir=str(lab.bench.root / "results"))
     words = ("run", path, "--launcher", "k8s", "--yes", "--detach")
     run = lab.bench.ask(*words, AUTORESEARCH_FAILPOINT=f"{where}:kill", check=None)
-    lab.bench.until(lambda: not lab.followers())
-    lab.bench.ask("status", run["run"])  # whoever looks has it followed again
+
+    def looked() -> bool:  # whoever looks has it followed again
+        lab.bench.ask("status", run["run"])
+        return (Path(run["run_dir"]) / "collected.json").exists()
+
+    lab.bench.until(looked)
     assert lab.row(run)["ending"] == "finished" and len(lab.cluster.started) == 1
 
 

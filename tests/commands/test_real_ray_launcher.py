@@ -88,7 +88,7 @@ def test_an_exit_code_and_a_stubborn_trainer(bench: Any, cluster: Any) -> None:
     path = bench.blueprint("stubborn", name="b.md", result_dir=str(bench.root / "b"))
     stubborn = begin(bench, path, AUTORESEARCH_GRACE="2s")
     bench.event(stubborn["run_dir"], "first_step")
-    bench.ask("stop", stubborn["run"], "--reason", "enough", check=None)
+    bench.ask("stop", stubborn["run"], "--reason", "enough")
     collected(bench, stubborn, "stopped")
     collected(bench, failing, "crashed")
     assert record(failing)["returncode"] == 7
@@ -103,7 +103,7 @@ def test_a_follower_that_is_killed_between_submit_and_note(bench: Any, cluster: 
     bench.until(lambda: name in cluster.jobs(), PATIENCE_S)
     bench.until(lambda: bench.ask("status", started["run"])["state"] == "running", PATIENCE_S)
     assert [job for job in cluster.jobs() if started["run"] in job] == [name]
-    bench.ask("stop", started["run"], check=None)
+    bench.ask("stop", started["run"], "--reason", "seen")
     collected(bench, started, "stopped")
 
 

@@ -149,6 +149,7 @@ def test_a_template_that_makes_no_sense(tmp_path: Path, text: str, says: str) ->
         ({**VOLUME, "tolerations": {"key": "a"}}, "must be a list"),
         ({**VOLUME, "labels": "a=b"}, "must be a mapping"),
         ({**VOLUME, "gpus": "many"}, "no number"),
+        ({**VOLUME, "codebase": "remote"}, "not there before"),
         ({**VOLUME, "ttl": "soon"}, "ttl"),
     ],
 )

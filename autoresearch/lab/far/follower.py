@@ -324,17 +324,14 @@ class Follower:
 
     def _pass_on_stop(self, one: Following, seen: Seen) -> None:
         """A stop request goes to the Runner, or to the launcher where there is none yet; if nothing helps, for good."""
-        if one.handle is None or seen.exit:
-            return
-        try:
-            stamp = one.rundir.stop.stat().st_mtime_ns
-        except OSError:
+        one.stop_stamp = one.look_for_stop()
+        if not one.stop_stamp or one.handle is None or seen.exit:
             return
         now = self.clock()
         waits = one.said is not None and one.said.state is JobState.PENDING and not seen.claimed  # said a while ago
-        if stamp != one.stop_stamp:
+        if one.stop_passed != one.stop_stamp:
             self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
-            one.stop_stamp, one.stop_at, one.stop_told = stamp, now, 0
+            one.stop_passed, one.stop_at, one.stop_told = one.stop_stamp, now, 0
             self.polls.hurry(now)
         if (one.asked() or {}).get("how") == "drain" and not waits:
             return

@@ -33,9 +33,11 @@ class Following:
     said: Observation | None = None  # what the launcher said last; None: nobody answered, or nobody asked yet
     node: str = ""
     noted: bool = True  # the order file holds the handle
-    told: Observed | None = None  # what was written last
+    told: Observed | None = None  # what was written last,
+    told_key: tuple[str, ...] = ()  # and what of it would be news
     stop_at: float = 0.0  # when the stop request was passed on, by the local clock
-    stop_stamp: int = 0  # which one that was
+    stop_stamp: int = 0  # which stop request is there
+    stop_passed: int = 0  # which one was passed on
     stop_told: int = 0  # 1: its launcher was told to end it softly, 2: for good
     tries: int = 0  # of what fails for reasons of its own
     failing_since: float = 0.0
@@ -53,15 +55,25 @@ class Following:
 
     def asked(self) -> Mapping[str, Any] | None:
         """The stop request, if there is one."""
-        return read_json(self.rundir.stop)
+        return read_json(self.rundir.stop) if self.stop_stamp else None
+
+    def look_for_stop(self) -> int:
+        """Which stop request there is; 0 for none."""
+        try:
+            return os.stat(f"{self.spec.run_dir}/stop").st_mtime_ns  # noqa: PTH116 - for each run at each look
+        except OSError:
+            return 0
 
     def tell(self, found: Settled, wall: float, silence: Silence | None = None) -> bool:
         """Write down where it stands, if that is news; whether it was. Raises OSError, EnvironmentUnusable."""
-        before, now = self.told, self._observed(found, wall, silence)
-        if before and replace(now, t=before.t) == before:
+        word, error = self.said.word if self.said else "", silence.error if silence else None
+        key = (found.state.value, found.reason, error.reason if error else "", word, self.node)
+        if key == self.told_key:
             return False
-        order_file.observe(self.rundir, now)
-        self.told = now
+        before, now = self.told, self._observed(found, wall, silence)
+        if before is None or replace(now, t=before.t) != before:
+            order_file.observe(self.rundir, now)
+        self.told, self.told_key = now, key
         changed = before is None or before.state != now.state
         if before and changed and before.state == RunState.UNREACHABLE.value:
             silent_s = round(max(0.0, wall - before.since), 1)

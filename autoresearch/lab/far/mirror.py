@@ -64,7 +64,7 @@ class Mirror:
             raise
 
     def _take(self, seen: Seen, offset_s: float) -> bool:
-        for name, path in self._pieces().items():
+        for name, path in self._pieces().items() if seen.grown else ():
             if piece := seen.grown.get(name):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _append(path, piece)
