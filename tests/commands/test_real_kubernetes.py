@@ -220,6 +220,7 @@ def test_nobody_answers_for_a_while(lab: Lab) -> None:
 def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
     path = lab.bench.blueprint("ok", result_dir=str(lab.bench.root / "results"))
     words = ("run", path, "--launcher", "k8s", "--yes", "--detach")
+    lab.bench.tmux("new-session", "-d", "-s", "first", "sleep", "600")  # else the server keeps the failpoint for all
     run = lab.bench.ask(*words, AUTORESEARCH_FAILPOINT=f"{where}:kill", check=None)
 
     def looked() -> bool:  # whoever looks has it followed again

@@ -27,7 +27,7 @@ def test_a_campaign_of_eight_ideas(camp: Any, kubernetes: Any) -> None:
     camp.recipe(mode="hold")
     camp.bench.git("add", "-A")
     camp.bench.git("commit", "-qm", "hold")
-    rates = [0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01]
+    rates = [0.4, 0.3, 0.2, 0.15, 0.05, 0.02, 0.01]
     keys = {"space": {"lr": rates}, "proposer": "grid", "confirm": False, "baseline": 1, "count": 8, "retests": 0}
     camp.start("--launcher", "k8s:4", **keys)
     cluster = kubernetes.cluster
@@ -48,5 +48,5 @@ def test_a_campaign_of_eight_ideas(camp: Any, kubernetes: Any) -> None:
     endings = sorted((row.ending, row.failure if row.ending == "lost" else "") for row in view.rows)
     assert endings == [("finished", "")] * 8 + [("lost", "preempted")], camp.said()
     assert len(cluster.started) == len(set(cluster.started)) == 9
-    assert {row.launcher for row in view.rows} == {"kubernetes"}
+    assert {row.launcher for row in view.rows} == {"kubernetes/k8s"}
     camp.bench.until(lambda: not any(kubernetes.jobs(kind) for kind in ("jobs", "pods")))

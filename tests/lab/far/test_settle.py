@@ -175,3 +175,25 @@ def test_it_was_asked_to_stop(looks: tuple[Look, ...], ends: bool) -> None:
 def test_a_signal_that_we_asked_for_is_not_asked_about() -> None:
     found = after((0, TERMED, RUNNING), asked=ASKED)
     assert found.record is not None and found.record["ending"] == "stopped"
+
+
+CANCELLED = Observation(JobState.OVER, "CANCELLED", "cancelled", Ending.STOPPED, "cancelled", outranks=True)
+OOM = Observation(JobState.OVER, "OUT_OF_MEMORY", "too much memory", Ending.CRASHED, "oom", outranks=True)
+
+
+@pytest.mark.parametrize(
+    ("exit_record", "said", "cause"),
+    [
+        ({"ending": "stopped", "cause": "stop_request"}, CANCELLED, "stop_request"),  # ours, and tidied up after it
+        ({"ending": "finished", "cause": ""}, CANCELLED, ""),
+        ({"ending": "max_time", "cause": "walltime"}, CANCELLED, "walltime"),
+        ({"ending": "crashed", "cause": "exit_code", "returncode": 1}, OOM, "exit_code"),
+        ({"ending": "crashed", "cause": "signal", "returncode": 139}, OOM, "signal"),  # a segmentation fault is its own
+        ({"ending": "crashed", "cause": "signal", "returncode": 137}, OOM, "oom"),
+        ({"ending": "stopped", "cause": "sigterm"}, CANCELLED, "cancelled"),
+        ({"ending": "crashed", "cause": "signal", "returncode": 143}, PREEMPTED, "preempted"),
+    ],
+)
+def test_only_a_signal_from_outside_is_outranked(exit_record: dict[str, Any], said: Observation, cause: str) -> None:
+    found = after((0, Seen(claimed=True, exit=exit_record), said))
+    assert found.record is not None and found.record["cause"] == cause

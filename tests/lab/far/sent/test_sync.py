@@ -205,6 +205,23 @@ def test_a_cut_at_any_call_is_gone_on_from(yard: Any) -> None:
     assert yard.leaks() == []
 
 
+def test_what_was_started_already_is_left_as_it_is(yard: Any) -> None:
+    order, job = yard.ship()
+    (Path(order.code) / "made_by_the_run").write_text("x")
+    Path(order.directory, "environment").unlink()
+    Path(order.directory, "runner.json").write_text("{}")
+    again, same = yard.ship(order)
+    assert (again, same) == (order, job)
+    assert (Path(order.code) / "made_by_the_run").exists()
+    assert not Path(order.directory, "environment").exists(), "its Runner has taken it"
+
+
+def test_a_refused_run_lets_go_of_its_code_directory(yard: Any) -> None:
+    with pytest.raises(Declined):
+        yard.ship(yard.order(interpreter="/nowhere/bin/python"))
+    assert not list((yard.far / "code").glob("*.run"))
+
+
 def test_a_file_that_was_changed_over_there_is_sent_again(yard: Any) -> None:
     order, _ = yard.ship()
     Path(order.code, "train.py").write_text("x" * len(Path(order.code, "train.py").read_bytes()))
