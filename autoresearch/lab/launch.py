@@ -147,7 +147,9 @@ class Prepared:
         """Leave it to the Follower of that place; a session of its own shows what comes back."""
         from autoresearch.lab.far.attend import attend
         from autoresearch.lab.far.ordering import order
+        from autoresearch.launchers.places import pinned
 
+        place = pinned(place, self.parts.environ)
         spec, socket = replace(self.spec, launcher=place.label), self.plan.settings.text("tmux_socket")
         with self.held:
             spec_file.write(self.rundir, spec, self.extra)

@@ -15,7 +15,7 @@ from autoresearch.core.far import Declined, Handle, Job, JobState, Seen, Unreach
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import ray, ray_leftovers
-from autoresearch.launchers.places import check
+from autoresearch.launchers.places import check, pinned
 from autoresearch.launchers.ray import RayLauncher
 from tests.far.contract import Trial
 
@@ -217,6 +217,15 @@ def test_what_no_node_has_is_refused_before_anything_is_written(fake_ray: Any) -
     assert not launcher(fake_ray, driver_gpus=8).preflight()
     (finding,) = launcher(fake_ray, driver_gpus=9).preflight()
     assert finding.code == "impossible_resources" and "largest node has 8 GPUs" in finding.message
+
+
+def test_two_shells_that_mean_two_clusters_have_two_followers() -> None:
+    place, said = Place("ray", Kind.RAY, 1), Place("ray", Kind.RAY, 1, {"address": "http://c:1"})
+    first, second = (pinned(place, {"RAY_ADDRESS": f"http://{host}:8265"}) for host in "ab")
+    assert first.text("address") == "http://a:8265" and first.key != second.key != place.key
+    assert pinned(place, {}) == place and pinned(said, {"RAY_ADDRESS": "http://a:1"}) == said
+    other = Place("slurm", Kind.SLURM, 1)
+    assert pinned(other, {"RAY_ADDRESS": "http://a:1"}) == other
 
 
 # -- polling ----------------------------------------------------------------------------------------------------------
