@@ -19,4 +19,6 @@ if [ -n "$torch" ] && [ -z "$ANY_TORCH" ]; then
     fi
 fi
 pip install -qq --no-compile -r "$wanted" || { echo "$place could not be filled: pip says why above" >&2; exit 6; }
+# A Ray that compiles what it imports starts in a minute, and its raylet has given up on its own agent by then.
+[ "$name" = ray ] && "$place/bin/python" -m compileall -qq "$place/lib"
 echo "$mark" > "$place/.installed"

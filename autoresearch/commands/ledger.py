@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +17,8 @@ from autoresearch.errors import NotFoundError, UsageError
 
 FORMATS = ("table", "tsv", "json", "md")
 BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
+GO_FIRST = ("metric_name", "elapsed_min", "ending", "claim", "status")  # where a terminal is too narrow
+LEAST = 16  # cells of a description
 
 
 def show(
@@ -62,11 +67,41 @@ def show(
             output.say(line)
     else:
         rows = [[r.get(name, "")[:60] for name in brief] for r in shown]
-        output.table([brief, *rows])
+        if sys.stdout.isatty():
+            for line in fitted(brief, rows, shutil.get_terminal_size().columns):
+                output.say(line)
+        else:
+            output.table([brief, *rows])
         output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {path}")
     if warning and not as_json:
         output.remark(f"warning: {warning}")
     return 0
+
+
+def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The rows as lines of at most so many cells: columns go in an order, the description takes what room is left."""
+    from rich.cells import cell_len
+
+    from autoresearch.commands.overview_table import GAP, cut
+
+    sizes = {name: max(cell_len(row[n]) for row in (names, *rows)) for n, name in enumerate(names)}
+    sizes["run_id"] = min(sizes["run_id"], max(15, width // 3))
+    text = sizes["description"]
+    for name in GO_FIRST:
+        sizes["description"] = min(text, LEAST)
+        if sum(sizes.values()) + GAP * (len(sizes) - 1) <= width:
+            break
+        sizes.pop(name, None)
+    sizes["description"] = 0
+    sizes["description"] = max(1, min(text, width - sum(sizes.values()) - GAP * (len(sizes) - 1)))
+    lines = []
+    for row in (names, *rows):
+        cells = [(size, cut(row[names.index(name)], size, middle=name == "run_id")) for name, size in sizes.items()]
+        lines.append((" " * GAP).join(cell + " " * (size - cell_len(cell)) for size, cell in cells).rstrip())
+    measured = {row[names.index("metric_name")] for row in rows}
+    if "metric_name" not in sizes and len(measured) == 1:
+        lines.append(cut(f"metric_value is {measured.pop()}", width))
+    return lines
 
 
 def _ledger(name: str) -> Path:

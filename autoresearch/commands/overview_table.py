@@ -170,7 +170,8 @@ def place_text(line: PlaceLine, now: float) -> str:
     if line.unreachable_since is not None:
         words.append(f"unreachable since {span(max(0.0, now - line.unreachable_since))}: {line.reason}".rstrip(": "))
     if line.followed is not None:
-        words.append("followed" if line.followed else "not followed: its Follower is being started")
+        why = line.trouble or "its Follower is being started"
+        words.append("followed" if line.followed else f"not followed: {why}")
     return f"{line.place}: {', '.join(words)}"
 
 

@@ -92,15 +92,12 @@ def _static(parts: Parts, wanted: Wanted, ended: int, limit: int, *, as_json: bo
     from dataclasses import replace
 
     from autoresearch.commands.overview_table import static_lines
-    from autoresearch.lab.far.attend import attend_run
     from autoresearch.lab.overview.look import Looker
 
     places, remark = _named(parts)
     remarks = [*([remark] if remark else []), *_settle(parts)]
     looker = Looker(parts, places=places, once=True)
     found = looker.look(ended=ended)
-    for rundir in looker.unattended():
-        attend_run(rundir, parts)
     found = replace(found, remarks=(*remarks, *found.remarks))
     shown, over = wanted.of(found.runs), wanted.of_ended(found.over)
     width = shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
@@ -111,7 +108,7 @@ def _static(parts: Parts, wanted: Wanted, ended: int, limit: int, *, as_json: bo
 
 
 def _settle(parts: Parts) -> list[str]:
-    """Record what is over, as `status` does; what cannot be recorded now."""
+    """Record what is over and have the rest followed, as `status` does; what cannot be recorded now."""
     from autoresearch.lab.adopt import adopt_all
 
     return [f"{found.entry.run}: not recorded: {found.trouble}" for found in adopt_all(parts) if found.trouble]

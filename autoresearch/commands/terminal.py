@@ -48,7 +48,7 @@ class Terminal:
         self._drawn: list[Line] = []
         self._decode = codecs.getincrementaldecoder("utf-8")("ignore").decode
         self._plain = bool(os.environ.get("NO_COLOR"))
-        self._stopping = self._lost = False
+        self._stopping = self._lost = self._resized = False
 
     def __enter__(self) -> Terminal:
         self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -99,6 +99,9 @@ class Terminal:
         """Show these lines from the top; only those that differ from what is there are written."""
         from rich.cells import cell_len
 
+        if self._resized:
+            self._resized = False
+            self.forget()
         fresh, width = list(lines), self.size[0]
         frame = [  # at the end of a full line there is nothing to erase but its last cell
             f"\x1b[{n + 1};1H{self._styled(line)}" + ("\x1b[K" if cell_len(line[0]) < width else "")
@@ -124,8 +127,9 @@ class Terminal:
         self._give()
         # caught, not ignored: what is ignored stays so in the program
         handlers = {n: signal.signal(n, self._told) for n in (signal.SIGINT, signal.SIGQUIT)}
-        child = subprocess.Popen(list(argv), env=environ)
+        child = None
         try:
+            child = subprocess.Popen(list(argv), env=environ)
             while True:
                 _, status = os.waitpid(child.pid, os.WUNTRACED)
                 if not os.WIFSTOPPED(status):
@@ -134,7 +138,7 @@ class Terminal:
                 os.kill(os.getpid(), signal.SIGSTOP)
                 os.kill(child.pid, signal.SIGCONT)
         finally:
-            if child.returncode is None:
+            if child is not None and child.returncode is None:
                 child.terminate()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -172,7 +176,7 @@ class Terminal:
         elif number == signal.SIGCONT:
             self._lost = True  # whoever had it meanwhile may have changed it
         elif number == signal.SIGWINCH:
-            self._drawn = []
+            self._resized = True
 
     def _styled(self, line: Line) -> str:
         text, style = line

@@ -45,8 +45,10 @@ class Watch(threading.Thread):
         self._unsettled = 0
         self._collector: subprocess.Popen[bytes] | None = None
 
-    def again(self) -> None:
-        """Look now."""
+    def again(self, *, care: bool = False) -> None:
+        """Look now; with `care` see to it at once that every place is followed."""
+        if care:
+            self._cared = float("-inf")
         self._again.set()
 
     def run(self) -> None:
@@ -115,7 +117,7 @@ def _do(action: Action, screen: Screen, terminal: Terminal, watch: Watch, parts:
     try:
         match action.what:
             case "refresh":
-                watch.again()
+                watch.again(care=True)
             case "redraw":
                 terminal.forget()
             case "ended":
@@ -127,8 +129,8 @@ def _do(action: Action, screen: Screen, terminal: Terminal, watch: Watch, parts:
                 screen.message = _attach(action.line, terminal, parts)
                 watch.again()
             case "stop" if action.line:
-                screen.message = _stop(action.line, action.text, parts)
-                watch.again()
+                screen.message = _stop(action.line, action.text)
+                watch.again(care=True)
     except (AutoresearchError, OSError) as error:
         screen.message = str(error)
 
@@ -173,7 +175,7 @@ def _attach(line: RunLine, terminal: Terminal, parts: Parts) -> str:
     return "" if code == 0 else f"tmux ended with {code}: {info.attach}"
 
 
-def _stop(line: RunLine, reason: str, parts: Parts) -> str:
+def _stop(line: RunLine, reason: str) -> str:
     """Ask it to stop, as `stop` does; what there is to say."""
     from autoresearch.lab.stopping import ask_to_stop
 

@@ -50,7 +50,8 @@ class RunLine:
     gpu_count: int = 0
     elapsed_s: float | None = None  # of the run: time in a queue is none
     left_s: float | None = None  # until the nearest limit
-    limit: str = ""  # which one: first_step, max_time
+    limit: str = ""  # which one: first_step, max_time, evaluation
+    queue_s: float | None = None  # that it waited, or waits, before its Runner began
     created: float = 0.0
     session: str = ""
     branch: str = ""
@@ -74,7 +75,7 @@ class RunLine:
         return {
             "run": self.run,
             "state": self.state.value,
-            "place": self.place,
+            "place": self.place.removeprefix(f"{self.kind}:"),
             "launcher": self.kind,
             "job": self.job or None,
             "node": self.node or None,
@@ -96,6 +97,7 @@ class RunLine:
             "elapsed_s": _rounded(self.elapsed_s),
             "left_s": _rounded(self.left_s),
             "limit": self.limit or None,
+            "queue_s": _rounded(self.queue_s),
             "ending": self.ending or None,
             "verdict": self.verdict or None,
             "ended": self.ended,
@@ -119,6 +121,7 @@ class PlaceLine:
     unreachable_since: float | None = None
     reason: str = ""
     followed: bool | None = None  # whether its Follower lives; None where it has none: this machine, or nothing there
+    trouble: str = ""  # why its Follower could not begin
     gpus: int = 0  # of this machine
     gpus_leased: int = 0
 
@@ -130,7 +133,7 @@ class PlaceLine:
     def to_json(self) -> dict[str, Any]:
         """The flat object."""
         return {
-            "place": self.place,
+            "place": self.place.removeprefix(f"{self.kind}:"),
             "launcher": self.kind,
             "slots": self.slots or None,
             "used": self.used,
@@ -139,6 +142,7 @@ class PlaceLine:
             "unreachable_since": self.unreachable_since,
             "reason": self.reason or None,
             "followed": self.followed,
+            "trouble": self.trouble or None,
             "gpus": self.gpus or None,
             "gpus_leased": self.gpus_leased,
         }

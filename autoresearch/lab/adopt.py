@@ -151,14 +151,14 @@ def _end_companions(spec: RunSpec, grace_s: float) -> int:
 def _end_ray_job(spec: RunSpec) -> None:
     """The job that the Runner would have ended; the rest of the cleanup is the blueprint's, and is done by nobody."""
     for command in spec.cleanup[:1]:
-        if "end_ray_job.py" in command:
+        if "end_ray_job.py" in command or "end_nrl_run.py" in command:
             import shlex
 
-            from autoresearch.lab.terms import END_RAY_JOB, RAY_S
+            from autoresearch.lab.terms import END_NRL_RUN, END_RAY_JOB, RAY_S
             from autoresearch.launchers import program
 
             words = shlex.split(command)
-            if words[2:3] == [str(END_RAY_JOB)]:
+            if words[2:3] in ([str(END_RAY_JOB)], [str(END_NRL_RUN)]):
                 program.output(*words, timeout_s=RAY_S)
 
 

@@ -16,6 +16,7 @@ from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.fit import check_far, check_place
 from autoresearch.lab.keep_code import keep_code
+from autoresearch.lab.nrl_check import check_nrl
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, free_name
 from autoresearch.lab.swarm import arrange
@@ -58,6 +59,8 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False, runner: bool = Tru
     plan.refuse()
     check_place(plan.settings.text("tmux_socket"), parts, plan.checkout)
     check_far(plan.place, parts)
+    if plan.place.is_local:
+        check_nrl(plan.spec.command, plan.spec.cwd, plan.environment)
     if not ahead:  # then the run before still has it
         arrange.refuse_taken_port(plan.spec)
     spec = arrange.located(_claim(plan, parts, ahead=ahead))
@@ -144,7 +147,9 @@ class Prepared:
         """Leave it to the Follower of that place; a session of its own shows what comes back."""
         from autoresearch.lab.far.attend import attend
         from autoresearch.lab.far.ordering import order
+        from autoresearch.launchers.places import pinned
 
+        place = pinned(place, self.parts.environ)
         spec, socket = replace(self.spec, launcher=place.label), self.plan.settings.text("tmux_socket")
         with self.held:
             spec_file.write(self.rundir, spec, self.extra)

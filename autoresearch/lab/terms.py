@@ -18,9 +18,10 @@ from autoresearch.core.trainer import Circumstances, Recipe, Recording, Source, 
 from autoresearch.errors import BlueprintError, ConflictError
 from autoresearch.lab.preflight import Resolved
 from autoresearch.lab.yaml_files import edit
-from autoresearch.trainers import ask, ray_job
+from autoresearch.trainers import ask, nrl_k8s, ray_job
 
 COPIES = "recipe"  # a directory in a result directory
+END_NRL_RUN = Path(__file__).parents[1] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[1] / "runner" / "end_ray_job.py"
 RAY_S = 90.0  # longer than the program waits itself
 RECORDED = -50  # what we had written is believed after what a blueprint declares, and before all else
@@ -54,7 +55,11 @@ class Terms:
 
     @property
     def cleanup(self) -> tuple[str, ...]:
-        """Commands for after any ending: the end of the Ray job, which outlives its client; then the blueprint's."""
+        """Commands for after any ending: the end of a job that outlives its client; then the blueprint's."""
+        if (run := nrl_k8s.find(self.command)) and run.name:
+            kind = "rayjob" if run.rayjob else "run"
+            words = [sys.executable, "-I", str(END_NRL_RUN), kind, run.name, *run.words]
+            return (shlex.join(words), *self.resolved.blueprint.notes.cleanup)
         job = ray_job.find(self.command)
         ends = [sys.executable, "-I", str(END_RAY_JOB), job.address, job.submission_id] if job else []
         named = job is not None and job.submission_id
@@ -131,7 +136,7 @@ def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> Terms:
     """Ask the trainer. `job`: what a Ray job is called that the command submits without a name; "" leaves it so."""
     notes = resolved.blueprint.notes
     command = resolved.blueprint.launch_command
-    command = ray_job.named(command, job) if job else command
+    command = nrl_k8s.named(ray_job.named(command, job), job) if job else command
     whole = ask.settings(trainer, resolved.inherited, command)
     recording = ask.recording(trainer, whole, str(resolved.result_dir)) if notes.record_metrics else None
     if recording and not _reaches(recording, command):

@@ -150,7 +150,7 @@ class CarriedFiles(VolumeFiles):
             raise Declined(
                 f"the run's files have {len(data) / 1e6:.1f} MB packed, and a Secret holds 1 MiB",
                 code="secret_too_large",
-                hint="give the place a claim (a volume), or have the code in the image",
+                hint="give the place a claim: what lies on a volume may have any size",
             )
         return data
 

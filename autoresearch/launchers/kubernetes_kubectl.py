@@ -18,7 +18,10 @@ _REFUSED = re.compile(
     r"strict decoding error|unknown field|no matches for kind|exceeded quota|denied the request|violates PodSecurity"
 )
 _LOGIN = re.compile(r"You must be logged in|provide credentials|enter Username|getting credentials|Unauthorized")
-_CONFIG = re.compile(r"context was not found|no configuration has been provided|[Ii]nvalid configuration|error loading")
+_CONFIG = re.compile(
+    r'context "[^"]*" does not exist|context was not found'
+    r"|no configuration has been provided|[Ii]nvalid configuration|error loading"
+)
 _CONFIG_FILE = re.compile(r"error: (?:stat|open) [^\n]*: no such file")
 _CERTIFICATE = re.compile(r"x509: |certificate ")
 _LEAD = re.compile(r"^(?:Error from server \(\w+\): |error: )?(?:error (?:when creating|validating) [^:]*: )*")

@@ -32,6 +32,8 @@ def checked(place: Place) -> str:
         raise _wrong(place, "mount", "must say where pods have the claim, as an absolute path")
     if not place.text("claim") and (place.text("mount") or place.text("local")):
         raise _wrong(place, "claim", "is missing, and `mount` or `local` is given: name the PersistentVolumeClaim")
+    if place.text("codebase", "sent") != "sent":
+        raise _wrong(place, "codebase", "pods are not there before their run, so that none can be asked: it is sent")
     _check_root(place)
     for option in ("pre_running_deadline", "ttl"):
         _seconds(place, option, "1s")

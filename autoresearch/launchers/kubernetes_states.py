@@ -64,7 +64,7 @@ def _plain_job(job: Object, pods: Sequence[Object]) -> Observation:
         return Observation(JobState.OVER, "Complete", returncode=_exit_code(pod) or 0)
     if failed is not None:
         if failed.get("reason") == "DeadlineExceeded":
-            return Observation(JobState.OVER, "DeadlineExceeded", _DEADLINE, Ending.MAX_TIME, "walltime")
+            return Observation(JobState.OVER, "DeadlineExceeded", _DEADLINE, Ending.MAX_TIME, "walltime", outranks=True)
         over = _ended_pod(pod) if pod else None
         reason = str(failed.get("message") or failed.get("reason") or "")
         if failed.get("reason") == "PodFailurePolicy" and "DisruptionTarget" in reason:
@@ -93,7 +93,7 @@ def _ended_pod(pod: Object) -> Observation | None:
         message = str(status.get("message") or reason)
         return Observation(JobState.OVER, reason, message, Ending.LOST, cause, outranks=True)
     if reason == "DeadlineExceeded":
-        return Observation(JobState.OVER, reason, _DEADLINE, Ending.MAX_TIME, "walltime")
+        return Observation(JobState.OVER, reason, _DEADLINE, Ending.MAX_TIME, "walltime", outranks=True)
     ended = _terminated(pod)
     why, code = str(ended.get("reason") or ""), _exit_code(pod)
     if why == "OOMKilled":
@@ -185,7 +185,7 @@ def _waiting_ray_job(word: str, message: str, pods: Sequence[Object]) -> Observa
 def _failed_ray_job(status: Object, message: str, pods: Sequence[Object]) -> Observation:
     reason, said = str(status.get("reason") or "Failed"), str(status.get("jobStatus") or "")
     if reason == "DeadlineExceeded":
-        return Observation(JobState.OVER, reason, _DEADLINE, Ending.MAX_TIME, "walltime")
+        return Observation(JobState.OVER, reason, _DEADLINE, Ending.MAX_TIME, "walltime", outranks=True)
     if reason == "PreRunningDeadlineExceeded":
         text = f"it did not run within its preRunningDeadlineSeconds: {message}".rstrip(": ")
         return Observation(JobState.OVER, reason, text, Ending.LAUNCH_FAILED, "pending_limit")

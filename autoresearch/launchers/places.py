@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -44,7 +45,7 @@ def options_of(kind: Kind) -> Mapping[str, str]:
     if kind is Kind.LOCAL:
         return {}
     options: Mapping[str, str] = _module(kind).OPTIONS
-    return {**COMMON, **(COPIED if kind in (Kind.SSH, Kind.SLURM, Kind.KUBERNETES) else {}), **options}
+    return {**COMMON, **COPIED, **options}
 
 
 def _module(kind: Kind) -> ModuleType:
@@ -73,3 +74,11 @@ def launcher_of(place: Place, environ: Mapping[str, str], render: Render | None 
     more = (render,) if place.kind is Kind.KUBERNETES else ()
     made: JobLauncher = getattr(_module(place.kind), _LAUNCHERS[place.kind][1])(place, environ, *more)
     return made
+
+
+def pinned(place: Place, environ: Mapping[str, str]) -> Place:
+    """The place with what this shell's environment says of it written down: another shell's may say something else."""
+    named = environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS")
+    if place.kind is not Kind.RAY or place.options.get("address") or not named:
+        return place
+    return replace(place, options={**place.options, "address": named})

@@ -25,8 +25,7 @@ from autoresearch.launchers.shared import SharedFiles
 
 OPTIONS = {
     "address": "the head's dashboard, http://HOST:8265; default: RAY_API_SERVER_ADDRESS, RAY_ADDRESS, this host",
-    "shared": "no: the cluster does not see our directories, and everything goes by the Jobs API; default yes",
-    "root": "with `shared: no`, the directory on the head node below which runs are; default ~/.autoresearch",
+    "shared": "false: the head does not see our directories, and everything goes by the Jobs API; default true",
     "driver_gpus": "GPUs that the Runner's own job reserves, for a trainer that is no Ray program; default 0",
     "driver_cpus": "CPUs of the same; default 0",
     "driver_resources": "Ray's custom resources of the same, a mapping; they say where it may run",
@@ -134,8 +133,8 @@ class RayLauncher:
 
         A stop of a job that never started waits with it, so that `hard` ends what would start it.
         """
-        job = self.api.job(handle.native)
-        if job is None or (job.get("status") in OVER and not hard):
+        job = self.api.job(handle.native) if hard else {}
+        if job is None:
             return
         if job.get("status") not in OVER:
             self._done(self.api.ask("POST", f"/api/jobs/{quoted(handle.native)}/stop"))

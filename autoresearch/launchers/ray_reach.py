@@ -16,12 +16,14 @@ import json
 import time
 import zipfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autoresearch.core.far import Said, Seen, Unreachable, Want
 from autoresearch.core.told import Told, read
 from autoresearch.launchers.ray_api import RayApi, quoted
 from autoresearch.launchers.ray_leftovers import OVER
+from autoresearch.runner.basics import parse_object
 from autoresearch.runner.post import PIECE
 
 LOGS_S = 2.0  # between two answers with a job's log ...
@@ -90,6 +92,7 @@ class RayReach:
         self.natives: dict[str, str] = {}  # run -> its job, once there is one
         self._directories: dict[str, str] = {}  # far directory -> run
         self._waiting: dict[tuple[str, str], tuple[bytes, int]] = {}  # (directory, name) -> data, mode
+        self._stops: dict[str, Mapping[str, Any]] = {}  # by run: the request that became a signal
         self._logs: dict[str, tuple[float, Told]] = {}  # by run: when it is asked again, what came
 
     def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
@@ -102,8 +105,9 @@ class RayReach:
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
         """See `core.far.Reach`: it goes with the next program or job. A stop request is Ray's own, at once."""
         if set(files) == {"stop"} and directory in self._directories:
-            native = self.natives[self._directories[directory]]
-            self.api.ask("POST", f"/api/jobs/{quoted(native)}/stop")
+            run = self._directories[directory]
+            self._stops[run] = parse_object(files["stop"])
+            self.api.ask("POST", f"/api/jobs/{quoted(self.natives[run])}/stop")
             return
         for name, data in files.items():
             data = _with_told(data) if name == "spec.json" else data
@@ -168,7 +172,11 @@ class RayReach:
             told = read(self.logs(self.natives[want.run]), want.run)
             after = self.clock()
             self._logs[want.run] = after + max(LOGS_S, LOGS_SHARE * (after - now)), told
-        return told.seen(want.offsets, PIECE)
+        seen = told.seen(want.offsets, PIECE)
+        if want.run in self._stops and seen.exit.get("cause") == "sigterm":
+            asked = {"cause": "stop_request", "reason": "a stop was requested", **self._stops[want.run]}
+            return replace(seen, exit={**seen.exit, **{key: asked[key] for key in ("cause", "reason")}})
+        return seen
 
     def _look_there(self, wants: Sequence[Want]) -> dict[str, Seen]:
         if not wants:

@@ -74,21 +74,25 @@ class SlurmAllocation(SlurmLauncher):
     """`core.far.JobLauncher` whose runs share one allocation."""
 
     @property
-    def comment(self) -> str:
-        """What the allocation is found again by."""
-        return f"autoresearch:allocation:{self.place.key}"
+    def mark(self) -> str:
+        """How the comment of an allocation begins; where its spool is comes after it."""
+        return f"autoresearch:allocation:{self.place.key}:"
+
+    def _holders(self) -> list[Row]:
+        """The allocations of this place that Slurm remembers."""
+        return [row for row in self._queue() if row.comment.startswith(self.mark)]
+
+    def _spool(self, holder: Row) -> str:
+        return f"{holder.comment.removeprefix(self.mark)}/{holder.native}"
 
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> Handle:
         """See `core.far.JobLauncher`: into the allocation that there is, or into a new one."""
-        base = str(PurePosixPath(job.argv[-2]).with_name(f"allocation_{self.place.key}"))
-        if job.again and (spool := self._spool_of(base, job.run)):
+        if job.again and (spool := self._spool_of(job)):
             return self._handle(job, spool)
         for _ in range(TRIES):
-            spool = f"{base}/{self._holder(job, base)}"
-            if self._is_there(f"{spool}/closed"):
-                continue
+            spool = self._open_spool(job)
             self.reach.put(spool, {f"{job.run}.job": jobs.script(job, self.place).encode()})
             if not self._is_there(f"{spool}/closed") or not self._withdraw(spool, job.run):
                 return self._handle(job, spool)
@@ -97,23 +101,33 @@ class SlurmAllocation(SlurmLauncher):
     def _handle(self, job: Job, spool: str) -> Handle:
         return Handle(job.run, f"{PurePosixPath(spool).name}+{job.run}", {"spool": spool, "directory": job.directory})
 
-    def _spool_of(self, base: str, run: str) -> str:
-        words = ["find", base, "-maxdepth", "2", "-name", f"{run}.*", "-not", "-name", "*.gone"]
+    def _base(self, job: Job) -> str:
+        """Beside the Runner's copy: a directory that the nodes see, whatever becomes of one run."""
+        return str(PurePosixPath(job.argv[-2]).with_name(f"allocation_{self.place.key}"))
+
+    def _spool_of(self, job: Job) -> str:
+        """The spool that an earlier submit of a run may have come to; "" where there is none."""
+        bases = {self._base(job), *(row.comment.removeprefix(self.mark) for row in self._holders())}
+        words = ["find", *sorted(bases), "-maxdepth", "2", "-name", f"{job.run}.*", "-not", "-name", "*.gone"]
         found = sorted(self.reach.run(words).text.splitlines())
         return str(PurePosixPath(found[0]).parent) if found else ""
 
-    def _holder(self, job: Job, base: str) -> str:
-        """The job that holds the allocation; a new one where there is none, or where it is about to go."""
-        ours = [row for row in self._queue() if row.comment == self.comment and row.state is not JobState.OVER]
-        open_ones = [row.native for row in ours if not self._is_there(f"{base}/{row.native}/closed")]
-        if open_ones:
-            return min(open_ones, key=int)
+    def _open_spool(self, job: Job) -> str:
+        """Of the allocation that there is; of a new one where there is none, or where it is about to go."""
+        held = sorted((row for row in self._holders() if row.state is not JobState.OVER), key=lambda r: int(r.native))
+        for spool in map(self._spool, held):
+            if not self._is_there(f"{spool}/closed"):
+                return spool
+        return f"{self._base(job)}/{self._hold(job, self._base(job))}"
+
+    def _hold(self, job: Job, base: str) -> str:
+        """Ask Slurm for an allocation; what it calls it."""
         slots, idle = max(1, self.place.slots), int(jobs.seconds(self.place, "idle"))
         text = _HOLDER.format(base=shlex.quote(base), slots=slots, idle=idle, kill_s=KILL_S)
         self.reach.put(base, {"holder.sh": text.encode()})
         minutes = max(1, int((jobs.seconds(self.place, "time") if self.place.text("time") else TIME_S) // 60))
         words = ["sbatch", "--parsable", *self._where, f"--job-name=ajet_hold_{self.place.key}"]
-        words += [f"--comment={self.comment}", "--no-requeue", f"--output={jobs.escaped(base)}/%j.out"]
+        words += [f"--comment={self.mark}{base}", "--no-requeue", f"--output={jobs.escaped(base)}/%j.out"]
         words += [f"--time={minutes}", f"--signal=B:USR1@{jobs.signal_s(self.place)}"]
         words += jobs.resources(self.place, job.gpus * slots)
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
@@ -135,7 +149,7 @@ class SlurmAllocation(SlurmLauncher):
         """See `core.far.JobLauncher`: one squeue and one listing of the spools."""
         if not handles:
             return {}
-        known = {row.native: row for row in self._queue() if row.comment == self.comment}
+        known = {self._spool(row): row for row in self._holders()}
         spools = sorted({str(handle.more.get("spool", "")) for handle in handles})
         listed = self.reach.run(["find", *spools, "-maxdepth", "1", "-type", "f"]).text.splitlines()
         files = [PurePosixPath(path) for path in listed]
@@ -144,7 +158,7 @@ class SlurmAllocation(SlurmLauncher):
             spool = str(handle.more.get("spool", ""))
             start = f"{handle.run}."
             marks = {f.name.removeprefix(start) for f in files if f.name.startswith(start) and str(f.parent) == spool}
-            said = self._seen(handle, marks, known.get(PurePosixPath(spool).name))
+            said = self._seen(handle, marks, known.get(spool))
             found |= {handle.run: said} if said else {}
         return found
 

@@ -31,7 +31,7 @@ CONNECTION = {
     "setup": "shell words that are run first there, such as `. /etc/profile`",
 }
 STANDS = "ajet-stands"
-ANSWER_S = 10.0  # for ssh about its own configuration
+ANSWER_S = 30.0  # for ssh about its own configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ _ALONE = ("-o", "ClearAllForwardings=yes", "-o", "ForwardX11=no", "-o", "RemoteC
 
 def words_of(place: Place, environ: Mapping[str, str]) -> SshWords:
     """The words for a place. Asks ssh (not the host) whether the user shares connections himself; ValueError for
-    options that make no sense, OSError where there is no ssh."""
+    options that make no sense, OSError where there is no ssh, Unreachable."""
     connect_s, keepalive_s = _seconds(place, "connect_timeout", 10.0), _seconds(place, "keepalive", 5.0)
     more = place.options.get("ssh_options") or []
     if isinstance(more, str):
@@ -101,14 +101,17 @@ def _seconds(place: Place, option: str, default: float) -> float:
 def _is_shared_by_user(words: SshWords, environ: Mapping[str, str]) -> bool:
     """Whether the user's configuration names a ControlPath for this host: where a person has logged in already
     (a password, a second factor), we go by that."""
-    asked = subprocess.run(
-        ["ssh", *words.options, "-G", "--", words.host],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=ANSWER_S,
-        check=False,
-        env=dict(environ),
-    )
+    try:
+        asked = subprocess.run(
+            ["ssh", *words.options, "-G", "--", words.host],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ANSWER_S,
+            check=False,
+            env=dict(environ),
+        )
+    except subprocess.TimeoutExpired as error:  # its configuration may run programs (Match exec)
+        raise Unreachable(f"{words.host}: ssh does not get through its own configuration", code="timeout") from error
     if asked.returncode != 0:
         lines = asked.stderr.decode("utf-8", "replace").strip().splitlines()
         raise ValueError(f"ssh: {lines[0] if lines else 'its options are not understood'}")

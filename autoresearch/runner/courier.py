@@ -164,7 +164,7 @@ def _is_free(place: str) -> bool:
 def release(request: dict[str, Any]) -> dict[str, Any]:
     """The run is over here, too: its code directory may be another one's, unless something of it still lives."""
     note = request["code"] + ".run"
-    if _read(note) == request["directory"] and not _held(request["directory"]):
+    if request["code"] and _read(note) == request["directory"] and not _held(request["directory"]):
         os.unlink(note)
     return {}
 

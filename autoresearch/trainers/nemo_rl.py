@@ -29,7 +29,7 @@ from autoresearch.core.regex import later
 from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.values import numbers, python_dict
-from autoresearch.trainers import fatal, nemo_rl_lint, shared_patterns
+from autoresearch.trainers import fatal, nemo_rl_lint, nrl_k8s, shared_patterns
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 from autoresearch.trainers.nemo_rl_log import NemoRlLog
 from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
@@ -81,9 +81,10 @@ VALIDATION = SignalPattern(
 
 _BOOT = SignalPattern(
     SignalKind.PROGRESS,
-    r"SETUP COMPLETE|Loaded configuration from: |Using log directory: |\xb6 Setting up [a-z ]{3,40}\.\.\.",
+    r"SETUP COMPLETE|Loaded configuration from: |Using log directory: |\xb6 Setting up [a-z ]{3,40}\.\.\."
+    r"|\[run --rayjob\] \S+ deployment=(?:Initializing|Waiting|Suspend)",  # nrl-k8s while its cluster starts
     shared_patterns.HOLD_S,
-    ("SETUP COMPLETE", "Loaded configuration from", "Using log directory", " Setting up "),
+    ("SETUP COMPLETE", "[run --rayjob]", "Loaded configuration from", "Using log directory", " Setting up "),
 )
 
 _VALIDATES = SignalPattern(
@@ -192,8 +193,8 @@ class NemoRl:
         return hydra_words(overrides)
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """Nothing beyond what holds for every command."""
-        return ()
+        """What `nrl-k8s run` would hide."""
+        return nrl_k8s.lint(command)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """See `nemo_rl_lint`."""

@@ -174,6 +174,44 @@ def pane(bench: Bench, clean_environment: Path) -> Iterator[Callable[..., Pane]]
         one.tmux("kill-server")
 
 
+WIRED = """
+import sys
+sys.path.append({repo!r})
+try:
+    import autoresearch.launchers.places as places
+    from pathlib import Path
+    from tests.far.jobs import LocalJobs
+    places.check = lambda *_, **__: None
+    places.launcher_of = lambda *_, **__: LocalJobs(Path({directory!r}))
+except ImportError:  # another interpreter
+    pass
+"""
+
+
+@pytest.fixture
+def jobs(bench: Bench, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The small real launcher of the tests, in the place of Slurm's, in every process that the bench starts."""
+    from autoresearch.launchers import places
+
+    repo, wired = bench.env["PYTHONPATH"], tmp_path / "wired"
+    wired.mkdir()
+    (wired / "sitecustomize.py").write_text(WIRED.format(repo=repo, directory=str(local_jobs.directory)))
+    bench.env["PYTHONPATH"] = f"{wired}{os.pathsep}{repo}"
+    monkeypatch.setattr(places, "check", lambda *_, **__: None)
+    monkeypatch.setattr(places, "launcher_of", lambda *_, **__: local_jobs)
+    yield local_jobs
+    for process in followers(bench):
+        process.end()
+    for record in local_jobs.records():
+        local_jobs.kill(record["native"])
+    for name in bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split():
+        bench.tmux("kill-session", "-t", f"={name}")
+
+
+def followers(bench: Bench) -> list[Any]:
+    return [process for process in bench.carriers() if " follow " in process.command]
+
+
 # ------------------------------------------------------------------------------------------ without a terminal
 
 
@@ -223,7 +261,7 @@ def test_a_run_while_it_lives_and_after(bench: Bench) -> None:
 
 
 def test_runs_at_other_places(bench: Bench, far: Far) -> None:
-    far("waits-1", "pending", reason="Resources: 8 GPUs of a kind that is not free until tomorrow evening at ten o'clock")
+    far("waits-1", "pending", reason="Resources: 8 GPUs of a kind " + "that is not free yet " * 4)
     far("silent-1", "unreachable", Kind.SSH, reason="ssh: connect to host gpu1: No route to host")
     far(LONG, "running", node="n1")
     text = bench.here("queue")[1]
@@ -444,6 +482,9 @@ def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callabl
     one.shows("following", "actor/kl_loss", "q back")
     one.keys("g")
     one.shows("hello from the trainer", "line 1 of")
+    one.resize(60, 20)
+    one.resize(60, 14)
+    one.shows("hello from the trainer", "line 1 of", without=("f filter",))
     one.keys("q")
     one.shows("waits-1", "f filter")
     one.keys("?")
@@ -471,6 +512,40 @@ def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callabl
     one.shows(run, "stopped")
     one.keys("q")
     one.ends(0)
+
+
+def test_a_run_at_another_place_and_its_follower(bench: Bench, jobs: Any, pane: Callable[..., Pane]) -> None:
+    (jobs.directory / "held").write_text("Resources")
+    started = bench.ask("run", bench.blueprint("long"), "--launcher", "slurm", "--detach")
+    run, rundir = started["run"], RunDir(Path(started["run_dir"]))
+    order = order_file.read(rundir)
+    assert order is not None
+    one = pane("--every", "1s", columns=120)
+    one.shows(f">{run}", "slurm", "pending", "Resources", "1 pending", "followed")
+    (jobs.directory / "held").unlink()
+    one.shows("1 running", without=("1 pending",))
+    bench.until(lambda: [r for r in bench.ask("queue")["runs"] if r["step"] and r["left_s"] and r["queue_s"]])
+    (jobs.directory / "silent").write_text("the link is down")
+    one.shows("1 unreachable", "slurm: 1 living, unreachable since", "the link is down")
+    (jobs.directory / "silent").unlink()
+    order_file.ring(Path(order.follower))
+    one.shows("1 running", without=("the link is down",))
+    for process in followers(bench):
+        process.end()
+    one.keys("r")  # has it followed again at once, as every 30 s
+    bench.until(lambda: not order.unattended())
+    one.keys("s")
+    one.shows("why?")
+    one.type("seen enough")
+    one.keys("Enter")
+    one.shows("y, or any other key")
+    one.keys("y")
+    bench.until(rundir.collected.exists)
+    one.keys("r")
+    one.shows("no run lives")
+    one.keys("q")
+    one.ends(0)
+    assert (read_json(rundir.exit_record) or {})["ending"] == "stopped"
 
 
 def test_attaching_and_coming_back(bench: Bench, pane: Callable[..., Pane]) -> None:
@@ -526,7 +601,6 @@ def test_files_that_go_and_break_while_it_looks(bench: Bench, far: Far, pane: Ca
     gone.path.rmdir()
     broken.order.write_text("{")
     one.shows("whole-1", "unknown", without=("gone-1",))
-    bench.cli("adopt", check=None)  # whoever settles it meanwhile
     one.keys("q")
     one.ends(0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import shutil
@@ -129,6 +130,10 @@ def test_the_quickstart_runs_where_nothing_of_ours_can_be_read(bench: Any, stran
     embedded(code)
     (bench.repo / "autoresearch.yaml").write_text(stranger.launchers(venv=str(stranger.venv)))
     path = quickstart(bench, "./code", "./code/auto_agent/exp_results/quickstart/")
+    large = os.urandom(5 << 20)
+    (code / "large.bin").write_bytes(large)
+    with path.open("a") as file:  # more than goes in pieces, there and back
+        file.write('- prepare: sha256sum large.bin; cp large.bin "$AUTORESEARCH_RESULT_DIR/copy"\n')
     bench.git("add", "-A")
     bench.git("commit", "-qm", "code")
     assert subprocess.run(["su", stranger.name, "-s", "/bin/ls", "--", str(bench.repo)], capture_output=True).returncode
@@ -140,7 +145,8 @@ def test_the_quickstart_runs_where_nothing_of_ours_can_be_read(bench: Any, stran
     steps = [json.loads(line) for line in (results / "metrics.jsonl").read_text().splitlines()]
     assert steps and (results / "validation.md").stat().st_size > 0
     log = Path(payload["run_dir"], "run.log").read_text()
-    assert "step:30" in log
+    assert "step:30" in log and hashlib.sha256(large).hexdigest() in log
+    assert (results / "copy").read_bytes() == large
     assert bench.git("rev-parse", row["branch"]) == row["commit"]
     assert "code/small.yaml" in bench.git("ls-tree", "-r", "--name-only", row["branch"])
     told = (results / "experiment_log.md").read_text()

@@ -9,6 +9,7 @@ import contextlib
 import csv
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from autoresearch.records.rundir import RunDir
+from tests.engines.kubernetes.api_server import Refused
 
 pytestmark = pytest.mark.real
 
@@ -39,9 +41,10 @@ class Lab:
         """Pods see all of the bench under its own paths."""
         self.place(claim="work", mount=str(self.bench.root), **options)
 
-    def run(self, mode: str = "ok", *flags: object, **values: str) -> dict[str, Any]:
+    def run(self, mode: str = "ok", *flags: object, name: str = "", **values: str) -> dict[str, Any]:
         """Order a run; it is not waited for."""
-        path = self.bench.blueprint(mode, name=f"{mode}.md", **values)
+        values.setdefault("result_dir", str(self.bench.root / f"results-{name or mode}"))
+        path = self.bench.blueprint(mode, name=f"{name or mode}.md", **values)
         return dict(self.bench.ask("run", path, "--launcher", "k8s", "--yes", "--detach", *flags))
 
     def job(self, run: dict[str, Any]) -> str:
@@ -137,3 +140,124 @@ def test_a_volume_that_has_another_name_here(lab: Lab) -> None:
     row = lab.row(told)
     assert (row["ending"], row["metric_value"]) == ("finished", "0.5"), lab.record(told)
     assert list((volume / "ajet" / "runs").rglob("exit.json"))
+
+
+def test_what_a_cluster_does_to_runs(lab: Lab) -> None:
+    """Preempted, evicted, its node lost, its memory used up, its deadline passed: each is told as what it was."""
+    runs = {name: lab.run("long", name=name) for name in ("preempt", "evict", "node", "memory", "deadline")}
+    jobs = {name: lab.job(run) for name, run in runs.items()}
+    for run in runs.values():
+        lab.stepped(run)
+    lab.cluster.disrupt(jobs["preempt"], "PreemptionByScheduler", "preempting to accommodate a higher priority pod")
+    lab.cluster.evict(jobs["evict"])
+    lab.cluster.lose_node(jobs["node"])
+    lab.cluster.out_of_memory(jobs["memory"])
+    lab.cluster.pass_deadline("jobs", jobs["deadline"])
+    said = {name: (record["ending"], record["cause"]) for name in runs if (record := lab.record(runs[name]))}
+    assert said == {
+        "preempt": ("lost", "preempted"),
+        "evict": ("lost", "preempted"),
+        "node": ("lost", "node_failed"),
+        "memory": ("crashed", "out_of_memory"),
+        "deadline": ("max_time", "walltime"),
+    }
+    assert sorted(lab.cluster.started) == sorted(jobs.values())
+    lab.tidied()
+
+
+def test_what_keeps_a_run_from_starting(lab: Lab) -> None:
+    """An image that is not there is hopeless, a full cluster is waited for; a stop in the queue leaves no pod."""
+    lab.cluster.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    waiting, stopped = lab.run("ok", name="waits"), lab.run("ok", name="stopped")
+    for run in (waiting, stopped):
+        lab.bench.until(lambda run=run: lab.observed(run).get("state") == "pending")
+        lab.bench.until(lambda run=run: "Insufficient nvidia.com/gpu" in str(lab.observed(run).get("reason")))
+    lab.bench.ask("stop", stopped["run"], "--reason", "enough")
+    assert lab.row(stopped)["ending"] == "stopped"
+    lab.cluster.unschedulable = ""
+    assert lab.row(waiting)["ending"] == "finished"
+    lab.volume(image="registry.example.org/missing:1")
+    record = lab.record(lab.run("ok", name="missing"))
+    assert (record["ending"], record["cause"]) == ("launch_failed", "never_starts")
+    assert "ImagePullBackOff" in record["reason"]
+    assert len(lab.cluster.started) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"workload": "rayjob"}, {"carried": True}, {"carried": True, "workload": "rayjob"}]
+)
+def test_a_stop_is_passed_on(lab: Lab, options: dict[str, Any]) -> None:
+    workload = {key: value for key, value in options.items() if key != "carried"}
+    if "carried" in options:
+        lab.place(root=str(lab.bench.root / "pods"), **workload)
+    else:
+        lab.volume(**workload)
+    run = lab.run("long")
+    lab.stepped(run)
+    lab.bench.ask("stop", run["run"], "--reason", "enough")
+    assert lab.row(run)["ending"] == "stopped"
+    lab.tidied()
+
+
+def test_nobody_answers_for_a_while(lab: Lab) -> None:
+    """The API server goes away, comes back and wants another login: nothing is concluded, nothing started twice."""
+    lab.place(root=str(lab.bench.root / "pods"))  # on a volume, files would tell that it runs
+    run = lab.run("long")
+    lab.stepped(run)
+    lab.kubernetes.api.stop()
+    lab.bench.until(lambda: lab.state(run) == "unreachable")
+    lab.kubernetes.api.start()
+    lab.bench.until(lambda: lab.state(run) == "running")
+    lab.kubernetes.api.fault = Refused(401, "Unauthorized", "Unauthorized")
+    lab.bench.until(lambda: lab.state(run) == "unreachable" and "log in" in str(lab.observed(run)))
+    lab.kubernetes.api.fault = None
+    lab.bench.until(lambda: lab.state(run) == "running")
+    lab.bench.ask("stop", run["run"], "--reason", "enough")
+    assert lab.row(run)["ending"] == "stopped" and len(lab.cluster.started) == 1
+
+
+@pytest.mark.parametrize("where", ["follower.submitting", "follower.submitted"])
+def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
+    path = lab.bench.blueprint("ok", result_dir=str(lab.bench.root / "results"))
+    words = ("run", path, "--launcher", "k8s", "--yes", "--detach")
+    lab.bench.tmux("new-session", "-d", "-s", "first", "sleep", "600")  # else the server keeps the failpoint for all
+    run = lab.bench.ask(*words, AUTORESEARCH_FAILPOINT=f"{where}:kill", check=None)
+
+    def looked() -> bool:  # whoever looks has it followed again
+        lab.bench.ask("status", run["run"])
+        return (Path(run["run_dir"]) / "collected.json").exists()
+
+    lab.bench.until(looked)
+    assert lab.row(run)["ending"] == "finished" and len(lab.cluster.started) == 1
+
+
+def test_what_is_wrong_with_a_place_is_told_before_anything_is_written(lab: Lab) -> None:
+    """A missing kubectl, namespace, claim, volume, context or right, an unknown field: exit 6, no row, no branch."""
+
+    def code(check: int = 6, **env: str) -> str:
+        words = ("run", lab.bench.blueprint(), "--launcher", "k8s", "--yes", "--detach")
+        return str(lab.bench.ask(*words, check=check, **env)["error"]["code"])
+
+    before = lab.bench.picture("state", "kubecache", "autoresearch.yaml", "exp.md")
+    tools = lab.bench.root.parent / "tools"
+    tools.mkdir()
+    for name in ("git", "tmux", "bash", "sh", "env", "tail", "test"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    assert code(PATH=str(tools)) == "no_kubectl"
+    lab.volume(namespace="nowhere")
+    assert code() == "kubernetes_refused"
+    lab.place(claim="other", mount=str(lab.bench.root))
+    assert code() == "kubernetes_refused"
+    lab.place(claim="work", mount="/nowhere/at/all")
+    assert code() == "no_volume"
+    lab.volume(context="other")
+    assert code() == "bad_kubeconfig"
+    lab.volume(tolerations=[{"keys": "a"}])
+    assert code() == "kubernetes_refused"
+    lab.volume()
+    lab.kubernetes.api.forbidden.add(("create", "jobs"))
+    assert code() == "unauthorized"
+    lab.volume(imgae="x")
+    assert code(check=2) == "bad_launcher"
+    assert lab.bench.picture("state", "kubecache", "autoresearch.yaml", "exp.md") == before
+    assert not lab.kubernetes.jobs() and not lab.bench.git("branch", "--list", "autoresearch/*")

@@ -132,6 +132,27 @@ def test_scancel_in_the_queue(lab: Lab) -> None:
     assert not (Path(run["run_dir"]) / "far" / "runner.json").exists()
 
 
+def test_the_queue_has_a_limit_of_its_own(lab: Lab) -> None:
+    """Time in the queue is no time of the run; why it waited is told."""
+    lab.options(extra=["--hold"], pending_limit="3s")
+    run = lab.run("ok")
+    record = lab.ended(run)
+    assert (record["ending"], record["cause"]) == ("launch_failed", "pending_limit"), record
+    assert "JobHeldUser" in record["reason"]
+    lab.bench.until(lambda: not lab.cluster.jobs("PENDING", "RUNNING"))
+
+
+def test_one_allocation_for_a_tight_loop(lab: Lab) -> None:
+    lab.options(interactive=True, idle="30s", cpus_per_task=2)
+    first = lab.run("ok")
+    assert lab.ended(first)["ending"] == "finished"
+    second = lab.run("rc3")
+    record = lab.ended(second)
+    assert (record["ending"], record.get("returncode")) == ("crashed", 3), record
+    assert lab.job(first).split("+")[0] == lab.job(second).split("+")[0], "the second did not wait in the queue"
+    assert lab.row(first)["ending"] == "finished" and lab.row(second)["ending"] == "crashed"
+
+
 def test_preemption_is_no_fault_of_the_idea(lab: Lab) -> None:
     lab.options(partition="batch", nodelist="n3", exclusive=True)
     run = lab.run("tree")

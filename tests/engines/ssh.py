@@ -137,10 +137,17 @@ class Sshd:
         self.stop()
 
 
-def _make(folder: Path, **more: Any) -> Sshd:
-    daemon = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-    if daemon is None or shutil.which("ssh") is None or shutil.which("ssh-keygen") is None:
-        pytest.skip("sshd and ssh are not both installed, so nobody can be reached by ssh")
+def missing() -> str:
+    """What there is too little of for an sshd; "" where one can be started."""
+    found = [shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in ("sshd", "ssh", "ssh-keygen")]
+    return "" if all(found) else "sshd and ssh are not both installed, so nobody can be reached by ssh"
+
+
+def make(folder: Path, **more: Any) -> Sshd:
+    """An sshd that is yet to be started."""
+    if why := missing():
+        pytest.skip(why)
+    daemon = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or ""
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # it drops its privileges into this
     made = Sshd(folder, daemon, **more)
@@ -153,7 +160,7 @@ def _make(folder: Path, **more: Any) -> Sshd:
 @pytest.fixture
 def sshd(clean_environment: Path, reaper: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """A host called `far` that is this machine."""
-    made = _make(clean_environment / "sshd")
+    made = make(clean_environment / "sshd")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(clean_environment))
     try:
         made.start()
@@ -202,7 +209,7 @@ def far_link(clean_environment: Path, reaper: Any, monkeypatch: pytest.MonkeyPat
             done = subprocess.run(step.split(), capture_output=True)
             if done.returncode:
                 pytest.skip(f"a network of its own cannot be made here: {done.stderr.decode().strip()}")
-        made = _make(clean_environment / "sshd", address=f"{net}.2", wrapper=("ip", "netns", "exec", name))
+        made = make(clean_environment / "sshd", address=f"{net}.2", wrapper=("ip", "netns", "exec", name))
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(clean_environment))
         made.start()
         yield Link(made, name)

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -149,16 +150,23 @@ def test_an_evaluation_has_a_limit_of_its_own(account: Account) -> None:
 def test_far_runs(account: Account) -> None:
     account.far("ordered")
     account.far("waits", "pending", reason="Priority\x1b[31m", word="PENDING")
-    account.far("silent", "unreachable", Place("gpu1", Kind.SSH), reason="no route to host")
-    account.far("runs", "running", node="n3")
+    gpu1 = Place("gpu1", Kind.SSH)
+    account.far("silent", "unreachable", gpu1, reason="no route to host", more={"hint": "type: ssh gpu1"})
+    runs_dir = account.far("runs", "running", node="n3")
     found = account.lines()
     ordered, waits, silent, runs = (found[name] for name in ("ordered", "waits", "silent", "runs"))
     assert (ordered.state, ordered.since, ordered.job) == (RunState.STARTING, NOW - 80, "")
     assert (waits.state, waits.reason, waits.since, waits.job) == (RunState.PENDING, "Priority", NOW - 60, "job-waits")
     assert (waits.elapsed_s, waits.left_s, waits.gpu_count) == (None, None, 2)  # time in a queue is not counted
     assert (silent.state, silent.place, silent.kind) == (RunState.UNREACHABLE, "ssh:gpu1", "ssh")
-    assert silent.to_json()["unreachable_since"] == NOW - 60
+    assert silent.reason == "no route to host (type: ssh gpu1)"
+    told = silent.to_json()
+    assert (told["unreachable_since"], told["place"], told["launcher"]) == (NOW - 60, "gpu1", "ssh")
     assert (runs.node, runs.place) == ("n3", "slurm")
+    assert (waits.queue_s, runs.queue_s) == (80.0, 80.0)
+    write_json(runs_dir.runner, {"started": NOW - 50, "started_boot": 1.0, "boot_id": "there"})
+    runs = account.lines()["runs"]
+    assert runs.queue_s == 30.0 and runs.elapsed_s == pytest.approx(time.time() - NOW + 50, abs=60)
 
 
 def test_places_and_who_follows_them(account: Account) -> None:
@@ -177,6 +185,8 @@ def test_places_and_who_follows_them(account: Account) -> None:
     assert places["local"].slots == 2
     assert [rundir.path.name for rundir in looker.unattended()] == ["c"]  # one run of each place is enough
     account.let_go(account.root / "slurm/lock")
+    write_json(account.root / "slurm/trouble.json", {"reason": "there is no squeue"})
+    assert {line.place: line.trouble for line in looker.look().places}["slurm"] == "there is no squeue"
     assert [rundir.path.name for rundir in looker.unattended()] == ["a", "c"]
 
 
@@ -335,7 +345,7 @@ def test_a_look_at_runs_that_did_not_change_reads_next_to_nothing(account: Accou
     looker.look()
     again = opens_of(looker.look)
     # the kernel's lock of a run, what was seen of a far one, and whether its one place is followed
-    assert again == {"lock": 20 + 1, "observed.json": 20}
+    assert again == {"lock": 20 + 1, "observed.json": 20, "trouble.json": 1}
     with RunDir(account.root / "runs/a-7").log.open("a") as log:
         log.write(step(2))
     assert opens_of(looker.look) - again == {"run.log": 1}
@@ -417,8 +427,6 @@ def test_a_metric_that_only_a_file_holds_is_read_now_and_then(account: Account) 
 
 
 def test_the_clock_of_this_boot_counts(account: Account) -> None:
-    import time
-
     rundir = account.run("a-1")
     boot = time.clock_gettime(time.CLOCK_BOOTTIME)
     write_json(rundir.runner, {"pid": 1, "started": 5.0, "started_boot": boot - 50, "boot_id": boot_id()})

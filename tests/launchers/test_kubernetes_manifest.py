@@ -149,6 +149,7 @@ def test_a_template_that_makes_no_sense(tmp_path: Path, text: str, says: str) ->
         ({**VOLUME, "tolerations": {"key": "a"}}, "must be a list"),
         ({**VOLUME, "labels": "a=b"}, "must be a mapping"),
         ({**VOLUME, "gpus": "many"}, "no number"),
+        ({**VOLUME, "codebase": "remote"}, "not there before"),
         ({**VOLUME, "ttl": "soon"}, "ttl"),
     ],
 )
@@ -208,6 +209,7 @@ def test_names_fit_everywhere() -> None:
         ("Error from server (TooManyRequests): slow down", Unreachable, "no_answer"),
         ("error: stat /nowhere: no such file or directory", Unreachable, "bad_kubeconfig"),
         ("Error in configuration: context was not found for specified context: x", Unreachable, "bad_kubeconfig"),
+        ('error: context "other" does not exist', Unreachable, "bad_kubeconfig"),
         ('error: the server doesn\'t have a resource type "rayjobs"', Unreachable, "no_answer"),
     ],
 )

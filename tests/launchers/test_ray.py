@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, Job, JobState, Unreachable
+from autoresearch.core.far import Declined, Handle, Job, JobState, Seen, Unreachable, Want
 from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import ray, ray_leftovers
-from autoresearch.launchers.places import check
+from autoresearch.launchers.places import check, pinned
 from autoresearch.launchers.ray import RayLauncher
+from tests.far.contract import Trial
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
 
@@ -53,6 +54,29 @@ def test_the_contract_where_nothing_is_shared(
 ) -> None:
     one = launcher(fake_ray, shared=False)
     contract_check(one, str(tmp_path / "far"), unknown="ajet_never", python=sys.executable)
+
+
+def test_a_stop_request_where_nothing_is_shared(fake_ray: Any, eventually: Any, tmp_path: Path) -> None:
+    """It goes as Ray's own stop, and the record says who asked; the log's cadence is bounded."""
+    clock = Clock()
+    one = launcher(fake_ray, clock, shared=False)
+    trainer = Trial(one, str(tmp_path), python=sys.executable)
+    given = trainer.job("sleep 600")
+    one.submit(given)
+    want = Want(given.run, given.directory, {"run.log": 0})
+
+    def seen() -> Seen:
+        clock.now += 100.0
+        return one.reach.look([want])[given.run]
+
+    eventually(lambda: seen().runner.get("trainer_pid"))
+    one.reach.put(given.directory, {"stop": b'{"reason": "enough"}'})
+    eventually(lambda: seen().exit)
+    assert (seen().exit["ending"], seen().exit["cause"], seen().exit["reason"]) == ("stopped", "stop_request", "enough")
+    before = fake_ray.asked.total()
+    clock.now += 0.1
+    one.reach.look([want])
+    assert fake_ray.asked.total() == before
 
 
 # -- submitting -------------------------------------------------------------------------------------------------------
@@ -193,6 +217,15 @@ def test_what_no_node_has_is_refused_before_anything_is_written(fake_ray: Any) -
     assert not launcher(fake_ray, driver_gpus=8).preflight()
     (finding,) = launcher(fake_ray, driver_gpus=9).preflight()
     assert finding.code == "impossible_resources" and "largest node has 8 GPUs" in finding.message
+
+
+def test_two_shells_that_mean_two_clusters_have_two_followers() -> None:
+    place, said = Place("ray", Kind.RAY, 1), Place("ray", Kind.RAY, 1, {"address": "http://c:1"})
+    first, second = (pinned(place, {"RAY_ADDRESS": f"http://{host}:8265"}) for host in "ab")
+    assert first.text("address") == "http://a:8265" and first.key != second.key != place.key
+    assert pinned(place, {}) == place and pinned(said, {"RAY_ADDRESS": "http://a:1"}) == said
+    other = Place("slurm", Kind.SLURM, 1)
+    assert pinned(other, {"RAY_ADDRESS": "http://a:1"}) == other
 
 
 # -- polling ----------------------------------------------------------------------------------------------------------

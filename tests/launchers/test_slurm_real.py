@@ -93,6 +93,16 @@ def test_the_contract_in_one_allocation(contract_check: Callable[..., None], des
                 slurm.say("scancel", native)
 
 
+def test_the_contract_on_a_login_node(contract_check: Callable[..., None], desk: Desk, slurm: Any, sshd: Any) -> None:
+    """Slurm's commands are called over ssh, and jobs have nothing of this machine's environment."""
+    found = "; ".join(f"export {name}={value}" for name, value in slurm.env.items())
+    launcher = desk.launcher(host="far", config=str(sshd.config), shared=True, login_setup=found)
+    try:
+        contract_check(launcher, str(desk.root / "far"))
+    finally:
+        launcher.reach.close()
+
+
 def test_an_allocation_is_shared_kept_and_let_go(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
     launcher = desk.launcher(interactive=True, idle="3s", nodelist="n4")
     first, second = (launcher.submit(job_of(desk, "true")) for _ in range(2))

@@ -22,7 +22,7 @@ from autoresearch.core.finding import Severity
 pytestmark = pytest.mark.real
 
 Eventually = Callable[[Callable[[], object]], None]
-COUNTING = "for n in $(seq 1 1000); do echo step:$n; echo $n > count.tmp; mv count.tmp count; sleep 0.05; done"
+COUNTING = "for n in $(seq 1 6000); do echo step:$n; echo $n > count.tmp; mv count.tmp count; sleep 0.05; done"
 
 
 def test_the_contract(contract_check: Any, sshd: Any, tmp_path: Path) -> None:
@@ -72,8 +72,11 @@ def test_a_trainer_survives_whatever_is_done_to_the_connection(
 
 def answers(launcher: Any, handle: Any) -> bool:
     try:
-        return bool(launcher.poll([handle])[handle.run].state is JobState.RUNNING)
-    except Unreachable:
+        said = launcher.poll([handle])[handle.run]
+        print(said)
+        return said.state is JobState.RUNNING
+    except Unreachable as silent:
+        print(silent.reason)  # shown where the test fails
         return False
 
 

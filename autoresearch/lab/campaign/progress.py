@@ -116,7 +116,7 @@ def _bare_row(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float)
         parent_commit=idea.parent_commit,
         commit=run.commit or idea.commit,
         metric_name=spec.objective.metric,
-        launcher="tmux",
+        launcher="tmux" if all(place.is_local for place in spec.places) else "",
         status="crash",
         description=f"{idea.hypothesis.sentence[:200]} [{reason}]"[:500],
         run_id=run.run,

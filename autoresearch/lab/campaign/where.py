@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from autoresearch.core.blueprint import BlueprintInvalid, parse_blueprint
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Place, with_slots
 from autoresearch.errors import UsageError
@@ -87,16 +89,21 @@ def _pool(wanted: str, parts: Parts) -> tuple[str, ...]:
 def where(declared: Declared, project: Settings, note: str) -> Where:
     """Decide it; `note` is what its blueprint says. UsageError names the value that cannot be."""
     value, source = _value(declared, project, note)
-    found = places_of(value, project.launchers, source)
+    places = _with_slots(places_of(value, project.launchers, source), declared, source)
+    return Where(places, source, (*_overruled(note, source), *_overruled_ideas(declared["queue"])))
+
+
+def _with_slots(places: tuple[Place, ...], declared: Declared, source: str) -> tuple[Place, ...]:
+    """Each with its slots; where they contradict `parallel`, what was typed now wins over what a file says."""
     parallel = declared["parallel"] if declared.given("parallel") else None
-    if _is_flag(source) and not _is_flag(declared.sources.get("parallel", "")) and all(p.slots for p in found):
-        parallel = None  # what was typed now wins over what the file says
+    typed_now = source.startswith(("flag", "environment"))
     try:
-        places = with_slots(found, parallel)
+        return with_slots(places, parallel)
     except ValueError as error:
+        if typed_now and not _is_flag(declared.sources["parallel"]):
+            return with_slots(places, None)
         hint = "say it once: slots behind each place, or --parallel with a single place that says none"
         raise UsageError(f"{source}: {error}", hint=hint, code="bad_launcher") from None
-    return Where(places, source, _overruled(note, source))
 
 
 def _value(declared: Declared, project: Settings, note: str) -> tuple[object, str]:
@@ -113,6 +120,24 @@ def _overruled(note: str, source: str) -> tuple[Finding, ...]:
         return ()
     message = f"the blueprint says `launcher: {note}`, and the campaign decides for its runs ({source})"
     return (Finding(Severity.WARNING, "launcher_overruled", message),)
+
+
+def _overruled_ideas(queue: str) -> tuple[Finding, ...]:
+    """One remark about blueprints of a queue that say where they would go."""
+    names = [path.name for path in sorted(Path(queue).glob("*.md")) if _says_where(path)] if queue else []
+    if not names:
+        return ()
+    some = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
+    message = f"`launcher:` in the notes of {some} is not read: the campaign decides for its runs"
+    return (Finding(Severity.WARNING, "launcher_overruled", message),)
+
+
+def _says_where(path: Path) -> bool:
+    try:
+        data = path.read_bytes()
+        return b"launcher" in data and bool(parse_blueprint(data, path.name).notes.launcher)
+    except (OSError, BlueprintInvalid):  # said by whoever reads the queue
+        return False
 
 
 def _is_flag(source: str) -> bool:

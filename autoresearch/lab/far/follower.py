@@ -13,7 +13,6 @@ here, once, when the exit record has come and everything else of the run with it
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -27,6 +26,7 @@ from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far import mirror as mirroring
 from autoresearch.lab.far.bell import Bell
+from autoresearch.lab.far.collectors import PATIENCE_S, Collectors
 from autoresearch.lab.far.departures import Departures, Noted
 from autoresearch.lab.far.following import Following
 from autoresearch.lab.far.gather import gather
@@ -79,7 +79,7 @@ class Follower:
         self.no_launcher, self.no_files = Silence(), Silence()
         self.departures = Departures(folder)
         self.departing = True  # there may be jobs to forget
-        self.collectors: list[subprocess.Popen[bytes]] = []
+        self.collectors = Collectors(parts.environ, clock)
         self.offset_s = 0.0
 
     def run(self) -> None:
@@ -89,7 +89,7 @@ class Follower:
         try:
             while self.clock() - idle_since < IDLE_S:
                 self.turn()
-                if self.runs or self.collectors or (self.departing and self.no_launcher.tries < PARTING_TRIES):
+                if self.runs or self.collectors.busy or (self.departing and self.no_launcher.tries < PARTING_TRIES):
                     idle_since = self.clock()
                 if bell.wait(self.nap_s()):
                     self.rung()
@@ -109,12 +109,12 @@ class Follower:
         if self.runs or self.departing:
             for rhythm, silence in ((self.looks, self.no_files), (self.polls, self.no_launcher)):
                 times.append(max(rhythm.at, silence.again_at if silence.tries else 0.0))
-        return min(max(0.02, min(times) - self.clock()), FIND_S)
+        return min(max(0.02, min(times) - self.clock()), PATIENCE_S if self.collectors.busy else FIND_S)
 
     def turn(self) -> None:
         """Submit what is ordered, ask once about everything, take in what came."""
         now = self.clock()
-        self.collectors = [each for each in self.collectors if each.poll() is None]
+        self.collectors.tend()
         if self.finds.due(now):
             with contextlib.suppress(*_OWN):
                 self.find_runs()
@@ -203,6 +203,8 @@ class Follower:
             handle = self.launcher.submit(job)
         except Declined as no:
             reason = f"{no.reason}; {no.hint}" if no.hint else no.reason
+            with contextlib.suppress(Unreachable):  # what was sent is let go of
+                gather(one.rundir, one.spec, one.order, self.launcher.reach)
             self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": reason})
             return
         self._answered(self.no_launcher)
@@ -366,19 +368,7 @@ class Follower:
             with contextlib.suppress(*_OWN):
                 events.append(one.rundir.events, record["ending"], reason=record.get("reason", ""))
         one.end_log_session()
-        self._collect(one)
-
-    def _collect(self, one: Following) -> None:
-        """Start our CLI on this one run, as a Runner does; it may write for long, so nobody waits for it."""
-        words = (read_json(one.rundir.spec) or {}).get("collector") or []
-        environ = {name: value for name, value in self.parts.environ.items() if name != "AUTORESEARCH_RUN_ID"}
-        if words:
-            with contextlib.suppress(OSError), (one.rundir.path / "collect.log").open("ab") as log:
-                self.collectors.append(
-                    subprocess.Popen(
-                        words, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-                    )
-                )
+        self.collectors.later(one.rundir)
 
     def _depart(self) -> None:
         """Let the launcher forget what is recorded, and end what nobody can record any more."""

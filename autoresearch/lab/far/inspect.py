@@ -14,6 +14,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far.attend import directory_of
 from autoresearch.lab.far.canary import send_canary
 from autoresearch.lab.parts import Parts
+from autoresearch.launchers.places import pinned
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir, is_locked, read_json
 
@@ -107,7 +108,7 @@ def _round_trip(launcher: JobLauncher, clock: Callable[[], float]) -> float:
 
 
 def _followed(place: Place, parts: Parts) -> Followed:
-    folder = directory_of(place, parts)
+    folder = directory_of(pinned(place, parts.environ), parts)
     runs = 0
     for entry in parts.index.live():
         order = order_file.read(RunDir(Path(entry.run_dir)))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.far import Declined, Reach, Unreachable
+from autoresearch.core.far import Declined, Reach, Unreachable, Want
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import SourceFormat
 from autoresearch.lab.far import rsync
@@ -75,10 +75,28 @@ class _Sending:
         self.apart = str(root_of(Path(spec.evaluate_in))) if spec.evaluate_in else ""
 
     def send(self, runner: Mapping[str, bytes]) -> Sent:
-        """Room, then code, then words; the far directory gets its spec last."""
+        """Everything, unless a Runner has it already: nothing of a run that was started is touched."""
+        if self.again and self._is_claimed():
+            far_runner = f"{Path(self.order.directory).parents[2]}/runner_{_digest(runner)}"
+            cwd = Translation(self.order.paths).path(self.spec.cwd)
+            order, python = self.order, self.there.python
+            return Sent(order.directory, python, far_runner, cwd, order.paths, order.watched, order.code)
         unmapped = {} if self.remote else self._unmapped()
         found = self._survey(list(unmapped))
-        self._refuse_lacking({path: unmapped[path] for path in found["lacking"]})
+        try:
+            self._refuse_lacking({path: unmapped[path] for path in found["lacking"]})
+            return self._send(found, runner)
+        except Declined:
+            with contextlib.suppress(Unreachable, Declined):  # its code directory may be another run's
+                self.there.ask("release", code=found["code"], directory=found["directory"])
+            raise
+
+    def _is_claimed(self) -> bool:
+        seen = self.there.reach.look([Want(self.spec.run, self.order.directory)])
+        return seen[self.spec.run].claimed
+
+    def _send(self, found: Mapping[str, Any], runner: Mapping[str, bytes]) -> Sent:
+        """Code, then words; the far directory gets its spec last."""
         far_runner = f"{found['root']}/runner_{_digest(runner)}"
         interpreter = self._interpreter(found)
         far = self._far(found, far_runner, interpreter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from autoresearch.core.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, label, place_lines
 from autoresearch.core.places import Kind, Place
@@ -16,7 +17,8 @@ from autoresearch.lab.overview.readings import Budget
 from autoresearch.lab.overview.run import WatchedRun
 from autoresearch.lab.parts import Parts
 from autoresearch.records.index import Entry
-from autoresearch.records.rundir import STARTING_S, RunDir
+from autoresearch.records.order_file import TROUBLE, Order
+from autoresearch.records.rundir import STARTING_S, RunDir, read_json
 
 BYTES = 4 << 20  # of logs that one look parses at most; what comes in faster is caught up with later
 FILES_SHARE = 50.0  # files of metrics are read again after so many times what that took
@@ -104,14 +106,17 @@ class Looker:
         slots = next((place.slots for place in self._places if place.is_local), 0)
         found = {"local": PlaceLine("local", Kind.LOCAL.value, slots, gpus=total, gpus_leased=leased)}
         orders = [order for run in self._runs.values() if (order := run.order)]
-        followed = {order.follower: not order.unattended() for order in {o.follower: o for o in orders}.values()}
+        one_each = {order.follower: order for order in orders}.values()
+        followed = {order.follower: not order.unattended() for order in one_each}
+        troubles = {order.follower: _trouble(order) for order in one_each if not followed[order.follower]}
         for place in (*self._places, *(order.place for order in orders)):
             name = label(place)
             line = found.get(name) or PlaceLine(name, place.kind.value)
             found[name] = replace(line, slots=max(line.slots, place.slots))
         for order in orders:
-            line = found[label(order.place)]
-            found[line.place] = replace(line, followed=followed[order.follower] and line.followed is not False)
+            line, follows = found[label(order.place)], followed[order.follower]
+            trouble = line.trouble or troubles.get(order.follower, "")
+            found[line.place] = replace(line, followed=follows and line.followed is not False, trouble=trouble)
         return list(found.values())
 
     def _campaign_lines(self, runs: tuple[RunLine, ...], now: float) -> tuple[list[CampaignLine], list[str]]:
@@ -119,3 +124,8 @@ class Looker:
             return self._campaigns.lines(directories([run.run_dir for run in runs if run.member]), now), []
         except (AutoresearchError, OSError) as error:
             return [], [f"the campaigns cannot be looked at: {error}"]
+
+
+def _trouble(order: Order) -> str:
+    """Why the last Follower of its place could not begin."""
+    return str((read_json(Path(order.follower) / TROUBLE) or {}).get("reason") or "")

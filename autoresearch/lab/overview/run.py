@@ -80,7 +80,7 @@ class WatchedRun:
             result_dir=entry.result_dir,
         )
         try:
-            placed = replace(bare, **self._placed(state))
+            placed = replace(bare, **self._placed(state, now))
             spec = self._spec.get()
             known = self._known(spec, state, now, budget, gpus) if spec else {}
         except (AutoresearchError, OSError, ValueError, TypeError, KeyError, AttributeError) as damaged:
@@ -89,7 +89,7 @@ class WatchedRun:
             known["gpu_count"] = placed.gpu_count
         return replace(placed, **known)
 
-    def _placed(self, state: RunState) -> dict[str, Any]:
+    def _placed(self, state: RunState, now: float) -> dict[str, Any]:
         """Where it is and what was seen of it there."""
         if not os.path.exists(self.rundir.order):  # noqa: PTH110 - as in `kept`
             return {"reason": self._reason(state, None)}
@@ -105,14 +105,23 @@ class WatchedRun:
             "reason": self._reason(state, seen),
             "since": _since(order, seen, state),
             "gpu_count": int(order.gpus),
+            "queue_s": max(0.0, self._began(now) - (order.submitted or order.ordered)),
         }
+
+    def _began(self, now: float) -> float:
+        """When its Runner began, by the wall clock; now, if it did not yet."""
+        started = (self._runner.get() or {}).get("started")
+        return started if isinstance(started, int | float) else now
 
     def _reason(self, state: RunState, seen: Observed | None) -> str:
         if state is RunState.ENDED:
             return f"{(self._exit.get() or {}).get('ending', 'over')}; its records are being written"
         if state is RunState.DEAD:
             return "its Runner is gone; it is about to be recorded as lost"
-        return plain(str(seen.reason)) if seen else ""
+        if seen is None:
+            return ""
+        hint = seen.more.get("hint") if state is RunState.UNREACHABLE else ""
+        return plain(f"{seen.reason} ({hint})" if hint else str(seen.reason))
 
     def _known(
         self, spec: RunSpec, state: RunState, now: float, budget: Budget, gpus: Mapping[str, GpuUse]

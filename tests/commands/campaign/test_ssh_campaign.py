@@ -43,7 +43,8 @@ def test_eight_ideas_on_two_hosts_whose_connections_are_cut(sshd: Any, camp: Any
     view = camp.over()
 
     assert [row.ending for row in view.rows] == ["finished"] * 8
-    assert {row.launcher for row in view.rows} == {"ssh"} and len({row.run_id for row in view.rows}) == 8
+    assert {row.launcher for row in view.rows} == {"ssh/gpu1", "ssh/gpu2"}
+    assert len({row.run_id for row in view.rows}) == 8
     for row in view.rows:
         told = [json.loads(line) for line in Path(row.log_path).with_name("events.jsonl").read_text().splitlines()]
         assert [one["event"] for one in told].count("started") == 1

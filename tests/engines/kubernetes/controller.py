@@ -22,6 +22,7 @@ import psutil
 from tests.engines.kubernetes.api_server import ApiServer, Object, now
 
 PULLED = "registry.example.org/trainer:1"
+RULE = "Pod default/{} has condition DisruptionTarget matching FailJob rule at index 0"
 BROKEN = {  # image -> (reason, message) of the container that waits for it
     "registry.example.org/missing:1": ("ImagePullBackOff", "Back-off pulling image: rpc error: manifest unknown"),
     "registry.example.org/slow:1": ("ErrImagePull", "dial tcp: i/o timeout"),
@@ -201,6 +202,8 @@ class Cluster:
         if runner.poll() is not None and status["phase"] == "Running":
             self._ended(item, pod, runner)
         if "deletionTimestamp" in item["metadata"] and not running:
+            if pod.job[0] == "jobs" and _is_disrupted(item):  # a finalizer keeps the pod until its job has said so
+                self._say("jobs", pod.job[1], _condition("Failed", "PodFailurePolicy", RULE.format(name)))
             self.pods.pop(name)
             self.store.remove("pods", self.namespace, name)
         return None
@@ -323,12 +326,9 @@ class Cluster:
 
     def _tell_job(self, name: str, pod: Object | None) -> None:
         """As the Job controller does with backoffLimit 0 and a rule for disruptions."""
-        disrupted = bool(pod) and any(
-            c["type"] == "DisruptionTarget" for c in (pod or {})["status"].get("conditions", [])
-        )
-        if disrupted and pod is not None and pod["status"]["phase"] in ("Failed", "Succeeded"):
-            message = f"Pod default/{name}-0 has condition DisruptionTarget matching FailJob rule at index 0"
-            return self._say("jobs", name, _condition("Failed", "PodFailurePolicy", message))
+        if pod is not None and _is_disrupted(pod) and pod["status"]["phase"] in ("Failed", "Succeeded"):
+            rule = RULE.format(pod["metadata"]["name"])
+            return self._say("jobs", name, _condition("Failed", "PodFailurePolicy", rule))
         if pod is None or pod["status"]["phase"] == "Failed":
             message = "Job has reached the specified backoff limit"
             return self._say("jobs", name, _condition("Failed", "BackoffLimitExceeded", message))
@@ -384,6 +384,10 @@ def _write_log(reader: int, path: Path) -> None:
         for line in stream:
             when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z").encode()
             log.write(when + b" " + line)
+
+
+def _is_disrupted(pod: Object) -> bool:
+    return any(one["type"] == "DisruptionTarget" for one in pod["status"].get("conditions") or [])
 
 
 def _condition(kind: str, reason: str, message: str) -> Object:

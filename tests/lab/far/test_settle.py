@@ -9,7 +9,7 @@ import pytest
 from autoresearch.core.ending import Ending
 from autoresearch.core.far import JobState, Observation, Seen
 from autoresearch.core.run import RunState
-from autoresearch.lab.far.settle import BEATS_S, LATE_S, SAYS_S, START_S, UNKNOWN_S, Memory, Settled, settle
+from autoresearch.lab.far.settle import BEATS_S, FROZEN_S, LATE_S, SAYS_S, START_S, UNKNOWN_S, Memory, Settled, settle
 
 PENDING, RUNNING = Observation(JobState.PENDING, "PENDING", "Resources"), Observation(JobState.RUNNING, "RUNNING")
 OVER, UNKNOWN = Observation(JobState.OVER, "FAILED"), Observation(JobState.UNKNOWN)
@@ -46,6 +46,11 @@ LIVES: list[tuple[str, tuple[Look, ...], RunState]] = [
     ("started, its Runner not yet", ((0, NOTHING, RUNNING), (START_S - 1, NOTHING, RUNNING)), RunState.STARTING),
     ("it runs", ((0, ALIVE, RUNNING),), RunState.RUNNING),
     ("it runs, whatever the launcher says", ((0, ALIVE, FAILED), (999, ALIVE, FAILED)), RunState.RUNNING),
+    (
+        "no sign of life for a while",
+        ((0, BEATING, RUNNING), (FROZEN_S - 1, BEATING, RUNNING)),
+        RunState.RUNNING,
+    ),
     ("it is measured", ((0, EVALUATING, RUNNING),), RunState.EVALUATING),
     (
         "its lock says nothing, its heart beats",
@@ -98,6 +103,10 @@ ENDS: list[tuple[str, tuple[Look, ...], tuple[str, str], bool]] = [
         False,
     ),
     ("its node died", ((0, BEATING, FAILED), (LATE_S, BEATING, FAILED)), ("lost", "node_failed"), False),
+    (
+        "its launcher says for ever that it runs, and it gives no sign of life",
+        *(((0, BEATING, RUNNING), (FROZEN_S, BEATING, RUNNING)), ("lost", "no_heartbeat"), True),
+    ),
     ("seen dead twice", ((0, DEAD, RUNNING), (1, DEAD, RUNNING)), ("lost", "runner_died"), True),
     ("gone, its heart still", ((0, BEATING, UNKNOWN), (UNKNOWN_S, BEATING, UNKNOWN)), ("lost", "job_gone"), False),
     ("gone, never begun", ((0, NOTHING, UNKNOWN), (UNKNOWN_S, NOTHING, UNKNOWN)), ("lost", "job_gone"), False),
@@ -166,3 +175,25 @@ def test_it_was_asked_to_stop(looks: tuple[Look, ...], ends: bool) -> None:
 def test_a_signal_that_we_asked_for_is_not_asked_about() -> None:
     found = after((0, TERMED, RUNNING), asked=ASKED)
     assert found.record is not None and found.record["ending"] == "stopped"
+
+
+CANCELLED = Observation(JobState.OVER, "CANCELLED", "cancelled", Ending.STOPPED, "cancelled", outranks=True)
+OOM = Observation(JobState.OVER, "OUT_OF_MEMORY", "too much memory", Ending.CRASHED, "oom", outranks=True)
+
+
+@pytest.mark.parametrize(
+    ("exit_record", "said", "cause"),
+    [
+        ({"ending": "stopped", "cause": "stop_request"}, CANCELLED, "stop_request"),  # ours, and tidied up after it
+        ({"ending": "finished", "cause": ""}, CANCELLED, ""),
+        ({"ending": "max_time", "cause": "walltime"}, CANCELLED, "walltime"),
+        ({"ending": "crashed", "cause": "exit_code", "returncode": 1}, OOM, "exit_code"),
+        ({"ending": "crashed", "cause": "signal", "returncode": 139}, OOM, "signal"),  # a segmentation fault is its own
+        ({"ending": "crashed", "cause": "signal", "returncode": 137}, OOM, "oom"),
+        ({"ending": "stopped", "cause": "sigterm"}, CANCELLED, "cancelled"),
+        ({"ending": "crashed", "cause": "signal", "returncode": 143}, PREEMPTED, "preempted"),
+    ],
+)
+def test_only_a_signal_from_outside_is_outranked(exit_record: dict[str, Any], said: Observation, cause: str) -> None:
+    found = after((0, Seen(claimed=True, exit=exit_record), said))
+    assert found.record is not None and found.record["cause"] == cause

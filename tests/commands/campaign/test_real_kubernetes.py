@@ -1,0 +1,52 @@
+"""A campaign of Kubernetes Jobs: its Follower is killed, its API server goes away, a pod is preempted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+
+def followers(camp: Any) -> list[Any]:
+    return [p for p in camp.bench.reaper.find() if " follow " in p.command and not p.is_tmux_server]
+
+
+def test_a_campaign_of_eight_ideas(camp: Any, kubernetes: Any) -> None:
+    """Every idea has its row, the preempted run another attempt, and no job was started twice."""
+    camp.bench.env["KUBECACHEDIR"] = os.environ["KUBECACHEDIR"]
+    options = kubernetes.options(claim="work", mount=str(camp.bench.root), python=sys.executable)
+    block = {"kind": "kubernetes", **options}
+    (camp.bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"k8s": block}}))
+    camp.recipe(mode="hold")
+    camp.bench.git("add", "-A")
+    camp.bench.git("commit", "-qm", "hold")
+    rates = [0.4, 0.3, 0.2, 0.15, 0.05, 0.02, 0.01]
+    keys = {"space": {"lr": rates}, "proposer": "grid", "confirm": False, "baseline": 1, "count": 8, "retests": 0}
+    camp.start("--launcher", "k8s:4", **keys)
+    cluster = kubernetes.cluster
+    camp.until(lambda: len(cluster.started) >= 1 and len(camp.view().live) >= 1)
+    first = cluster.started[0]
+    camp.until(lambda: (pod := cluster.pod_of(first)) and pod.containers)
+    run_dirs = {r.run: Path(r.run_dir) for _, r in camp.view().live}
+    camp.until(lambda: any((path / "runner.json").exists() for path in run_dirs.values()))
+    cluster.disrupt(first, "PreemptionByScheduler", "a pod of higher priority needs the room")
+    for process in followers(camp):
+        os.kill(process.pid, signal.SIGKILL)
+    kubernetes.api.stop()
+    camp.until(lambda: followers(camp))  # the controller has it followed again
+    kubernetes.api.start()
+    camp.go.touch()
+    view = camp.over()
+    assert view.attempted == 8, camp.said()
+    endings = sorted((row.ending, row.failure if row.ending == "lost" else "") for row in view.rows)
+    assert endings == [("finished", "")] * 8 + [("lost", "preempted")], camp.said()
+    assert len(cluster.started) == len(set(cluster.started)) == 9
+    assert {row.launcher for row in view.rows} == {"kubernetes/k8s"}
+    camp.bench.until(lambda: not any(kubernetes.jobs(kind) for kind in ("jobs", "pods")))

@@ -1,0 +1,92 @@
+"""Ray's launcher on a real head that wants a token: the contract, who may ask, and a head without its agent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.far import Handle, Job, JobState, Unreachable
+from autoresearch.core.places import Kind, Place
+from autoresearch.launchers.ray import RayLauncher
+from tests.engines.ray.head import PATIENCE_S, WHY_NOT, Head, there
+
+pytestmark = pytest.mark.real
+
+TOKEN = "a-token-of-the-tests-alone-0123456789"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Head]:
+    """A head that answers whoever has the token."""
+    if not there():
+        pytest.skip(WHY_NOT)
+    head = Head({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}, gpus=8)
+    try:
+        head.start()
+        head.takes_jobs()
+        yield head
+    finally:
+        head.end()
+
+
+def launcher(head: Head, token: str = TOKEN) -> RayLauncher:
+    given = {"RAY_AUTH_TOKEN": token} if token else {"RAY_AUTH_TOKEN_PATH": "/nonexistent"}
+    return RayLauncher(Place("ray", Kind.RAY, 1, {"address": head.address}), {**os.environ, **given})
+
+
+def job(run: str) -> Job:
+    argv = ("sh", "-c", "echo begun; exec sleep 600")
+    return Job(run, f"ajet_{run}", "c", "/nonexistent", argv, "/", 60.0, 2.0, environment={"AUTORESEARCH_RUN_ID": run})
+
+
+def test_the_contract(contract_check: Callable[..., None], guarded: Head, tmp_path: Path) -> None:
+    contract_check(launcher(guarded), str(tmp_path / "far"), unknown="ajet_never", patience_s=PATIENCE_S)
+
+
+@pytest.mark.parametrize("token", ["", "of-yesterday"])
+def test_who_may_not_ask_is_told_so(guarded: Head, token: str) -> None:
+    one = launcher(guarded, token)
+    for ask in (lambda: one.submit(job("never")), lambda: one.poll([Handle("never", "ajet_never")])):
+        with pytest.raises(Unreachable) as silent:
+            ask()
+        assert silent.value.code == "unauthorized" and TOKEN not in str(silent.value)
+    (finding,) = one.preflight()
+    assert finding.code == "unauthorized"
+    assert not [name for name in guarded.jobs() if "never" in name]
+
+
+def test_a_name_that_is_taken_is_the_same_job(guarded: Head) -> None:
+    one = launcher(guarded)
+    first = one.submit(job("twice"))
+    assert one.submit(job("twice")) == first
+    assert [name for name in guarded.jobs() if "twice" in name] == ["ajet_twice"]
+    assert TOKEN not in str(guarded.ask("/api/jobs/"))
+    one.stop(first, hard=True)
+    one.forget(first)
+
+
+def test_what_no_node_has(guarded: Head) -> None:
+    place = Place("ray", Kind.RAY, 1, {"address": guarded.address, "driver_gpus": 9})
+    (finding,) = RayLauncher(place, {**os.environ, "RAY_AUTH_TOKEN": TOKEN}).preflight()
+    assert finding.code == "impossible_resources" and "8 GPUs" in finding.message
+
+
+def test_a_head_without_its_agent(guarded: Head, eventually: Any) -> None:
+    """As where another Ray of the host has its ports: jobs are still listed, none is taken, and that is no failure."""
+    one = launcher(guarded)
+    for pid in guarded.processes():
+        with contextlib.suppress(OSError):
+            if "dashboard/agent.py" in Path(f"/proc/{pid}/cmdline").read_text():
+                os.kill(pid, signal.SIGKILL)
+    with pytest.raises(Unreachable) as silent:
+        one.submit(job("homeless"))
+    assert silent.value.code in ("no_agent", "odd_answer", "no_answer")
+    with contextlib.suppress(Unreachable):
+        said = one.poll([Handle("homeless", "ajet_homeless")])
+        assert not said or said["homeless"].state is JobState.PENDING
