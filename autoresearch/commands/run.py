@@ -35,6 +35,7 @@ def run(
     grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
     trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
     launcher: Annotated[str, typer.Option(metavar="PLACE", help="Where: local, slurm, ray, ssh:HOST, a name.")] = "",
+    interactive: Annotated[bool, typer.Option("--interactive", help="Slurm: in one allocation that is kept.")] = False,
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
     no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
     fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
@@ -49,6 +50,7 @@ def run(
         "grace": grace,
         "trainer": trainer,
         "launcher": launcher,
+        "interactive": "yes" if interactive else "",
         "gpus": gpus,
         "gpu_check": "no" if no_gpu_check else "",
     }

@@ -19,7 +19,7 @@ from autoresearch.core.pruning import PRUNED
 from autoresearch.core.turns import Research
 
 T = TypeVar("T")
-FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone"})  # what a scheduler did to it
+FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
 EXCUSED = FROM_ITS_PLACE | {"runner_died", "launch_interrupted", "lease_busy"}  # failures that say nothing of the idea
 
 

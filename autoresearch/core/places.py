@@ -189,3 +189,10 @@ def kind_of(word: str) -> Kind:
         return Kind(word)
     except ValueError:
         raise ValueError(f"{word!r} is no launcher: {', '.join(Kind)}, or a name under `launchers:`") from None
+
+
+def in_one_allocation(places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """The same places, whose runs share one allocation of Slurm's. ValueError where there is nothing to share."""
+    if other := [place for place in places if place.kind is not Kind.SLURM]:
+        raise ValueError(f"only Slurm has an allocation that runs can share, and {other[0].name} is {other[0].kind}")
+    return tuple(replace(place, options={**place.options, "interactive": True}) for place in places)

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoresearch.core.durations import parse_duration, problem
 from autoresearch.core.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
-from autoresearch.core.places import Declared, Place, check_declared, parse_pool, spelled
+from autoresearch.core.places import Declared, Place, check_declared, in_one_allocation, parse_pool, spelled
 from autoresearch.errors import UsageError
 
 FILE = "autoresearch.yaml"
@@ -50,6 +50,7 @@ KEYS = (
     ),
     Key("tmux_socket", "", False, "tmux socket name or path; empty: the default server"),
     Key("launcher", "local", False, "where runs go: local, slurm, ray, ssh:HOST ... or a name under `launchers:`"),
+    Key("interactive", "no", False, "yes: runs on Slurm share one allocation, for tight debug loops"),
     Key("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
     Key("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),
     Key("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
@@ -92,7 +93,19 @@ class Settings:
         """
         value = self.values["launcher"]
         over = note and not value.source.startswith(("flag", "environment"))
-        return places_of(note if over else value.text, self.launchers, "the blueprint" if over else value.source)
+        found = places_of(note if over else value.text, self.launchers, "the blueprint" if over else value.source)
+        return self.sharing(found)
+
+    def sharing(self, places: tuple[Place, ...]) -> tuple[Place, ...]:
+        """These places, their runs in one allocation if `interactive` says so. UsageError where there can be none."""
+        value = self.values["interactive"]
+        if value.text.lower() not in ("yes", "true", "1"):
+            return places
+        try:
+            return in_one_allocation(places)
+        except ValueError as error:
+            hint = "such as: --launcher slurm --interactive"
+            raise UsageError(f"{value.source}: {error}", hint=hint, code="bad_launcher") from error
 
     def seconds(self, name: str) -> float | None:
         """A duration in seconds; None when empty."""

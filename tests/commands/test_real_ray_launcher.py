@@ -151,18 +151,3 @@ def test_eight_ideas(bench: Any, cluster: Any, crashes: Any) -> None:
     rows = crashes.rows()
     assert len({row["run_id"] for row in rows}) == len(rows) >= 8
     assert {row["launcher"] for row in rows} == {"ray"} and {row["ending"] for row in rows} == {"finished"}
-
-
-def test_a_dashboard_that_is_away_and_a_head_that_forgot(bench: Any, cluster: Any) -> None:
-    """Unreachable while nobody answers; a new head that knows nothing of it is no reason to start it twice.
-
-    Its Runner died with the old head; its trainer, in a session of its own, is found by the run id and ended.
-    """
-    started = begin(bench, bench.blueprint("long"))
-    bench.event(started["run_dir"], "first_step")
-    cluster.end()
-    bench.until(lambda: bench.ask("status", started["run"])["state"] == "unreachable", PATIENCE_S)
-    cluster.start()
-    cluster.takes_jobs()
-    collected(bench, started, "lost")
-    assert record(started)["cause"] == "job_gone"

@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.places import LOCAL, Kind, Place, parse_pool, spelled, with_slots
+from autoresearch.core.places import LOCAL, Kind, Place, in_one_allocation, parse_pool, spelled, with_slots
 
 DECLARED: dict[str, dict[str, Any]] = {
     "gpu1": {"kind": "ssh", "host": "gpu1.example.org", "slots": 4},
@@ -143,3 +143,10 @@ def test_a_campaign_keeps_its_places() -> None:
     assert CampaignSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
     older = {key: value for key, value in _campaign().to_json().items() if key != "places"}
     assert CampaignSpec.from_json(older).places == (LOCAL,)
+
+
+def test_one_allocation_for_all_is_slurms() -> None:
+    (place,) = in_one_allocation(parse_pool("slurm:2", {}))
+    assert place.options["interactive"] is True and place.slots == 2
+    with pytest.raises(ValueError, match="only Slurm has an allocation"):
+        in_one_allocation(parse_pool("slurm, local:2", {}))

@@ -31,7 +31,7 @@ from autoresearch.core.finding import Finding
 from autoresearch.core.places import Kind
 from autoresearch.launchers.shared import SharedFiles
 
-START = 'echo $$ >"$0.tmp" && mv "$0.tmp" "$0" && exec "$@"'
+START = 'echo $$ >"$0" && exec "$@"'
 
 
 class Files(SharedFiles):
@@ -188,7 +188,7 @@ class LocalJobs:
             )
         assert done.returncode == 0, words
         until = time.monotonic() + 60.0
-        while not (place / f"{native}.pid").exists():
+        while self._pid(native) is None:
             assert time.monotonic() < until, "the job never wrote its pid"
             time.sleep(0.005)
 
@@ -212,7 +212,8 @@ class LocalJobs:
 
     def _pid(self, native: str) -> int | None:
         path = self.directory / f"jobs/{native}.pid"
-        return int(path.read_text()) if path.exists() else None
+        text = path.read_text() if path.exists() else ""
+        return int(text) if text.endswith("\n") else None
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

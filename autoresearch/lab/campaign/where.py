@@ -89,7 +89,7 @@ def _pool(wanted: str, parts: Parts) -> tuple[str, ...]:
 def where(declared: Declared, project: Settings, note: str) -> Where:
     """Decide it; `note` is what its blueprint says. UsageError names the value that cannot be."""
     value, source = _value(declared, project, note)
-    places = _with_slots(places_of(value, project.launchers, source), declared, source)
+    places = _with_slots(project.sharing(places_of(value, project.launchers, source)), declared, source)
     return Where(places, source, (*_overruled(note, source), *_overruled_ideas(declared["queue"])))
 
 
