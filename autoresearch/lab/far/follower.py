@@ -320,6 +320,8 @@ class Follower:
         if not gather(one.rundir, one.spec, one.order, self.launcher.reach):
             self._tell(one, Settled(RunState.RUNNING, "it is over, its results are copied"))
             return True
+        if one.told and one.told.state == RunState.UNREACHABLE.value:  # it began and ended before anybody looked
+            self._tell(one, Settled(RunState.RUNNING, "it is over"))
         ours = mirroring.in_our_time(found.record, self.offset_s) if seen.exit else found.record
         self._end(one, ours)
         return True

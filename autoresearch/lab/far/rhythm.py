@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from autoresearch.core.far import Unreachable
 
-LOAD = 20.0  # a look that takes a second is made every 20
+LOAD = 20.0  # a look that takes a second is made every 20 ...
+COSTLY_S = 60.0  # ... and one that takes a minute is not left for twenty
 TOLD_AFTER = 2  # one hiccup is no news
 
 
@@ -34,7 +35,7 @@ class Rhythm:
     def done(self, now: float, *, news: bool, took_s: float = 0.0) -> None:
         """It was done; `news`: and showed something new."""
         self.gap_s = self.fastest_s if news else min(max(self.gap_s, self.fastest_s) * 1.5, self.slowest_s)
-        self.at = now + max(self.gap_s, LOAD * took_s)
+        self.at = now + max(self.gap_s, min(LOAD * took_s, COSTLY_S))
 
 
 @dataclass(slots=True)

@@ -164,6 +164,21 @@ def test_nobody_answers_and_then_they_do(ground: Any) -> None:
     assert names.count("unreachable") == names.count("recovered") == 1
 
 
+def test_a_run_that_began_and_ended_while_nobody_answered(ground: Any, eventually: Any) -> None:
+    ground.hold()
+    rundir, follower = ground.order("exit 0"), ground.follower()
+    ground.until(follower, lambda: rundir.state() is RunState.PENDING)
+    ground.silence()
+    ground.until(follower, lambda: rundir.state() is RunState.UNREACHABLE)
+    ground.release()
+    ground.jobs._schedule({})
+    eventually(lambda: ground.far(rundir))
+    ground.answers()
+    assert ground.ended(follower, rundir).ending == "finished"
+    names = ground.names(rundir)
+    assert names.count("unreachable") == names.count("recovered") == 1
+
+
 def test_a_silent_launcher_says_nothing_about_what_its_files_say(ground: Any) -> None:
     rundir, follower = ground.order("until [ -e go ]; do sleep 0.1; done"), ground.follower()
     ground.until(follower, lambda: rundir.state() is RunState.RUNNING and ground.starts(rundir))

@@ -27,6 +27,8 @@ def test_what_is_costly_is_done_seldom() -> None:
     assert not rhythm.due(19.9) and rhythm.due(20.0)
     rhythm.hurry(11.0)
     assert rhythm.due(11.2)
+    rhythm.done(20.0, news=True, took_s=30.0)
+    assert not rhythm.due(79.9) and rhythm.due(80.0)
 
 
 def test_silence_is_asked_less_and_less() -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -148,9 +149,10 @@ class Yard:
 
     def another(self, number: int) -> None:
         """From here on another run of the same code."""
+        run = f"{self.spec.run}-{number}"
         run_dir = str(Path(self.spec.run_dir).with_name(f"try-{number}"))
         result_dir = f"{self.root}/out-{number}"
-        self.spec = replace(self.spec, run=f"try-{number}", experiment=f"try-{number}", run_dir=run_dir)
+        self.spec = replace(self.spec, run=run, experiment=f"try-{number}", run_dir=run_dir)
         self.spec = replace(self.spec, result_dir=result_dir)
 
     def ship(self, order: Order | None = None) -> tuple[Order, Job]:
@@ -188,8 +190,9 @@ def yard(tmp_path: Path) -> Yard:
     (repo / ".gitignore").write_text("secret.env\nreports/\n")
     (repo / "secret.env").write_text("KEY=1\n")
     run_dir = repo / "reports/auto_research/one/try"
+    run = f"try-{uuid.uuid4().hex[:6]}"  # nobody else's, who ends what carries it
     spec = RunSpec(
-        run="try-abc123",
+        run=run,
         slug="try",
         purpose="See.",
         campaign="one",
@@ -204,7 +207,7 @@ def yard(tmp_path: Path) -> Yard:
         cwd=str(repo),
         interpreter=sys.executable,
         limits=Limits(grace_s=2.0),
-        session="ajet_try_abc123",
+        session=f"ajet_{run}",
         run_dir=str(run_dir),
         result_dir=str(result_dir),
         ledger=str(run_dir.parent / "results.tsv"),

@@ -30,12 +30,12 @@ def test_code_recipe_words_and_environment_lie_there_with_far_paths(yard: Any, f
     assert os.access(f"{code}/run.sh", os.X_OK)
     assert Path(f"{code}/link").readlink() == Path("train.py")
     results = order.paths[yard.spec.result_dir]
-    assert results == f"{yard.far}/results/one/try-try-abc123"
+    assert results == f"{yard.far}/results/one/try-{yard.spec.run}"
     assert Path(f"{code}/recipe.yaml").read_text() == f"lr: 0.1\nout: {results}/metrics\n"
     found = far_record(order)
     assert found["command"] == f"python {code}/train.py {code}/recipe.yaml"
     assert (found["cwd"], found["run_dir"], found["result_dir"]) == (code, order.directory, results)
-    assert order.directory == f"{yard.far}/runs/one/try-try-abc123"
+    assert order.directory == f"{yard.far}/runs/one/try-{yard.spec.run}"
     environment = Path(order.directory, "environment")
     assert environment.read_bytes().split(b"\0") == [b"TOKEN=t0p", f"PYTHONPATH={code}:{code}/x".encode()]
     assert environment.stat().st_mode & 0o777 == 0o600
