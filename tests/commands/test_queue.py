@@ -145,8 +145,11 @@ class Pane:
         return modes.split() == ["0", "1", "1"] and " ixon" in stty and "-ixon" not in stty
 
     def ends(self, code: int) -> None:
-        """Wait until the shell is there again; the exit code, and the terminal as it was."""
-        self.shows("ready$")
+        """Wait until the shell is there again; the exit code, and the terminal as it was.
+
+        The screen that comes back shows older prompts before the program is gone, which drops what was typed till then.
+        """
+        self.bench.until(lambda: self.text.rstrip().endswith("\nready$"), 60.0)
         self.type("echo code $?")
         self.keys("Enter")
         self.shows(f"code {code}")

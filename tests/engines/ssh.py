@@ -277,7 +277,7 @@ def ssh_job() -> Callable[..., Job]:
     """Make the far directory of a run, and the job that starts the Runner of this checkout in it."""
 
     def make(place: Path, command: str, **more: Any) -> Job:
-        run = place.name
+        run = f"{place.name}-{uuid.uuid4().hex[:6]}"  # a hard stop ends whatever carries it
         place.mkdir(parents=True)
         spec = {
             "run": run,

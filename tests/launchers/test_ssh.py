@@ -233,7 +233,7 @@ def test_a_hard_stop_finds_what_left_the_tree(fake_ssh: Any, ssh_job: Any, tmp_p
     eventually(lambda: (tmp_path / "run-1" / "up").exists())
     launcher.stop(handle, hard=True)
     assert launcher.poll([handle])[handle.run].state is JobState.OVER
-    carried = b"AUTORESEARCH_RUN_ID=run-1"
+    carried = f"AUTORESEARCH_RUN_ID={job.run}".encode()
     assert not [pid for pid in os.listdir("/proc") if pid.isdecimal() and carried in _environment_of(pid)]
 
 

@@ -199,7 +199,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half(sshd: Any, ssh_job: Any, di
         launcher.reach.put(str(place / "run-1"), {"new": b"x" * 100000})
     assert str(told.value.filename).startswith("far:") and not (place / "run-1" / "new").exists()
     launcher.reach.run(["true"])
-    assert job.run == "run-1"
+    assert job.run.startswith("run-1-")
 
 
 def test_two_followers_at_once_start_it_once(sshd: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually) -> None:
@@ -330,7 +330,7 @@ def test_forwards_stand_while_runs_live_and_are_made_again(
         return hears(here) and hears(there)
 
     eventually(mended)
-    eventually(lambda: launcher.poll([handle])["run-1"].word == "running")
+    eventually(lambda: launcher.poll([handle])[handle.run].word == "running")
     launcher.stop(handle, hard=True)
     launcher.reach.close()
     assert not hears(here)

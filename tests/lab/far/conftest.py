@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,7 +70,7 @@ class Ground:
     def order(self, command: str = "echo hello; exit 0", **changes: Any) -> RunDir:
         """A run as `Prepared.go` leaves it: spec, environment, order, an entry in the index."""
         self.count += 1
-        run = f"run-{self.count:06d}"
+        run = f"run{self.count}-{uuid.uuid4().hex[:6]}"  # the index gives in this order; what is killed is ours alone
         rundir = RunDir(self.root / "runs" / run)
         rundir.path.mkdir(parents=True)
         result_dir = self.root / "results" / run
