@@ -573,3 +573,28 @@ def pretend_slurm(bench: Bench) -> PretendSlurm:
     bench.env["PATH"] = f"{home}/bin:{bench.env['PATH']}"
     bench.env["PRETEND_SLURM"] = str(home)
     return PretendSlurm(home, bench)
+
+
+# ------------------------------------------------------------------------------- a campaign of the embedded trainer
+
+TINY: dict[str, object] = {"task": "sort", "sft_steps": 5, "hidden": 8, "total_steps": 6, "batch_size": 2}
+TINY |= {"group_size": 4, "lr": 0.001, "kl_coef": 0.01, "temperature": 1.0, "test_freq": 6, "val_tasks": 4}
+TINY |= {"val_pass_n": 2, "step_sleep": 0.5, "metrics_jsonl_path": "out/metrics.jsonl", "experiment_name": "tiny"}
+
+
+@pytest.fixture
+def tiny(bench: Bench) -> Callable[[int], Path]:
+    """Write a campaign of so many ideas of the smallest tinygrpo, three seconds a run; its file."""
+
+    def write(ideas: int) -> Path:
+        (bench.repo / "tiny.yaml").write_text("".join(f"{key}: {value}\n" for key, value in TINY.items()))
+        command = "python -m autoresearch.tinygrpo --conf tiny.yaml"
+        path = bench.blueprint("tiny", name="tiny.md", command=command, trainer="tinygrpo")
+        path.write_text(path.read_text().replace("- path: NA", "- path: tiny.yaml"))
+        keys = {"blueprint": "tiny.md", "prefix": "autoresearch/one", "baseline": 1, "count": ideas}
+        keys |= {"retests": 0, "confirm": False, "space": {"lr": {"low": 0.0005, "high": 0.01}}, "proposer": "random"}
+        file = bench.repo / "campaign.yaml"
+        file.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()))
+        return file
+
+    return write

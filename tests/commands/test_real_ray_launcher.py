@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.runner.processes import run_id_of
 from tests.engines.ray.head import PATIENCE_S, RAY
 
@@ -140,14 +142,38 @@ def test_nothing_is_shared(bench: Any, cluster: Any) -> None:
     assert list((bench.root / "there").rglob("trainer.py")), "it ran on a copy"
 
 
-def test_eight_ideas(bench: Any, cluster: Any, crashes: Any) -> None:
-    """A campaign with two places in the pool; its controller is killed in the middle and goes on."""
+def test_a_dashboard_that_is_away_and_a_head_that_forgot(bench: Any, cluster: Any) -> None:
+    """Unreachable while nobody answers; a new head that knows nothing of it is no reason to start it twice.
+
+    Its Runner died with the old head; its trainer, in a session of its own, is found by the run id and ended.
+    """
+    started = begin(bench, bench.blueprint("long"))
+    bench.event(started["run_dir"], "first_step")
+    cluster.end()
+    bench.until(lambda: bench.ask("status", started["run"])["state"] == "unreachable", PATIENCE_S)
+    cluster.start()
+    cluster.takes_jobs()
+    collected(bench, started, "lost")
+    assert record(started)["cause"] == "job_gone"
+
+
+def test_eight_ideas(bench: Any, cluster: Any, tiny: Any, fonts: Path) -> None:
+    """A campaign of the embedded trainer, two runs at a time; its controller is killed in the middle and goes on."""
     settings(bench, cluster)
-    crashes.start("--launcher", "ray:2", "--count", 8)
-    bench.until(lambda: crashes.place.ledger.exists() and len(crashes.rows()) >= 2, PATIENCE_S)
-    crashes.kill()
-    crashes.resume()
-    bench.until(lambda: crashes.view().state == "ended", PATIENCE_S)
-    rows = crashes.rows()
+    bench.env |= {"MPLCONFIGDIR": str(fonts)}
+    said = bench.ask("campaign", tiny(8), "--yes", "--detach", "--launcher", "ray:2")
+    place = CampaignDir(Path(said["directory"]))
+    bench.until(lambda: place.ledger.exists() and len(rows_of(place)) >= 2, PATIENCE_S)
+    os.kill(json.loads(place.controller.read_bytes())["pid"], signal.SIGKILL)
+    bench.until(lambda: not place.controlled)
+    bench.ask("campaign", "resume", "one", "--detach")
+    bench.until(lambda: bench.ask("campaign", "status", "one")["state"] == "ended", PATIENCE_S)
+    bench.until(lambda: not place.controlled)
+    rows = rows_of(place)
     assert len({row["run_id"] for row in rows}) == len(rows) >= 8
     assert {row["launcher"] for row in rows} == {"ray"} and {row["ending"] for row in rows} == {"finished"}
+
+
+def rows_of(place: CampaignDir) -> list[dict[str, str]]:
+    with open(place.ledger, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))

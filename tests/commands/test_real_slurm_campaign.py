@@ -15,28 +15,18 @@ import pytest
 
 pytestmark = pytest.mark.real
 
-RECIPE = {"task": "sort", "sft_steps": 5, "hidden": 8, "total_steps": 6, "batch_size": 2, "group_size": 4}
-RECIPE |= {"lr": 0.001, "kl_coef": 0.01, "temperature": 1.0, "test_freq": 6, "val_tasks": 4, "val_pass_n": 2}
-RECIPE |= {"step_sleep": 0.5, "metrics_jsonl_path": "out/metrics.jsonl", "experiment_name": "tiny"}
 IDEAS = 8
 
 
 class Camp:
     """One campaign whose runs are Slurm jobs."""
 
-    def __init__(self, bench: Any, cluster: Any) -> None:
+    def __init__(self, bench: Any, cluster: Any, file: Path) -> None:
         self.bench = bench
         self.cluster = cluster
         bench.env |= cluster.env
         (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"slurm": {"gpus_per_run": 2}}}))
-        (bench.repo / "tiny.yaml").write_text("".join(f"{key}: {value}\n" for key, value in RECIPE.items()))
-        command = "python -m autoresearch.tinygrpo --conf tiny.yaml"
-        path = bench.blueprint("tiny", name="tiny.md", command=command, trainer="tinygrpo")
-        path.write_text(path.read_text().replace("- path: NA", "- path: tiny.yaml"))
-        keys = {"blueprint": "tiny.md", "prefix": "autoresearch/one", "baseline": 1, "count": IDEAS}
-        keys |= {"retests": 0, "confirm": False, "space": {"lr": {"low": 0.0005, "high": 0.01}}, "proposer": "random"}
-        (bench.repo / "campaign.yaml").write_text("".join(f"{key}: {json.dumps(v)}\n" for key, v in keys.items()))
-        said = bench.ask("campaign", "campaign.yaml", "--yes", "--detach", "--launcher", "slurm:4")
+        said = bench.ask("campaign", file, "--yes", "--detach", "--launcher", "slurm:4")
         from autoresearch.records.campaign_dir import CampaignDir
 
         self.place = CampaignDir(Path(said["directory"]))
@@ -76,9 +66,9 @@ class Camp:
 
 
 @pytest.fixture
-def camp(bench: Any, slurm: Any, fonts: Path) -> Iterator[Camp]:
+def camp(bench: Any, slurm: Any, fonts: Path, tiny: Any) -> Iterator[Camp]:
     bench.env |= {"MPLCONFIGDIR": str(fonts)}
-    one = Camp(bench, slurm)
+    one = Camp(bench, slurm, tiny(IDEAS))
     yield one
     one.close()
 
