@@ -63,6 +63,7 @@ SWANLAB_API_KEY is not set in the environment.
 Python environment does not match current backbone 'verl'.
 We found a configuration conflict between AgentJet and Verl!
 \xe2\x96\xb6 Setting up compute cluster...
+[run --rayjob] lr-7k2m9x deployment=Initializing job=None
 """
 GIVEN = list({s.pattern: s for trainer in registry.every() for s in trainer.signals()}.values())
 LINES = [
