@@ -604,7 +604,7 @@ def begun(bench: Any, blueprint: Path) -> None:
         begin.begin(charter(declared, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
 
 
-SAME = {("add",): "campaign add", ("plan", "write"): "plan new"}  # two names for one thing
+SAME = {("add",): "campaign add", ("plan", "write"): "plan new", ("top",): "queue"}  # two names for one thing
 ECHOED = ("--reward", "exact", "--no-check")
 
 
@@ -624,7 +624,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("ledger", "show"): (run,),
         ("config", "show"): (),
         **{(name,): (run,) for name in ("events", "logs", "attach", "close")},
-        **{(name,): () for name in ("adopt", "doctor", "init")},
+        **{(name,): () for name in ("adopt", "doctor", "init", "queue", "top")},
         ("mcp",): ("--print-config", "codex"),
         **{("campaign", name): () for name in ("status", "wait", "brief", "report", "pause", "drain", "stop")},
         ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas"),
