@@ -24,6 +24,7 @@ class Camp:
     def __init__(self, bench: Any, cluster: Any, file: Path) -> None:
         self.bench = bench
         self.cluster = cluster
+        self.before = {native for native, _, _ in cluster.jobs()}  # of a test that was run again
         bench.env |= cluster.env
         (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"slurm": {"gpus_per_run": 2}}}))
         said = bench.ask("campaign", file, "--yes", "--detach", "--launcher", "slurm:4")
@@ -44,7 +45,11 @@ class Camp:
 
     def running(self) -> list[tuple[str, str]]:
         """(id, name) of jobs that run now."""
-        return [(native, name) for native, name, _ in self.cluster.jobs("RUNNING")]
+        return [(native, name) for native, name, _ in self.jobs("RUNNING")]
+
+    def jobs(self, *states: str) -> list[tuple[str, str, str]]:
+        """(id, name, state) of the jobs of this test."""
+        return [job for job in self.cluster.jobs(*states) if job[0] not in self.before]
 
     def kill_controller(self) -> None:
         os.kill(int(json.loads(self.place.controller.read_text())["pid"]), signal.SIGKILL)
@@ -91,7 +96,7 @@ def test_eight_ideas_while_everything_of_ours_is_killed(camp: Camp) -> None:
 
     view, rows = camp.view(), camp.rows()
     assert view.attempted == IDEAS, view.reason
-    jobs = Counter(name for _, name, _ in camp.cluster.jobs() if name.startswith("ajet_"))
+    jobs = Counter(name for _, name, _ in camp.jobs() if name.startswith("ajet_"))
     assert set(jobs.values()) == {1}, "a run was submitted twice"
     assert len(jobs) == len(rows) == len({row["run_id"] for row in rows}), "one job and one row for each run"
     assert {row["launcher"] for row in rows} == {"slurm"}
