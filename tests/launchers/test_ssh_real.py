@@ -357,8 +357,8 @@ def test_a_port_that_somebody_has_is_told_before_the_run_and_during_it(
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
-        eventually(lambda: f"port {port}" in launcher.poll([handle])["run-3"].word)
-    eventually(lambda: launcher.poll([handle])["run-3"].word == "running")
+        eventually(lambda: f"port {port}" in launcher.poll([handle])[handle.run].word)
+    eventually(lambda: launcher.poll([handle])[handle.run].word == "running")
     launcher.stop(handle, hard=True)
 
 
