@@ -28,8 +28,8 @@ spool={base}/$SLURM_JOB_ID
 mkdir -p "$spool" && cd "$spool" || exit 66
 declare -A pid
 pass_on() {{ [ ${{#pid[@]}} = 0 ] || kill -"$1" "${{pid[@]}}" 2>/dev/null; }}
-trap 'ending=1; pass_on TERM' TERM
-trap 'ending=1; pass_on USR1' USR1
+trap 'ending=1; touch closed; pass_on TERM' TERM
+trap 'ending=1; touch closed; pass_on USR1' USR1
 of_run() {{ grep -lszx "AUTORESEARCH_RUN_ID=$1" /proc/[0-9]*/environ | cut -d/ -f3; }}
 since=$SECONDS
 while :; do
@@ -114,7 +114,8 @@ class SlurmAllocation(SlurmLauncher):
 
     def _open_spool(self, job: Job) -> str:
         """Of the allocation that there is; of a new one where there is none, or where it is about to go."""
-        held = sorted((row for row in self._holders() if row.state is not JobState.OVER), key=lambda r: int(r.native))
+        open_ones = (row for row in self._holders() if row.state is not JobState.OVER and row.word != "COMPLETING")
+        held = sorted(open_ones, key=lambda row: int(row.native))
         for spool in map(self._spool, held):
             if not self._is_there(f"{spool}/closed"):
                 return spool

@@ -114,10 +114,21 @@ def test_an_allocation_is_shared_kept_and_let_go(desk: Desk, slurm: Any, seen: A
     assert seen(launcher, third, JobState.OVER).word == "COMPLETED"
 
 
+def test_an_allocation_that_is_going_takes_no_more_runs(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
+    launcher = desk.launcher(interactive=True, idle="3s")
+    first = launcher.submit(job_of(desk, f"trap '' TERM; touch {desk.root}/begun; for n in 1 2 3 4; do sleep 1; done"))
+    eventually((desk.root / "begun").exists)
+    holder = first.native.split("+")[0]
+    slurm.say("scancel", holder)
+    assert holder in [native for native, _, _ in slurm.jobs("RUNNING", "COMPLETING")], "its run takes its time"
+    second = launcher.submit(job_of(desk, "true"))
+    assert second.native.split("+")[0] != holder
+    assert seen(launcher, second, JobState.OVER).word == "COMPLETED"
+
+
 def test_an_allocation_that_is_cancelled_tells_its_runs(desk: Desk, slurm: Any, seen: Any) -> None:
     launcher = desk.launcher(interactive=True, nodelist="n4", cpus_per_task=8)
     runs, waits = (launcher.submit(job_of(desk, "sleep 600")) for _ in range(2))
-    launcher.place = launcher.place
     seen(launcher, runs, JobState.RUNNING)
     slurm.say("scancel", runs.native.split("+")[0])
     over = seen(launcher, runs, JobState.OVER)
