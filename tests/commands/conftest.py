@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,9 @@ from typing import Any
 from unittest import mock
 
 import pytest
+
+from autoresearch.records.index import state_home
+from autoresearch.records.rundir import is_locked
 
 REPO = Path(__file__).parents[2]
 PATIENCE_S = 240.0  # for what other processes do; far more than a loaded machine needs
@@ -278,6 +282,27 @@ class Bench:
     def carriers(self) -> list[Any]:
         """Living processes that belong to any run of this bench, those in the middle of an exec included."""
         return [process for process in self.reaper.find() if not process.is_tmux_server]
+
+    def followers(self) -> list[Any]:
+        """Living Followers of runs elsewhere; for a moment a child of one looks like it."""
+        return [process for process in self.carriers() if " follow " in process.command]
+
+    def followed(self) -> bool:
+        """Whether a Follower holds its place's lock. What dies is found no more before it lets go of that."""
+        return any(is_locked(lock) for lock in (state_home(self.env) / "places").glob("*/lock"))
+
+    def end_followers(self, number: int = signal.SIGTERM) -> None:
+        """Signal every Follower; returns once nobody takes their places for followed."""
+        for process in self.followers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+        self.until(lambda: not self.followers() and not self.followed())
+
+    def end_helpers(self) -> None:
+        """End what waits for more when a test is over: Followers, and what shows logs."""
+        for process in self.carriers():
+            if " follow " in process.command or process.command.startswith("tail "):
+                process.end()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import os
@@ -68,15 +67,6 @@ class FarBench:
     def followed(self, payload: dict[str, Any]) -> bool:
         return is_locked(self.folder(payload) / "lock")
 
-    def followers(self) -> list[Any]:
-        return [p for p in self.bench.reaper.find() if " follow " in p.command and not p.is_tmux_server]
-
-    def end_followers(self, number: int = signal.SIGTERM) -> None:
-        for process in self.followers():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, number)
-        self.bench.until(lambda: not self.followers())
-
     def silent(self, reason: str = "the link is down") -> None:
         (self.jobs.directory / "silent").write_text(reason)
 
@@ -100,7 +90,7 @@ def far(bench: Any, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(places, "launcher_of", lambda place, *_, **__: made(tmp_path / "launchers" / place.name))
     one = FarBench(bench, jobs)
     yield one
-    one.end_followers()
+    bench.end_followers()
     for record in jobs.records():
         jobs.kill(record["native"])
     listed = bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()
@@ -162,11 +152,10 @@ def test_a_killed_follower_is_started_by_whoever_looks(far: FarBench) -> None:
     payload = far.run("long")
     far.bench.event(payload["run_dir"], "first_step")
     for look in (["status"], ["status", payload["run"]], ["wait", payload["run"], "--for", "0s"], ["adopt"]):
-        far.end_followers(signal.SIGKILL)
-        far.bench.until(lambda: not far.followed(payload))  # what dies lets go of its memory first, then of its lock
+        far.bench.end_followers(signal.SIGKILL)
         far.bench.here(*look)
         assert far.followed(payload), look
-    far.bench.until(lambda: len(far.followers()) == 1)  # for a moment a child of one looks like it
+    far.bench.until(lambda: len(far.bench.followers()) == 1)  # for a moment a child of one looks like it
     assert far.state(payload) == "running"
     assert far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)["ending"] == "stopped"
     assert len(far.jobs.records()) == 1
@@ -176,7 +165,7 @@ def test_killed_where_it_was_just_ordered(far: FarBench) -> None:
     blueprint = far.bench.blueprint("ok")
     words = ["run", blueprint, "--launcher", "slurm", "--detach"]
     far.bench.cli(*words, check=None, AUTORESEARCH_FAILPOINT="launch.ordered:kill")
-    assert not far.followers()
+    assert not far.bench.followers()
     (living,) = far.bench.ask("status")["runs"]
     payload = {**living, "ledger": str(next(far.bench.root.rglob("results.tsv"), ""))}
     far.bench.until((far.dir(payload).path / "collected.json").exists)
@@ -194,7 +183,7 @@ def test_two_commands_at_once_start_one_follower(far: FarBench) -> None:
     payloads = [far.bench.answer(process) for process in started]
     for payload in payloads:
         far.bench.event(payload["run_dir"], "first_step")
-    far.bench.until(lambda: len(far.followers()) == 1)
+    far.bench.until(lambda: len(far.bench.followers()) == 1)
     assert len(far.jobs.records()) == 2
     for payload in payloads:
         far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)
@@ -234,10 +223,10 @@ def test_following_in_the_foreground_outlives_the_follower(far: FarBench) -> Non
     blueprint = far.bench.blueprint("long")
     often = "import autoresearch.commands.live as live; live.ATTEND_S = 0.5"
     process = far.bench.spawn("run", blueprint, "--launcher", "slurm", "--json", stdout=-1, patch=often)
-    far.bench.until(lambda: far.jobs.records() and far.bench.reaper.find() and far.followers())
+    far.bench.until(lambda: far.jobs.records() and far.bench.reaper.find() and far.bench.followers())
     (living,) = far.bench.until(lambda: far.bench.ask("status")["runs"])
     far.bench.event(living["run_dir"], "first_step")
-    far.end_followers(signal.SIGKILL)
+    far.bench.end_followers(signal.SIGKILL)
     (Path(living["run_dir"]) / "stop").write_text(json.dumps({"how": "now", "reason": "over"}))
     assert far.bench.answer(process)["ending"] == "stopped"
 

@@ -203,16 +203,11 @@ def jobs(bench: Bench, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(places, "check", lambda *_, **__: None)
     monkeypatch.setattr(places, "launcher_of", lambda *_, **__: local_jobs)
     yield local_jobs
-    for process in followers(bench):
-        process.end()
+    bench.end_followers(signal.SIGKILL)
     for record in local_jobs.records():
         local_jobs.kill(record["native"])
     for name in bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split():
         bench.tmux("kill-session", "-t", f"={name}")
-
-
-def followers(bench: Bench) -> list[Any]:
-    return [process for process in bench.carriers() if " follow " in process.command]
 
 
 # ------------------------------------------------------------------------------------------ without a terminal
@@ -533,8 +528,7 @@ def test_a_run_at_another_place_and_its_follower(bench: Bench, jobs: Any, pane: 
     (jobs.directory / "silent").unlink()
     order_file.ring(Path(order.follower))
     one.shows("1 running", without=("the link is down",))
-    for process in followers(bench):
-        process.end()
+    bench.end_followers(signal.SIGKILL)
     one.keys("r")  # has it followed again at once, as every 30 s
     bench.until(lambda: not order.unattended())
     one.keys("s")

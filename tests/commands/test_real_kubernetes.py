@@ -5,12 +5,10 @@ No kubelet ever ran a pod here: containers are processes of this machine (tests/
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,21 +77,12 @@ class Lab:
         """Nothing of a run is left in the cluster once it is recorded."""
         self.bench.until(lambda: not any(self.kubernetes.jobs(kind) for kind in ("jobs", "rayjobs", "secrets", "pods")))
 
-    def followers(self) -> list[Any]:
-        return [p for p in self.bench.reaper.find() if " follow " in p.command and not p.is_tmux_server]
-
-    def end_followers(self, number: int = signal.SIGTERM) -> None:
-        for process in self.followers():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, number)
-        self.bench.until(lambda: not self.followers())
-
 
 @pytest.fixture
 def lab(bench: Any, kubernetes: Any) -> Iterator[Lab]:
     one = Lab(bench, kubernetes)
     yield one
-    one.end_followers()
+    bench.end_followers()
     for name in bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split():
         bench.tmux("kill-session", "-t", f"={name}")
 

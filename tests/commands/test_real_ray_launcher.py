@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ import pytest
 
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.runner.processes import run_id_of
+from tests.commands.rows import counted, rows_of
 from tests.engines.ray.head import PATIENCE_S, RAY
 
 pytestmark = pytest.mark.real
@@ -26,9 +26,7 @@ def cluster(bench: Any, ray_head: Any) -> Iterator[Any]:
     bench.env |= {"RAY_AUTH_MODE": "disabled"}
     settings(bench, ray_head)
     yield ray_head
-    for process in bench.reaper.find():
-        if " follow " in process.command or process.command.startswith("tail "):
-            process.end()
+    bench.end_helpers()
 
 
 def settings(bench: Any, head: Any, **options: object) -> None:
@@ -163,17 +161,12 @@ def test_eight_ideas(bench: Any, cluster: Any, tiny: Any, fonts: Path) -> None:
     bench.env |= {"MPLCONFIGDIR": str(fonts)}
     said = bench.ask("campaign", tiny(8), "--yes", "--detach", "--launcher", "ray:2")
     place = CampaignDir(Path(said["directory"]))
-    bench.until(lambda: place.ledger.exists() and len(rows_of(place)) >= 2, PATIENCE_S)
+    bench.until(lambda: len(rows_of(place)) >= 2, PATIENCE_S)
     os.kill(json.loads(place.controller.read_bytes())["pid"], signal.SIGKILL)
     bench.until(lambda: not place.controlled)
     bench.ask("campaign", "resume", "one", "--detach")
     bench.until(lambda: bench.ask("campaign", "status", "one")["state"] == "ended", PATIENCE_S)
     bench.until(lambda: not place.controlled)
     rows = rows_of(place)
-    assert len({row["run_id"] for row in rows}) == len(rows) >= 8
-    assert {row["launcher"] for row in rows} == {"ray"} and {row["ending"] for row in rows} == {"finished"}
-
-
-def rows_of(place: CampaignDir) -> list[dict[str, str]]:
-    with open(place.ledger, encoding="utf-8") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert [row["ending"] for row in counted(rows)] == ["finished"] * 8
+    assert {row["launcher"] for row in rows} == {"ray"}

@@ -71,16 +71,11 @@ class Lab:
             ]
         return row
 
-    def followers(self) -> list[Any]:
-        return [process for process in self.bench.reaper.find() if " follow " in process.command]
-
     def close(self) -> None:
         """End what is in the queue, the Followers, which would wait for more, and what shows logs."""
         for native, _, _ in self.cluster.jobs("PENDING", "RUNNING"):
             self.cluster.say("scancel", native, check=False)
-        for process in self.bench.reaper.find():
-            if " follow " in process.command or process.command.startswith("tail "):
-                process.end()
+        self.bench.end_helpers()
 
 
 @pytest.fixture
@@ -246,8 +241,7 @@ def test_a_job_that_slurm_has_forgotten(lab: Lab, slurm_cluster: Callable[..., A
     lab.bench.env |= cluster.env
     run = lab.run("tree")
     lab.stepped(run)
-    (follower,) = lab.followers()
-    os.kill(follower.pid, signal.SIGKILL)
+    lab.bench.end_followers(signal.SIGKILL)
     os.kill(lab.begun(run)["pid"], signal.SIGTERM)
     lab.bench.until(lambda: [state for _, _, state in cluster.jobs()] == ["FAILED"])
     cluster.kill("slurmctld")
@@ -264,7 +258,7 @@ def test_one_job_whenever_the_follower_dies(lab: Lab, where: str) -> None:
     path = lab.bench.blueprint("tree", result_dir=str(lab.bench.root / "results"))
     lab.bench.tmux("start-server", ";", "set", "-s", "exit-empty", "off")  # it must not inherit the failpoint
     run = lab.bench.ask("run", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=f"{where}:kill", check=None)
-    lab.bench.until(lambda: not lab.followers())
+    lab.bench.until(lambda: not lab.bench.followed())
     lab.bench.ask("status", run["run"])
     lab.stepped(run)
     assert [name for _, name, _ in lab.cluster.jobs()].count(run["session"]) == 1

@@ -14,10 +14,6 @@ import pytest
 pytestmark = pytest.mark.real
 
 
-def followers(camp: Any) -> list[Any]:
-    return [p for p in camp.bench.reaper.find() if " follow " in p.command and not p.is_tmux_server]
-
-
 def test_a_campaign_of_eight_ideas(camp: Any, kubernetes: Any) -> None:
     """Every idea has its row, the preempted run another attempt, and no job was started twice."""
     camp.bench.env["KUBECACHEDIR"] = os.environ["KUBECACHEDIR"]
@@ -37,10 +33,9 @@ def test_a_campaign_of_eight_ideas(camp: Any, kubernetes: Any) -> None:
     run_dirs = {r.run: Path(r.run_dir) for _, r in camp.view().live}
     camp.until(lambda: any((path / "runner.json").exists() for path in run_dirs.values()))
     cluster.disrupt(first, "PreemptionByScheduler", "a pod of higher priority needs the room")
-    for process in followers(camp):
-        os.kill(process.pid, signal.SIGKILL)
+    camp.bench.end_followers(signal.SIGKILL)
     kubernetes.api.stop()
-    camp.until(lambda: followers(camp))  # the controller has it followed again
+    camp.until(camp.bench.followed)  # the controller has it followed again
     kubernetes.api.start()
     camp.go.touch()
     view = camp.over()
