@@ -1,0 +1,26 @@
+"""The rows of a campaign whose controller was killed: what nobody is to blame for is there too, and was tried again."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+from autoresearch.core.campaign_view import EXCUSED
+
+
+def rows_of(place: Any) -> list[dict[str, str]]:
+    """The rows of a CampaignDir; none while there is no ledger."""
+    if not place.ledger.exists():
+        return []
+    with open(place.ledger, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def counted(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Those that say something of their ideas. Every run has one row, and what says nothing was run again."""
+    assert len({row["run_id"] for row in rows}) == len(rows)
+    for number, row in enumerate(rows, 1):
+        if row["failure"] in EXCUSED:
+            again = [r for r in rows[number:] if (r["index"], r["replicate"]) == (row["index"], row["replicate"])]
+            assert again, f"{row['run_id']} ({row['failure']}) was not run again"
+    return [row for row in rows if row["failure"] not in EXCUSED]
