@@ -18,7 +18,7 @@ from autoresearch.core.far import Handle, Job
 from autoresearch.core.places import Kind, Place
 from autoresearch.launchers.ray import RayLauncher
 from tests.bench.result import Result
-from tests.engines.ray.head import PLAIN, RAY, WHY_NOT, Head, there
+from tests.engines.ray.head import PLAIN, RAY, Head, missing
 
 SDK = """
 import json, sys, time
@@ -41,8 +41,8 @@ GOAL = 1.2
 
 def run(repeats: int = 5) -> list[Result]:
     """Milliseconds of each call."""
-    if not there():
-        print(WHY_NOT, file=sys.stderr)
+    if why := missing():
+        print(why, file=sys.stderr)
         return []
     head = Head()
     try:

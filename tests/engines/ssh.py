@@ -140,13 +140,13 @@ class Sshd:
 def missing() -> str:
     """What there is too little of for an sshd; "" where one can be started."""
     found = [shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in ("sshd", "ssh", "ssh-keygen")]
-    return "" if all(found) else "sshd and ssh are not both installed, so nobody can be reached by ssh"
+    return "" if all(found) else "sshd and ssh are not both installed, and both are needed"
 
 
 def make(folder: Path, **more: Any) -> Sshd:
     """An sshd that is yet to be started."""
     if why := missing():
-        pytest.skip(why)
+        pytest.skip(f"no host can be reached here: {why}")
     daemon = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or ""
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # it drops its privileges into this

@@ -7,8 +7,7 @@ A test file of a launcher needs one test; the fixture makes it one test for each
         contract_check(launcher, str(tmp_path / "far"))
 
 `root` is a directory of the far side. Options: `python` (the far interpreter), `unknown` (what a job could be called
-that never was), `patience_s`, `skip` (names of checks that cannot be, with a reason), `remembers` False for a place
-that forgets a job as soon as it is over.
+that never was), `patience_s`, `remembers` False for a place that forgets a job as soon as it is over.
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ class Trial:
     unknown: str = "999999"
     patience_s: float = 90.0
     remembers: bool = True
-    skip: Mapping[str, str] = field(default_factory=dict)
     handles: dict[str, Handle] = field(default_factory=dict)
 
     def job(self, command: str, *, name: str = "", grace_s: float = 2.0) -> Job:

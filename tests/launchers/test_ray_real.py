@@ -14,7 +14,7 @@ import pytest
 from autoresearch.core.far import Handle, Job, JobState, Unreachable
 from autoresearch.core.places import Kind, Place
 from autoresearch.launchers.ray import RayLauncher
-from tests.engines.ray.head import PATIENCE_S, WHY_NOT, Head, there
+from tests.engines.ray.head import PATIENCE_S, Head
 
 pytestmark = pytest.mark.real
 
@@ -22,10 +22,8 @@ TOKEN = "a-token-of-the-tests-alone-0123456789"
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Head]:
+def guarded(ray_is_there: None) -> Iterator[Head]:
     """A head that answers whoever has the token."""
-    if not there():
-        pytest.skip(WHY_NOT)
     head = Head({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}, gpus=8)
     try:
         head.start()

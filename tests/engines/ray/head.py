@@ -25,12 +25,11 @@ PATIENCE_S = 600.0  # for a cluster that starts, and for a job on it, on a machi
 PLAIN = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
 PORTS = ("port", "ray-client-server-port", "dashboard-port", "dashboard-agent-listen-port")
 PORTS += ("dashboard-agent-grpc-port", "metrics-export-port")
-WHY_NOT = "Ray is not installed: `make ray` says why not"
 
 
-def there() -> bool:
-    """Whether `make ray` was done."""
-    return (RAY / ".installed").exists()
+def missing() -> str:
+    """Why there can be no Ray here, in one sentence; "" where there can."""
+    return "" if (RAY / ".installed").exists() else "Ray is not installed: `make ray` says why not"
 
 
 @dataclass

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from tests.engines.ray.fake import FakeRay
-from tests.engines.ray.head import WHY_NOT, Head, there
+from tests.engines.ray.head import Head, missing
+
+
+@pytest.fixture(scope="session")
+def ray_is_there() -> None:
+    """For extended tests with a real Ray, which is a few hundred megabytes that `make ray` installs."""
+    if why := missing():
+        pytest.skip(f"no head can be started here: {why}")
 
 
 @pytest.fixture(scope="module")
-def ray_head() -> Iterator[Head]:
+def ray_head(ray_is_there: None) -> Iterator[Head]:
     """A head that takes jobs, with eight GPUs that nobody has seen; none of it is left after the file."""
-    if not there():
-        pytest.skip(WHY_NOT)
     head = Head(gpus=8)
     try:
         head.start()

@@ -10,11 +10,16 @@ import pytest
 from tests.engines.slurm.cluster import Cluster, missing
 
 
-@pytest.fixture
-def slurm_cluster() -> Iterator[Callable[..., Cluster]]:
-    """Start a cluster with what the test asks for (see `Cluster`); it is gone after the test."""
+@pytest.fixture(scope="session")
+def slurm_is_there() -> None:
+    """For extended tests with a real Slurm: its daemons have to be installed, and need root for their GPUs."""
     if why := missing():
-        pytest.skip(why)
+        pytest.skip(f"no Slurm can be started here: {why}")
+
+
+@pytest.fixture
+def slurm_cluster(slurm_is_there: None) -> Iterator[Callable[..., Cluster]]:
+    """Start a cluster with what the test asks for (see `Cluster`); it is gone after the test."""
     made: list[Cluster] = []
 
     def start(**wanted: Any) -> Cluster:
@@ -37,10 +42,8 @@ PREEMPTING = {
 
 
 @pytest.fixture(scope="module")
-def slurm() -> Iterator[Cluster]:
+def slurm(slurm_is_there: None) -> Iterator[Cluster]:
     """Four nodes with two GPUs each, shared by the tests of one file; a job in `urgent` preempts one in `batch`."""
-    if why := missing():
-        pytest.skip(why)
     cluster = Cluster(nodes=4, gpus=2, more=PREEMPTING["more"], partitions=PREEMPTING["partitions"]).up()
     yield cluster
     cluster.down()

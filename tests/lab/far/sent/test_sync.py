@@ -14,6 +14,7 @@ import pytest
 
 from autoresearch.core.far import Declined, Unreachable
 from autoresearch.core.swarm import Swarm
+from autoresearch.runner import courier
 
 Record = Callable[[Any], dict[str, Any]]
 
@@ -229,13 +230,17 @@ def test_a_file_that_was_changed_over_there_is_sent_again(yard: Any) -> None:
     assert Path(order.code, "train.py").read_text() == (yard.repo / "train.py").read_text()
 
 
-def test_the_default_root_is_in_the_home(yard: Any) -> None:
-    options = {name: value for name, value in yard.place.options.items() if name != "root"}
-    yard.place = replace(yard.place, options=options)
-    if os.path.isdir("/ephemeral"):
-        pytest.skip("this machine has a big volume of its own")
-    order, _ = yard.ship()
-    assert order.directory.startswith(f"{yard.root}/there/home/.cache/autoresearch/runs/")
+@pytest.mark.parametrize("big", [True, False])
+def test_the_default_root_is_on_the_big_volume_else_in_the_home(
+    big: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume, home = tmp_path / "ephemeral", tmp_path / "home"
+    if big:
+        volume.mkdir()
+    monkeypatch.setattr(courier, "BIG_VOLUME", str(volume))
+    monkeypatch.setenv("HOME", str(home))
+    assert courier._root("") == str(volume / "autoresearch" if big else home / ".cache/autoresearch")
+    assert courier._root("~/mine") == str(home / "mine")
 
 
 def test_files_of_metrics_are_watched_while_they_grow(yard: Any) -> None:
