@@ -12,7 +12,6 @@ shared and one of `<uuid>.share-1` to `-k` exclusively: so both kinds keep each 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import glob
 import os
 import re
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import program
+from autoresearch.runner.basics import is_locked
 
 LEASES_VARIABLE = "AUTORESEARCH_GPU_LEASES"
 LEASES = Path("/var/tmp/autoresearch-gpu")  # local on purpose: flock over NFS is a guess
@@ -205,27 +205,13 @@ def is_leased(uuid: str, environ: Mapping[str, str]) -> bool:
 
 def is_held_alone(uuid: str, environ: Mapping[str, str]) -> bool:
     """Whether a run has this GPU to itself."""
-    return _is_held(lease_path(uuid, environ))
+    return is_locked(lease_path(uuid, environ))
 
 
 def shares_held(uuid: str, environ: Mapping[str, str]) -> int:
     """How many runs share this GPU now."""
     lease = lease_path(uuid, environ)
-    return sum(_is_held(path) for path in lease.parent.glob(f"{glob.escape(lease.stem)}.share-*"))
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False
+    return sum(is_locked(path) for path in lease.parent.glob(f"{glob.escape(lease.stem)}.share-*"))
 
 
 def taken(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> frozenset[str]:

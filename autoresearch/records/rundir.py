@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run import RunState
+from autoresearch.runner.basics import is_locked as is_locked
 
 STARTING_S = 20.0  # a Runner that has not taken its lock after this long never will
 
@@ -146,21 +147,6 @@ class RunDir:
             return self.spec.stat().st_mtime
         except OSError:
             return 0.0
-
-
-def is_locked(path: Path) -> bool:
-    """Whether some living process holds the flock of this file."""
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 @contextlib.contextmanager

@@ -53,6 +53,21 @@ def open_append(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
+def is_locked(path: str | os.PathLike[str]) -> bool:
+    """Whether a living process holds the flock of a file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 def take_lock(fd: int, operation: int, patience_s: float) -> bool:
     """flock, waiting so long at most: whoever only looks whether it is held holds it for microseconds himself."""
     until = clock() + patience_s

@@ -169,7 +169,7 @@ def release(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _held(directory: str) -> bool:
+def _held(directory: str) -> bool:  # `basics.is_locked`; this file stands alone
     try:
         fd = os.open(f"{directory}/lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -5,10 +5,9 @@ Standard library only, Python 3.9. Nothing here decides anything about a run.
 
 from __future__ import annotations
 
-import fcntl
 import os
 
-from .basics import parse_object, read_file, write_all
+from .basics import is_locked, parse_object, read_file, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
     return {
         "there": True,
         "claimed": any(os.path.exists(f"{directory}/{name}") for name in CLAIMS),
-        "alive": is_held(f"{directory}/lock"),
+        "alive": is_locked(f"{directory}/lock"),
         "beat": _mtime(f"{directory}/lock"),
         "runner": parse_object(read_file(f"{directory}/runner.json")),
         "exit": record,
@@ -54,21 +53,6 @@ def read_from(path: str, offset: int, most: int) -> bytes:
             return file.read(most)
     except OSError:
         return b""
-
-
-def is_held(path: str) -> bool:
-    """Whether a living process holds the flock of a file."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 def put(directory: str, files: Mapping[str, bytes], private: Collection[str] = ()) -> None:

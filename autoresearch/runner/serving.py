@@ -18,7 +18,7 @@ import sys
 import time
 
 from . import post
-from .basics import parse_object, read_file, take_lock
+from .basics import is_locked, parse_object, read_file, take_lock
 from .processes import process_table, run_id_of, send, start_ticks
 
 TYPE_CHECKING = False
@@ -185,7 +185,7 @@ def started(directory: str) -> dict[str, Any]:
     until = time.monotonic() + SHOWS_S
     while True:
         record = parse_object(read_file(f"{directory}/runner.json"))
-        held = post.is_held(f"{directory}/lock")
+        held = is_locked(f"{directory}/lock")
         if record or not held or time.monotonic() > until:
             break
         time.sleep(0.02)
@@ -242,7 +242,7 @@ def _await(directory: str, child: subprocess.Popen[bytes], leases: list[str], wa
     """Until the Runner holds its lock and its leases, so that whoever comes next sees them taken, or is gone."""
     until, pause = time.monotonic() + wait_s, 0.005
     while time.monotonic() < until and child.poll() is None:
-        if all(post.is_held(path) for path in (f"{directory}/lock", *leases)):
+        if all(is_locked(path) for path in (f"{directory}/lock", *leases)):
             return
         time.sleep(pause)
         pause = min(2 * pause, 0.1)
@@ -297,7 +297,7 @@ def gpus() -> dict[str, Any]:
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return {
         "smi": said.decode("utf-8", "replace"),
-        "held": [name.split(".")[0] for name in names if post.is_held(f"{folder}/{name}")],
+        "held": [name.split(".")[0] for name in names if is_locked(f"{folder}/{name}")],
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }
 
@@ -308,7 +308,7 @@ def poll(handles: list[Mapping[str, Any]]) -> dict[str, str]:
     now, found = boot_id(), {}
     for one in handles:
         if one["pid"] is None:
-            lives = post.is_held(f"{one['directory']}/lock")
+            lives = is_locked(f"{one['directory']}/lock")
         else:
             lives = one["boot_id"] == now and _lives(one["pid"], one["start_ticks"])
         record = {} if lives else parse_object(read_file(f"{one['directory']}/runner.json"))

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from autoresearch.records.rundir import is_locked
+from tests.engines.ports import free_port
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "swarm"
 PORT = "--swarm-port=$AJET_SWARM_PORT"
@@ -53,11 +54,6 @@ def log_of(payload: dict[str, Any]) -> str:
 def port_of(payload: dict[str, Any]) -> int:
     url = json.loads(Path(payload["run_dir"], "swarm.json").read_text())["url"]
     return int(url.rpartition(":")[2])
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def with_fakes() -> str:

@@ -27,17 +27,11 @@ import autoresearch.runner
 from autoresearch.core.far import Job
 from autoresearch.core.places import Kind, Place
 from autoresearch.launchers.ssh import SshLauncher
+from tests.engines.ports import free_port
 
 PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 RUNNER = Path(autoresearch.runner.__file__).parent
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def listens(address: str, port: int) -> bool:

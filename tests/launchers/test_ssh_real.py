@@ -18,6 +18,7 @@ import pytest
 
 from autoresearch.core.far import Declined, JobState, Unreachable, Want
 from autoresearch.core.finding import Severity
+from tests.engines.ports import free_port
 
 pytestmark = pytest.mark.real
 
@@ -305,12 +306,6 @@ def hears(port: int) -> bool:
             return peer.recv(5) == b"hello"
     except OSError:
         return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_forwards_stand_while_runs_live_and_are_made_again(

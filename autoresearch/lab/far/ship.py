@@ -6,10 +6,10 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from autoresearch.core.far import Job, Reach
 from autoresearch.core.run import RunSpec
+from autoresearch.lab.far.translate import keys_of
 from autoresearch.lab.launch import RUNNER
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, read_json
@@ -30,7 +30,7 @@ def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Ord
     directory = str(rundir.far)
     runner = f"{rundir.path.parent}/.far/runner_{_digest()}"  # a name that Python takes for a package
     _put_runner(reach, runner)
-    far = _far_spec(read_json(rundir.spec) or {}, directory)
+    far = (read_json(rundir.spec) or {}) | keys_of(directory) | {"inherit": list(ALLOCATED)}
     files = {"spec.json": json.dumps(far).encode()}
     if rundir.environment.exists():
         files["environment"] = _without_our_allocation(rundir.environment.read_bytes(), order.declared)
@@ -56,19 +56,6 @@ def job_of(spec: RunSpec, order: Order, directory: str, runner: str, python: str
         attempt=order.attempt,
         again=order.submitting is not None,
     )
-
-
-def _far_spec(record: dict[str, Any], directory: str) -> dict[str, Any]:
-    """spec.json for the far Runner: nobody collects there, nobody there waits for a word."""
-    return {
-        **record,
-        "run_dir": directory,
-        "journal": f"{directory}/journal.md",
-        "collector": [],
-        "await_launch": "",
-        "claim": True,
-        "inherit": list(ALLOCATED),
-    }
 
 
 def _without_our_allocation(environment: bytes, declared: tuple[str, ...]) -> bytes:

@@ -23,7 +23,7 @@ from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import SourceFormat
 from autoresearch.lab.far import rsync
 from autoresearch.lab.far.there import There
-from autoresearch.lab.far.translate import PLAIN, Translation, far_environment, far_spec, texts_of
+from autoresearch.lab.far.translate import PLAIN, Translation, far_environment, far_spec, keys_of, texts_of
 from autoresearch.lab.far.tree import Entry, Tree, code_of, is_slot, root_of, worktree
 from autoresearch.lab.launch import RUNNER
 from autoresearch.lab.terms import COPIES
@@ -107,7 +107,9 @@ class _Sending:
             self._send_code(found, translation)
         self.there.put(far_runner, runner)
         record = far_spec(self.record, translation)
-        record |= self._own_keys(found["directory"], interpreter) | self._evaluation(found, far, far_runner)
+        record |= keys_of(found["directory"]) | self._evaluation(found, far, far_runner)
+        # the far host keeps its own PATH, HOME ..., and no GPU of ours is leased
+        record |= {"inherit": [""], "interpreter": interpreter, "leases": [], "gpus": []}
         files = {"spec.json": json.dumps(record).encode()}
         if self.environment:
             given = found["caches"] | far_environment(
@@ -278,20 +280,6 @@ class _Sending:
             name = f"code-{number}.tar"
             self.there.put(found["directory"], {name: tree.packed(batch)})
             self.there.ask("unpack", code=code, archive=f"{found['directory']}/{name}")
-
-    def _own_keys(self, directory: str, interpreter: str) -> dict[str, object]:
-        """What the far Runner is told instead: nobody collects there, nobody waits for a word, no GPU is leased."""
-        return {
-            "run_dir": directory,
-            "journal": f"{directory}/journal.md",
-            "collector": [],
-            "await_launch": "",
-            "claim": True,
-            "inherit": [""],  # everything: the far host keeps its own PATH, HOME ...
-            "interpreter": interpreter,
-            "leases": [],
-            "gpus": [],
-        }
 
     def _evaluation(self, found: Mapping[str, Any], far: Mapping[str, str], runner: str) -> dict[str, object]:
         """Where it is measured: made afresh there, from an archive of the tree that lies here."""

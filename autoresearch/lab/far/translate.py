@@ -61,6 +61,12 @@ class Translation:
         return max(fitting, key=len, default="")
 
 
+def keys_of(directory: str) -> dict[str, object]:
+    """What the Runner in a far directory is told instead: nobody collects there, nobody waits for a word."""
+    journal = f"{directory}/journal.md"
+    return {"run_dir": directory, "journal": journal, "collector": [], "await_launch": "", "claim": True}
+
+
 def far_spec(record: Mapping[str, Any], translation: Translation) -> dict[str, Any]:
     """spec.json with far paths, and without what is only ours."""
     found = {key: value for key, value in record.items() if key not in _OURS}

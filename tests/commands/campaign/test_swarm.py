@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 from pathlib import Path
 from typing import Any
 
+from tests.engines.ports import free_port
+
 SAMPLES = Path(__file__).parents[2] / "samples" / "swarm"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def test_each_run_has_its_server_and_the_next_one_the_same_port(camp: Any) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.engines.ports import free_ports
 
 REPO = Path(__file__).parents[3]
 RAY = REPO / ".venv-ray"
@@ -137,14 +138,3 @@ class Head:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
         shutil.rmtree(self.home, ignore_errors=True)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

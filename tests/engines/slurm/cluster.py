@@ -10,7 +10,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.engines.ports import free_ports
 
 PATIENCE_S = 60.0
 MARK = "AUTORESEARCH_ENGINE"
@@ -68,17 +69,6 @@ def missing() -> str:
     if gone:
         return f"Slurm is not installed ({', '.join(gone)}): apt-get install slurm-wlm"
     return "" if os.geteuid() == 0 else "Slurm's daemons and its stand-ins for GPUs need root"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 @dataclass
