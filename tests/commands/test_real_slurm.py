@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,30 @@ def test_a_run_directory_that_is_not_shared(lab: Lab, slurm_cluster: Callable[..
     run = lab.run("ok")
     record = lab.ended(run)
     assert (record["ending"], record["cause"]) == ("launch_failed", "not_shared"), record
+
+
+def test_a_cluster_behind_a_login_node_that_sees_none_of_our_files(
+    lab: Lab, slurm_cluster: Callable[..., Any], sshd: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Code, recipe and words go over ssh, Slurm's commands are called there, and log and results come back."""
+    cluster, root = slurm_cluster(blind=str(lab.bench.repo)), tmp_path_factory.mktemp("far_root")
+    found = "; ".join(f"export {name}={value}" for name, value in cluster.env.items())
+    reached = {"host": "far", "config": str(sshd.config), "login_setup": found}
+    lab.options(**reached, root=str(root), interpreter=sys.executable, margin="1m", signal=30)
+    for name in cluster.env:
+        lab.bench.env[name] = os.environ.get(name, "/nonexistent")
+    run = lab.run("ok")
+    record = lab.ended(run)
+    row = lab.row(run)
+    assert (record["ending"], row["metric_value"], row["launcher"]) == ("finished", "0.5", "slurm"), record
+    assert row["job_id"] == lab.job(run) and record["node"]
+    assert "step:2" in (Path(run["run_dir"]) / "run.log").read_text()
+    assert list(root.rglob("trainer.py")), "it ran on a copy"
+    stopped = lab.run("tree")
+    lab.stepped(stopped)
+    assert lab.bench.ask("stop", stopped["run"], "--reason", "enough", check=None)["ending"] == "stopped"
+    assert lab.ended(stopped)["cause"] == "stop_request"
+    assert len(cluster.jobs()) == 2
 
 
 RAY_LIKE = Path(__file__).parents[1] / "engines" / "slurm" / "ray_like.sub"

@@ -96,7 +96,8 @@ class Following:
 
     def last_word(self, record: Mapping[str, Any], wall: float) -> dict[str, Any]:
         """The exit record, whole, from what its Runner or its launcher said. Times in `record` are ours."""
-        order, started = self.order, (read_json(self.rundir.runner) or {}).get("started")
+        order, runner = self.order, read_json(self.rundir.runner) or {}
+        started = runner.get("started")
         submitted = order.submitted or order.ordered
         known: dict[str, Any] = {
             "schema": 1,
@@ -104,7 +105,7 @@ class Following:
             "started": started or submitted,
             "ended": wall,
             "job": self.handle.native if self.handle else "",
-            "node": self.node,
+            "node": self.node or str(runner.get("host") or ""),  # over before its launcher was asked
             "queue_s": round(max(0.0, (started or wall) - submitted), 3),
         }
         if record["ending"] == Ending.LOST.value and started:
