@@ -148,6 +148,28 @@ def test_unreachable_is_told_and_a_stop_is_passed_on(far: FarBench) -> None:
     assert row["ending"] == "stopped"
 
 
+def test_a_place_that_is_silent_now_is_told_of_before_a_run_goes_there(far: FarBench) -> None:
+    far.silent()
+    blueprint = far.bench.blueprint("ok")
+    for words in (("--dry-run",), ("--detach",)):
+        code, out, err = far.bench.here("run", blueprint, "--launcher", "slurm", *words)
+        assert code == 0 and "slurm: it does not answer: the link is down" in out + err
+        assert "runs that are ordered now wait until it answers" in out + err
+    far.bench.ask("stop", "last", "--reason", "enough", "--no-wait")
+    (far.jobs.directory / "silent").unlink()
+    far.bench.until(lambda: far.bench.ask("wait", "last", "--for", "1s", check=None)["state"] == "ended")
+
+
+def test_a_run_that_lives_elsewhere_is_not_started_again_and_its_place_is_named(far: FarBench) -> None:
+    payload = far.run("long")
+    for place in ("slurm", "local"):
+        words = ("run", "exp.md", "--launcher", place, "--detach")
+        code, out, _ = far.bench.here(*words)
+        assert code == 0 and f"{payload['run']} is already running at slurm" in out
+        assert far.bench.ask(*words)["place"] == "slurm"
+    assert far.bench.ask("stop", "last", "--reason", "seen", check=None)["ending"] == "stopped"
+
+
 def test_a_killed_follower_is_started_by_whoever_looks(far: FarBench) -> None:
     payload = far.run("long")
     far.bench.event(payload["run_dir"], "first_step")
