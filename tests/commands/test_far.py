@@ -24,7 +24,11 @@ try:
     from pathlib import Path
     from tests.far.jobs import LocalJobs
     places.check = lambda *_, **__: None
-    places.launcher_of = lambda place, *_, **__: LocalJobs(Path({directory!r}) / place.name)
+    def launcher_of(place, environ, *_):
+        folder = Path({directory!r}) / place.name
+        (folder / "told").write_text(environ.get("SLURM_CONF", ""))
+        return LocalJobs(folder)
+    places.launcher_of = launcher_of
 except ImportError:  # another interpreter
     pass
 """
@@ -168,6 +172,30 @@ def test_a_run_that_lives_elsewhere_is_not_started_again_and_its_place_is_named(
         assert code == 0 and f"{payload['run']} is already running at slurm" in out
         assert far.bench.ask(*words)["place"] == "slurm"
     assert far.bench.ask("stop", "last", "--reason", "seen", check=None)["ending"] == "stopped"
+
+
+def test_a_new_login_reaches_the_follower_that_nobody_answers(far: FarBench) -> None:
+    far.bench.env["SLURM_CONF"] = "/old"
+    payload = far.run("long")
+    far.bench.event(payload["run_dir"], "first_step")
+    told = far.jobs.directory / "told"
+    assert told.read_text() == "/old"
+    far.bench.ask("status", SLURM_CONF="/new")
+    far.silent()
+    far.reaches(payload, "unreachable")
+    assert told.read_text() == "/old", "a Follower that is answered keeps what it has"
+    far.bench.ask("status", SLURM_CONF="/new")
+    far.bench.until(lambda: told.read_text() == "/new")
+    far.bench.until(lambda: far.followed(payload))
+    shown = (far.folder(payload) / "shown.json").read_text()
+    for conf in ("/old", "/new", ""):
+        far.bench.ask("wait", payload["run"], "--for", "0s", SLURM_CONF=conf)
+        assert (far.folder(payload) / "shown.json").read_text() == shown, "two shells do not take turns"
+    assert not (far.folder(payload) / "controller.environment").exists() and told.read_text() == "/new"
+    far.answers(payload)
+    far.reaches(payload, "running")
+    assert len(far.jobs.records()) == 1 and far.jobs.lives("1")
+    assert far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)["ending"] == "stopped"
 
 
 def test_a_killed_follower_is_started_by_whoever_looks(far: FarBench) -> None:
