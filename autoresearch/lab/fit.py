@@ -55,7 +55,8 @@ def far_findings(place: Place, parts: Parts) -> list[Finding]:
         found = [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
     finally:
         launcher.reach.close()
-    return [replace(one, message=f"{place.name}: {one.message}") for one in found]
+    named = f"{place.name}: "
+    return [one if one.message.startswith(named) else replace(one, message=named + one.message) for one in found]
 
 
 def _refuse(findings: list[Finding], parts: Parts) -> None:

@@ -223,3 +223,8 @@ def test_a_run_here_gets_it_and_its_record_says_so(bench: Any) -> None:
     assert f"CACHE {big}/autoresearch-{os.getuid()}/cache/triton" in said
     assert planned["TRITON_CACHE_DIR"] in Path(done["run_dir"], "spec.json").read_text()
     bench.ask("run", path, "--dry-run", check=2, AUTORESEARCH_BIG_VOLUME="/nowhere/at/all")
+
+
+def test_a_host_that_does_not_answer_is_named_once(bench: Any) -> None:
+    told = refused(bench, "run", bench.blueprint(), "--launcher", "ssh:nosuch.invalid", code=6)
+    assert told["message"].count("nosuch.invalid") == 1 and told["code"] == "host_unknown"

@@ -95,4 +95,3 @@ def _who(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _digest(who: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(who, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
-
