@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import output
+from autoresearch.commands import output, place_option
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 
@@ -37,7 +37,9 @@ def start(
     seed: Annotated[int, typer.Option(help="Of the proposer.")] = 0,
     baseline: Annotated[int, typer.Option(help="Replicates of the baseline.")] = 0,
     parallel: Annotated[int, typer.Option(help="Runs at a time.")] = 0,
-    launcher: Annotated[str, typer.Option(metavar="PLACES", help="Where: local:2, ssh:gpu1:4, slurm:8.")] = "",
+    launcher: Annotated[
+        str, typer.Option(metavar="PLACES", help="Where: local:2, ssh:gpu1:4, slurm:8.", callback=place_option.said)
+    ] = "",
     gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
     gpus_per_run: Annotated[int, typer.Option(help="GPUs that one run needs.")] = -1,
     prune: Annotated[str, typer.Option(help="End runs whose curve is behind: median or halving.")] = "",

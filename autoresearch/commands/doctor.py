@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import output
+from autoresearch.commands import output, place_option
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.errors import EnvironmentUnusable
@@ -22,7 +22,9 @@ WIDTH = 80
 
 def doctor(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Of the project to run in.")] = ".",
-    launcher: Annotated[str, typer.Option(metavar="PLACES", help="Ask these places: slurm, ssh:gpu1 ...")] = "",
+    launcher: Annotated[
+        str, typer.Option(metavar="PLACES", help="Ask these places: slurm, ssh:gpu1 ...", callback=place_option.said)
+    ] = "",
     canary: Annotated[bool, typer.Option("--canary", help="Send each a job that looks for our files.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from autoresearch.commands import output
+from autoresearch.commands import output, place_option
 from autoresearch.commands.outcome import show_outcome
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.ending import exit_code
@@ -35,7 +35,10 @@ def run(
     stall_timeout: Annotated[str, typer.Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
     grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
     trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
-    launcher: Annotated[str, typer.Option(metavar="PLACE", help="Where: local, slurm, ray, ssh:HOST, a name.")] = "",
+    launcher: Annotated[
+        str,
+        typer.Option(metavar="PLACE", help="Where: local, slurm, ray, ssh:HOST, a name.", callback=place_option.said),
+    ] = "",
     interactive: Annotated[bool, typer.Option("--interactive", help="Slurm: in one allocation that is kept.")] = False,
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
     no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,

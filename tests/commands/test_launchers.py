@@ -230,3 +230,11 @@ def test_a_run_here_gets_it_and_its_record_says_so(bench: Any) -> None:
 def test_a_host_that_does_not_answer_is_named_once(bench: Any) -> None:
     told = refused(bench, "run", bench.blueprint(), "--launcher", "ssh:nosuch.invalid", code=6)
     assert told["message"].count("nosuch.invalid") == 1 and told["code"] == "host_unknown"
+
+
+def test_a_variable_that_is_not_set_sends_a_run_nowhere(bench: Any) -> None:
+    path = bench.blueprint()
+    for words in (("run", path), ("run", path, "--dry-run"), ("campaign", path, "--count", "2", "--yes"), ("doctor",)):
+        for said in ("", " "):
+            told = refused(bench, *words, "--launcher", said, code=2)
+            assert told["code"] == "bad_launcher" and "no place is named" in told["message"]
