@@ -17,7 +17,7 @@ from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import SignalKind, SignalPattern
 from autoresearch.core.trainer import Trainer
 from autoresearch.lab.diagnosis import BADLY, Diagnosis, diagnose, diagnosis, open_stall
-from autoresearch.records import events
+from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
@@ -46,8 +46,9 @@ _SIGNALS = {
 class Death:
     """Whether a run hung or exited.
 
-    word: exited, killed, cut, stopped, lost, not_launched or running. silent_s: seconds without any signal before the
-    end, if there were many. quiet_s: seconds without any output before it; None where that is not known.
+    word: exited, killed, cut, stopped, lost, not_launched, running, pending or unreachable.
+    silent_s: seconds without any signal before the end, if there were many. quiet_s: seconds without any output before
+    it; None where that is not known.
     """
 
     word: str
@@ -79,7 +80,7 @@ def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: 
     if end is None:
         words = last_words(rundir.log, spec.signals or trainer.signals(), ask.harmless(trainer))
         found = diagnosis(words, words.cause(ended_badly=False))
-        death = _living(happened)
+        death = _elsewhere(order_file.observed(rundir)) or _living(happened)
     else:
         found = diagnose(spec, end, rundir.log, trainer, hung=open_stall(happened) is not None)
         death = _death(end, happened, rundir.log)
@@ -119,6 +120,17 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
     if end.ending is Ending.LOST:
         return ("something killed the Runner with -9, or the machine went down: see `uptime`, `dmesg`",)
     return ("no line of the log says why: run the command by hand in the worktree, and read the whole log",)
+
+
+def _elsewhere(seen: order_file.Observed | None) -> Death | None:
+    """What keeps anybody from knowing more of a run at another place; None where nothing does."""
+    said = {
+        "pending": "it waits in the queue of its place",
+        "unreachable": "its place does not answer; it may well go on",
+    }
+    if seen is None or seen.state not in said:
+        return None
+    return Death(seen.state, False, f"{said[seen.state]}: {seen.reason}".rstrip(": "))
 
 
 def _living(happened: list[Event]) -> Death:

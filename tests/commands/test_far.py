@@ -127,6 +127,7 @@ def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> 
     assert "pending" in lines and "slurm job 1" in lines and "Resources" in lines
     waited = far.bench.ask("wait", payload["run"], "--for", "1s", "--since", "0")
     assert waited["event"] == "pending" and waited["reason"] == "Resources"
+    assert "how: it waits in the queue of its place: Resources" in far.bench.here("explain", payload["run"])[1]
     stopped = far.bench.ask("stop", payload["run"], "--reason", "never mind", check=None)
     assert stopped["ending"] == "stopped"
     assert far.recorded(payload)["ending"] == "stopped"
@@ -142,6 +143,8 @@ def test_unreachable_is_told_and_a_stop_is_passed_on(far: FarBench) -> None:
     assert abs(said["unreachable_since"] - time.time()) < 300
     text = far.bench.here("status", payload["run"])[1]
     assert "no answer since" in text and "the link is down (wait for it)" in text
+    told = far.bench.ask("explain", payload["run"])
+    assert told["process"] == "unreachable" and "does not answer; it may well go on: the link is down" in told["how"]
     for _ in range(2):
         asked = far.bench.ask("stop", payload["run"], "--reason", "enough")
         assert asked["state"] == "unreachable" and asked["place"] == "slurm"
