@@ -23,6 +23,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $$stale $(VENV) || { \
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu, type this, then run the same" \
 	       "command again:  sudo apt-get install -y python3-venv" >&2; exit 6; }
+	@echo "installing into $(VENV): a minute or two" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { \
 	  echo "The packages in pyproject.toml could not be installed; pip says why above." >&2; exit 6; }
 	@echo "$(CURDIR)" > $@
