@@ -59,8 +59,8 @@ def check(place: Place) -> None:
         where = f"launchers.{place.name}.{name}"
         refuse_secret(where, name, value, known=name in known)
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
+            near = difflib.get_close_matches(name, known, n=2)  # `prot` is as near to `root` as to `port`
+            hint = f"did you mean {' or '.join(sorted(near))}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
             raise UsageError(f"{where}: {place.kind} has no such option", hint=hint, code="bad_launcher")
         check_value(where, name, value)
 

@@ -82,3 +82,9 @@ def test_every_option_that_is_read_can_be_given() -> None:
     read = {(option, path.name) for path in files for option in READ.findall(path.read_text())}
     assert {option for option, _ in read} >= {"python", "gpus_per_run", "host"}
     assert not {(option, name) for option, name in read if option not in known and "kube" not in name}
+
+
+def test_a_slip_that_is_as_near_to_two_options_names_both() -> None:
+    with pytest.raises(UsageError) as told:
+        check(Place("gpu1", Kind.SSH, options={"host": "gpu1", "prot": 22}))
+    assert told.value.hint == "did you mean port or root?"
