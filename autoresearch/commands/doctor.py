@@ -59,6 +59,8 @@ def doctor(
         *([f.severity.value, str(f)] for f in found),
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
+    if canary and not asked:
+        output.remark("no canary is sent: no place but this machine is named; such as --launcher gpu1 --canary")
     if as_json:
         payload = {
             "fit": fit,
