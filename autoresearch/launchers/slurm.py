@@ -12,7 +12,7 @@ from autoresearch.core.places import Kind, Place
 from autoresearch.launchers import descriptions
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.shared import SharedFiles
-from autoresearch.launchers.slurm_answers import refusal, sentence, silence
+from autoresearch.launchers.slurm_answers import number, refusal, sentence, silence
 from autoresearch.launchers.slurm_states import (
     FIELDS,
     SACCT_FIELDS,
@@ -126,10 +126,7 @@ class SlurmLauncher:
             exports += [f"{name}={value}" for name, value in jobs.environment(self.place).items()]
             words, text = ["env", *exports, *words, script], ""
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
-        native = said.text.strip().splitlines()[-1].split(";")[0] if said.text.strip() else ""
-        if said.returncode == 0 and native.isdecimal():
-            return Handle(job.run, native, {"directory": job.directory})
-        raise silence("sbatch", said) or refusal(said)
+        return Handle(job.run, number("sbatch", said), {"directory": job.directory})
 
     def _find(self, job: Job) -> str:
         """The job of a run that an earlier submit may have made; the oldest, should there be more. "": none."""

@@ -15,7 +15,7 @@ from autoresearch.core.ending import Ending
 from autoresearch.core.far import Handle, Job, JobState, Observation, Unreachable
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.slurm import ANSWER_S, SlurmLauncher
-from autoresearch.launchers.slurm_answers import refusal, silence
+from autoresearch.launchers.slurm_answers import number
 from autoresearch.launchers.slurm_states import Row, observation
 
 TIME_S = 8 * 3600.0  # how long an allocation is asked for, where the place does not say
@@ -132,10 +132,7 @@ class SlurmAllocation(SlurmLauncher):
         words += [f"--time={minutes}", f"--signal=B:USR1@{jobs.signal_s(self.place)}"]
         words += jobs.resources(self.place, job.gpus * slots)
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
-        native = said.text.strip().split(";")[0]
-        if said.returncode == 0 and native.isdecimal():
-            return native
-        raise silence("sbatch", said) or refusal(said)
+        return number("sbatch", said)
 
     def _is_there(self, path: str) -> bool:
         return self.reach.run(["test", "-e", path]).returncode == 0

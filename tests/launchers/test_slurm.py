@@ -44,6 +44,13 @@ class Scripted:
         return sum(words[0] == program for words in self.asked)
 
 
+class Writable(Scripted):
+    """The same, and what is written is not kept."""
+
+    def put(self, directory: str, files: Any, *, private: Any = ()) -> None:
+        """See `core.far.Reach`."""
+
+
 def desk(reach: Any, now: list[float] | None = None, **options: Any) -> SlurmLauncher:
     clock = now if now is not None else [0.0]
     return SlurmLauncher(Place("slurm", Kind.SLURM, 4, options), {}, reach=reach, clock=lambda: clock[0])
@@ -219,9 +226,23 @@ def test_a_refusal_keeps_slurms_sentence(words: str, what: str) -> None:
         desk(Scripted(sbatch=said)).submit(job())
 
 
-def test_an_answer_without_a_job_is_no_handle() -> None:
-    with pytest.raises((Declined, Unreachable)):
-        desk(Scripted(sbatch=Said(0, b"", b""))).submit(job())
+@pytest.mark.parametrize("words", [b"", b"sbatch: job accepted\n"])
+def test_an_answer_without_a_number_is_no_handle_and_no_refusal(words: bytes) -> None:
+    """sbatch said yes: the job is there, and a run that were called failed would leave it alone."""
+    with pytest.raises(Unreachable):
+        desk(Scripted(sbatch=Said(0, words, b""))).submit(job())
+
+
+@pytest.mark.parametrize("words", [b"17\n", b"Project x has 3 h left\n17;ajet\n", b"17\n12 jobs of yours\n\n"])
+def test_what_a_site_prints_around_the_number(words: bytes) -> None:
+    assert desk(Scripted(sbatch=Said(0, words, b""))).submit(job()).native == "17"
+
+
+def test_what_a_site_prints_around_the_number_of_an_allocation(tmp_path: Path) -> None:
+    launcher = launcher_of(Place("slurm", Kind.SLURM, 4, {"interactive": True}), {})
+    said = Said(0, b"Project x has 3 h left\n17;ajet\n", b"")
+    launcher.reach = Writable(sbatch=said, squeue=queue(), mv=Said(0))  # type: ignore[misc]
+    assert launcher.submit(job()).native == "17+try-abc123"
 
 
 # -- asking ----------------------------------------------------------------------------------------------------------
