@@ -127,10 +127,10 @@ class SlurmAllocation(SlurmLauncher):
         text = _HOLDER.format(base=shlex.quote(base), slots=slots, idle=idle, kill_s=KILL_S)
         self.reach.put(base, {"holder.sh": text.encode()})
         minutes = max(1, int((jobs.seconds(self.place, "time") if self.place.text("time") else TIME_S) // 60))
-        words = ["sbatch", "--parsable", *self._where, f"--job-name=ajet_hold_{self.place.key}"]
+        words = ["sbatch", "--parsable", *self._where, *jobs.resources(self.place, job.gpus * slots)]
+        words += [f"--job-name=ajet_hold_{self.place.key}"]  # after `extra`: sbatch takes the last of two comments
         words += [f"--comment={self.mark}{base}", "--no-requeue", f"--output={jobs.escaped(base)}/%j.out"]
         words += [f"--time={minutes}", f"--signal=B:USR1@{jobs.signal_s(self.place)}"]
-        words += jobs.resources(self.place, job.gpus * slots)
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
         return number("sbatch", said)
 

@@ -303,6 +303,27 @@ def test_a_number_that_is_another_job_now() -> None:
     assert set(desk(reach).poll([Handle("mine", "7"), Handle("old", "8")])) == {"old"}
 
 
+def test_a_job_whose_comment_a_site_has_changed_is_known_by_its_name() -> None:
+    """Else it would be lost after a minute in the queue, and begin when nobody looks any more."""
+    reach = Scripted(sbatch=Said(0, b"7\n"), squeue=queue('7|PENDING|0||ajet_try_abc123|Priority|{"cost": "x"}'))
+    launcher = desk(reach, extra=["--comment=x"])
+    handle = launcher.submit(job())
+    assert launcher.poll([handle])[handle.run].state is JobState.PENDING
+    assert launcher.submit(job(again=True)) == handle and reach.count("sbatch") == 1
+    other = Handle("other-abc123", "7", {"name": "ajet_other_abc123"})
+    assert launcher.poll([other]) == {}, "a number that is another job now"
+
+
+def test_an_allocation_keeps_its_own_comment() -> None:
+    """It says where its spool is: another one of the place must not hide it, or each run makes an allocation."""
+    launcher = launcher_of(Place("slurm", Kind.SLURM, 4, {"interactive": True, "extra": ["--comment=x"]}), {})
+    reach = Writable(sbatch=Said(0, b"17\n"), squeue=queue(), mv=Said(0))
+    launcher.reach = reach  # type: ignore[misc]
+    launcher.submit(job())
+    (words,) = [words for words in reach.asked if words[0] == "sbatch"]
+    assert [word for word in words if word.startswith("--comment=")][-1].startswith("--comment=autoresearch:allocation")
+
+
 # -- what is submitted -----------------------------------------------------------------------------------------------
 
 
