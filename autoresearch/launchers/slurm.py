@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -122,7 +123,7 @@ class SlurmLauncher:
         text, words = jobs.script(job, self.place), jobs.words(job, self.place)
         if script := self.place.text("script"):
             self.reach.put(job.directory, {"slurm.sh": text.encode()})
-            exports = [f"COMMAND=exec bash {job.directory}/slurm.sh", f"BASE_LOG_DIR={job.directory}"]
+            exports = [f"COMMAND=exec bash {shlex.quote(job.directory)}/slurm.sh", f"BASE_LOG_DIR={job.directory}"]
             exports += [f"{name}={value}" for name, value in jobs.environment(self.place).items()]
             words, text = ["env", *exports, *words, script], ""
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -338,6 +339,13 @@ def test_the_command_line() -> None:
     assert {"--time=18", "--signal=B:USR1@120", "--open-mode=append", "--output=/shared/far 100%%/slurm.out"} <= set(
         words
     )
+
+
+def test_the_command_of_a_launch_script_is_one_shell_command_wherever_it_lies() -> None:
+    reach = Writable(env=Said(0, b"17\n"))
+    desk(reach, script="ray.sub").submit(job())
+    command = next(word for word in reach.asked[0] if word.startswith("COMMAND=")).removeprefix("COMMAND=")
+    assert shlex.split(command) == ["exec", "bash", "/shared/far 100%/slurm.sh"]
 
 
 def test_a_cap_on_the_walltime() -> None:
