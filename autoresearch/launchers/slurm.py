@@ -12,7 +12,7 @@ from autoresearch.core.limits import GRACE_S
 from autoresearch.core.places import Kind, Place
 from autoresearch.launchers import descriptions
 from autoresearch.launchers import slurm_job as jobs
-from autoresearch.launchers.shared import SharedFiles
+from autoresearch.launchers.shared import MOST_SAID, SharedFiles
 from autoresearch.launchers.slurm_answers import number, refusal, sentence, silence
 from autoresearch.launchers.slurm_states import (
     FIELDS,
@@ -163,6 +163,8 @@ class SlurmLauncher:
         said = self._asked_of_slurm(words, ANSWER_S)
         if said.returncode:
             raise Unreachable(f"squeue: {sentence(said)}")
+        if len(said.out) >= MOST_SAID:  # who is not in this piece is not gone
+            raise Unreachable(f"squeue: your queue is longer than {MOST_SAID >> 20} MiB", code="queue_too_long")
         return list(rows(said.text))
 
     def _look_elsewhere(self, missing: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from autoresearch.launchers.slurm_states import Row, observation
 
 TIME_S = 8 * 3600.0  # how long an allocation is asked for, where the place does not say
 KILL_S = 5  # after TERM, for one that is ended for good
+GOING = ("COMPLETING", "STAGE_OUT")  # it runs, and what it was started for is over
 TRIES = 3  # an allocation may be going just now
 
 # What is ended for good is everything that carries the run's id: a trainer may have left its Runner.
@@ -114,7 +115,7 @@ class SlurmAllocation(SlurmLauncher):
 
     def _open_spool(self, job: Job) -> str:
         """Of the allocation that there is; of a new one where there is none, or where it is about to go."""
-        open_ones = (row for row in self._holders() if row.state is not JobState.OVER and row.word != "COMPLETING")
+        open_ones = (row for row in self._holders() if row.state is not JobState.OVER and row.word not in GOING)
         held = sorted(open_ones, key=lambda row: int(row.native))
         for spool in map(self._spool, held):
             if not self._is_there(f"{spool}/closed"):

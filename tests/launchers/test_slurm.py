@@ -16,6 +16,7 @@ from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import slurm_job
 from autoresearch.launchers.places import launcher_of
+from autoresearch.launchers.shared import MOST_SAID
 from autoresearch.launchers.slurm import SlurmLauncher, cleaned
 from autoresearch.launchers.slurm_answers import refusal, silence
 from autoresearch.launchers.slurm_states import Row, accounted, observation, rows, shown
@@ -106,6 +107,15 @@ def test_how_a_job_ended(
 def test_a_deadline_that_passed_in_the_queue_started_nothing() -> None:
     (row,) = rows("7|DEADLINE|0||ajet_x|DeadLine|c")
     assert observation(row).ending is Ending.LAUNCH_FAILED
+
+
+@pytest.mark.parametrize("word", ["COMPLETING", "STAGE_OUT"])
+def test_an_allocation_that_is_going_is_no_place_for_a_run(word: str) -> None:
+    launcher = launcher_of(Place("slurm", Kind.SLURM, 4, {"interactive": True}), {})
+    comment = f"autoresearch:allocation:{launcher.place.key}:/shared"  # type: ignore[attr-defined]
+    told = queue(f"7|{word}|0|n1|x|None|{comment}")
+    launcher.reach = Writable(sbatch=Said(0, b"17\n"), squeue=told, mv=Said(0))  # type: ignore[misc]
+    assert launcher.submit(job()).native == "17+try-abc123"
 
 
 @pytest.mark.parametrize("word", ["PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "A_NEW_WORD"])
@@ -255,6 +265,13 @@ def test_one_squeue_however_many_runs(count: int) -> None:
     reach = Scripted(squeue=queue(*lines))
     said = desk(reach).poll([Handle(f"r{n}", str(n)) for n in range(1, count + 1)])
     assert len(said) == count and len(reach.asked) == 1
+
+
+def test_a_queue_that_was_cut_says_nothing_of_the_jobs_behind_the_cut() -> None:
+    line = "7|PENDING|0||ajet_x|Priority|autoresearch:c:r\n"
+    said = Said(0, (line * (MOST_SAID // len(line) + 1)).encode()[:MOST_SAID])
+    with pytest.raises(Unreachable, match="longer than"):
+        desk(Scripted(squeue=said)).poll([Handle("r", "8")])
 
 
 def test_those_that_are_gone_cost_a_bounded_number_of_calls_and_are_not_asked_for_every_time() -> None:
