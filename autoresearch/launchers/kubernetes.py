@@ -18,7 +18,7 @@ from autoresearch.core.places import Kind, Place
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.launchers import descriptions
 from autoresearch.launchers.kubernetes_files import CarriedFiles, VolumeFiles, secret
-from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, Kubectl
+from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, Kubectl, parsed
 from autoresearch.launchers.kubernetes_manifest import checked, mapping, pods_of, stamp, values
 from autoresearch.launchers.kubernetes_names import PLACE, RUN, STOPPED, TELLS, label_value, labels, object_name
 from autoresearch.launchers.kubernetes_states import disruption, observe
@@ -123,7 +123,7 @@ class KubernetesLauncher:
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
         """See `core.far.JobLauncher`: one kubectl for all jobs of this place and their pods."""
         words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.place.key)}", "-o", "json")
-        items: list[dict[str, Any]] = json.loads(self.kubectl.ask(*words)).get("items") or []
+        items: list[dict[str, Any]] = parsed(self.kubectl.ask(*words)).get("items") or []
         if self.carried is not None:
             self._pass_on_stops(handles)
         runs = {label_value(handle.run): handle.run for handle in handles}
@@ -175,14 +175,13 @@ class KubernetesLauncher:
     def _find(self, name: str, marks: Mapping[str, str]) -> dict[str, Any] | None:
         """The job of this name; None where there is none. Declined where it is another run's."""
         said = self.kubectl.ask("get", f"{self.resource}/{name}", "--ignore-not-found", "-o", "json")
-        found = json.loads(said) if said.strip() else None
+        found = parsed(said) if said.strip() else None
         if found and (found["metadata"].get("labels") or {}).get(RUN) != marks[RUN]:
             raise Declined(f"{name} is there already, and is no job of this run", code="name_taken")
         return found
 
     def _create(self, manifest: Mapping[str, Any], *flags: str) -> dict[str, Any]:
-        made = self.kubectl.ask("create", "-f", "-", "-o", "json", *flags, stdin=json.dumps(manifest).encode())
-        return dict(json.loads(made))
+        return parsed(self.kubectl.ask("create", "-f", "-", "-o", "json", *flags, stdin=json.dumps(manifest).encode()))
 
     def _send(self, content: Mapping[str, Any]) -> None:
         with contextlib.suppress(AlreadyThere):
