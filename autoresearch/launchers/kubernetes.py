@@ -115,10 +115,15 @@ class KubernetesLauncher:
                 made = self._find(name, marks)
                 if made is None:
                     raise Unreachable(f"{name} was there, and is gone") from None
+        handle = Handle(job.run, name, {"uid": made["metadata"].get("uid", ""), "directory": job.directory})
         if self.carried is not None:
-            self._send(secret(name, marks, made, packed))
+            try:
+                self._send(secret(name, marks, made, packed))
+            except Declined:  # its pod would wait for its files for ever, and nobody asks for it any more
+                self.stop(handle, hard=True)
+                raise
             self.carried.sent(job)
-        return Handle(job.run, name, {"uid": made["metadata"].get("uid", ""), "directory": job.directory})
+        return handle
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
         """See `core.far.JobLauncher`: one kubectl for all jobs of this place and their pods."""
