@@ -155,7 +155,7 @@ def test_what_a_cluster_does_to_runs(lab: Lab) -> None:
 
 
 def test_what_keeps_a_run_from_starting(lab: Lab) -> None:
-    """An image that is not there is hopeless, a full cluster is waited for; a stop in the queue leaves no pod."""
+    """An image that can never be is hopeless, a full cluster is waited for; a stop in the queue leaves no pod."""
     lab.cluster.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     waiting, stopped = lab.run("ok", name="waits"), lab.run("ok", name="stopped")
     for run in (waiting, stopped):
@@ -165,10 +165,10 @@ def test_what_keeps_a_run_from_starting(lab: Lab) -> None:
     assert lab.row(stopped)["ending"] == "stopped"
     lab.cluster.unschedulable = ""
     assert lab.row(waiting)["ending"] == "finished"
-    lab.volume(image="registry.example.org/missing:1")
+    lab.volume(image="Not An Image")
     record = lab.record(lab.run("ok", name="missing"))
     assert (record["ending"], record["cause"]) == ("launch_failed", "never_starts")
-    assert "ImagePullBackOff" in record["reason"]
+    assert "InvalidImageName" in record["reason"]
     assert len(lab.cluster.started) == 1
 
 
