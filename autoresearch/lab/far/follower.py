@@ -130,21 +130,22 @@ class Follower:
     def find_runs(self) -> bool:
         """Take up the runs of this place that nobody follows yet; whether there is any run."""
         for entry in self.parts.index.live(known=self.runs):
-            rundir = RunDir(Path(entry.run_dir))
-            if not rundir.order.exists() or rundir.exit_record.exists():
-                continue
-            order = order_file.read(rundir)
-            if order is None or Path(order.follower) != self.folder:
-                continue
-            with contextlib.suppress(*_OWN):  # a damaged spec is that run's own trouble
-                self.runs[entry.run] = self._take_up(rundir, order)
+            with contextlib.suppress(*_OWN):  # what is damaged, or cannot be looked at, is that run's own trouble
+                if one := self._take_up(RunDir(Path(entry.run_dir))):
+                    self.runs[entry.run] = one
         for run, one in list(self.runs.items()):
             if one.gone or one.rundir.exit_record.exists():
                 del self.runs[run]
                 self.departing = True
         return bool(self.runs)
 
-    def _take_up(self, rundir: RunDir, order: order_file.Order) -> Following:
+    def _take_up(self, rundir: RunDir) -> Following | None:
+        """A run of this place that is not over; None for any other."""
+        if not rundir.order.exists() or rundir.exit_record.exists():
+            return None
+        order = order_file.read(rundir)
+        if order is None or Path(order.follower) != self.folder:
+            return None
         spec = spec_file.read(rundir)
         mirrored = mirroring.Mirror(rundir, spec, order.watched)
         one = Following(rundir, spec, order, mirrored, told=order_file.observed(rundir))

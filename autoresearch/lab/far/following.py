@@ -50,8 +50,8 @@ class Following:
 
     @property
     def gone(self) -> bool:
-        """Whether its run directory was removed."""
-        return not self.rundir.spec.exists()
+        """Whether its run directory was removed, or cannot be looked at."""
+        return not os.path.exists(self.rundir.spec)  # noqa: PTH110 - pathlib raises where it may not look
 
     def asked(self) -> Mapping[str, Any] | None:
         """The stop request, if there is one."""
