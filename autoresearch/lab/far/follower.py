@@ -159,13 +159,16 @@ class Follower:
         """Nobody answering is a state of its own: nothing is killed, retried or called failed."""
         try:
             do()
-        except Unreachable as silent:
-            self._launcher_is_silent(silent)
-        except _OWN as error:
-            self._launcher_is_silent(Unreachable(str(error), code="launcher_failed"))
+        except (Unreachable, Declined, *_OWN) as error:
+            self._launcher_is_silent(error)
 
-    def _launcher_is_silent(self, silent: Unreachable) -> None:
-        self.no_launcher.fell(silent, self.clock(), self.parts.clock())
+    def _launcher_is_silent(self, error: Exception) -> None:
+        """It gave no answer; a no to anything but a submit is none either."""
+        if isinstance(error, Declined):
+            error = Unreachable(error.reason, code=error.code, hint=error.hint)
+        if not isinstance(error, Unreachable):
+            error = Unreachable(str(error), code="launcher_failed")
+        self.no_launcher.fell(error, self.clock(), self.parts.clock())
         for one in self.runs.values():
             one.said = None
             if one.handle is None and self.no_launcher.told:
@@ -298,7 +301,7 @@ class Follower:
         """Take in what was seen of one run; whether it was news. Its own trouble is no other's."""
         try:
             return self._settle(one, seen)
-        except Unreachable as silent:
+        except (Unreachable, Declined) as silent:
             self._launcher_is_silent(silent)
         except _OWN:  # a full disk, a directory that was removed: the next look tries again
             if one.gone:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from autoresearch.core.far import Declined
+from autoresearch.core.run import RunState
 from autoresearch.records.index import Entry
+from autoresearch.records.order_file import request_stop
 
 
 def turn(follower: Any, times: int = 3) -> None:
@@ -18,3 +23,24 @@ def test_a_directory_that_cannot_be_looked_at_keeps_no_other_run_from_being_foun
     ground.index.add(Entry("bad-000000", "bad", "", f"/{'x' * 300}", "", created=1.0))
     rundir = ground.order()
     assert ground.ended(ground.follower(), rundir).ending == "finished"
+
+
+@pytest.mark.parametrize("what", ["poll", "stop"])
+def test_a_no_to_another_question_than_submit_ends_nothing(
+    ground: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    ground.hold()
+    rundir, follower = ground.order("sleep 300"), ground.follower()
+    ground.until(follower, lambda: rundir.state() is RunState.PENDING)
+    asked = []
+
+    def no(*_: object, **__: object) -> None:
+        asked.append(what)
+        raise Declined("namespaces not found")
+
+    monkeypatch.setattr(ground.jobs, what, no)
+    request_stop(rundir, "enough")
+    ground.until(follower, lambda: len(asked) > 2)
+    assert not rundir.exit_record.exists()
+    monkeypatch.undo()
+    assert ground.ended(follower, rundir).reason == "enough"
