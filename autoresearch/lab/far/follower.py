@@ -53,6 +53,7 @@ PARTING_TRIES = 20  # of a launcher that does not answer, when there is nothing 
 CLEANUP_S = 150.0  # beside two graces, what a Runner may take to stop
 
 _OWN = (AutoresearchError, OSError)
+_ENDINGS = tuple(Ending)
 
 
 class Follower:
@@ -309,6 +310,8 @@ class Follower:
         return False
 
     def _settle(self, one: Following, seen: Seen) -> bool:
+        if seen.exit.get("ending") not in _ENDINGS:  # damaged, or whatever else has that name
+            seen = replace(seen, exit={})
         came = one.mirror.take(seen, self.offset_s)
         self._pass_on_stop(one, seen)
         if seen.more:  # the rest comes with the next look, before any last word

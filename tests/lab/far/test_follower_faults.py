@@ -44,3 +44,14 @@ def test_a_no_to_another_question_than_submit_ends_nothing(
     assert not rundir.exit_record.exists()
     monkeypatch.undo()
     assert ground.ended(follower, rundir).reason == "enough"
+
+
+@pytest.mark.parametrize("text", ['{"run": "x"}', '{"ending": "mad", "run": "x"}', '{"ending": ["x"]}', "{", ""])
+def test_an_exit_record_that_says_no_ending_is_none(ground: Any, text: str) -> None:
+    rundir, other = ground.order("sleep 300"), ground.order("exit 0")
+    follower = ground.follower()
+    ground.until(follower, lambda: ground.starts(rundir))
+    (rundir.far / "exit.json").write_text(text)
+    turn(follower)
+    assert ground.ended(follower, other).ending == "finished"
+    assert not rundir.exit_record.exists()
