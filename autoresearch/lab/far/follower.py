@@ -102,7 +102,8 @@ class Follower:
         """There is an order or a stop request: nothing waits, not even for somebody who did not answer."""
         for rhythm in (self.finds, self.looks):
             rhythm.at_once()
-        self.no_launcher.again_at = self.no_files.again_at = 0.0
+        for silence in (self.no_launcher, self.no_files, *(one.silence for one in self.runs.values())):
+            silence.again_at = 0.0
 
     def nap_s(self) -> float:
         """How long nothing is due."""
@@ -170,21 +171,27 @@ class Follower:
         if not isinstance(error, Unreachable):
             error = Unreachable(str(error), code="launcher_failed")
         self.no_launcher.fell(error, self.clock(), self.parts.clock())
-        for one in self.runs.values():
+        for one in self.runs.values() if self.no_launcher.told else ():
             one.said = None
-            if one.handle is None and self.no_launcher.told:
+            if one.handle is None:
                 self._tell(one, Settled(RunState.UNREACHABLE))
         self.looks.hurry(self.clock())
 
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def _submit_all(self) -> None:
+        """A run that alone gets no answer (its code is too much to compare in time) waits behind the others."""
         until = self.clock() + SUBMITTING_S
-        for one in list(self.runs.values()):
-            if (one.handle is not None and one.noted) or one.again_at > self.clock():
+        for one in sorted(self.runs.values(), key=lambda one: one.silence.tries):
+            now = self.clock()
+            if (one.handle is not None and one.noted) or one.again_at > now or one.silence.holds(now):
                 continue
             try:
                 self._note(one) if one.handle else self._submit(one)
+            except Unreachable as silent:
+                one.silence.fell(silent, self.clock(), self.parts.clock())
+                self._tell(one, Settled(RunState.UNREACHABLE))
+                raise
             except _OWN as error:
                 self._cannot_be_shipped(one, error)
             if self.clock() >= until:
@@ -213,6 +220,7 @@ class Follower:
             self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": reason})
             return
         self._answered(self.no_launcher)
+        one.silence.broken()
         failpoint("follower.submitted")
         one.order = replace(one.order, handle=handle, submitted=self.parts.clock())
         one.memory = Memory(pending_since=self.clock())
@@ -355,8 +363,9 @@ class Follower:
     def _tell(self, one: Following, found: Settled) -> bool:
         silence = None
         if found.state is RunState.UNREACHABLE:
-            silence = self.no_files if self.no_files.tries else self.no_launcher
-            if not silence.told:
+            silences = (self.no_files, self.no_launcher, one.silence)
+            silence = next((silence for silence in silences if silence.told), None)
+            if silence is None:
                 return False  # one hiccup is no news, and a Follower that has just begun has not asked yet
         with contextlib.suppress(*_OWN):
             return one.tell(found, self.parts.clock(), silence)

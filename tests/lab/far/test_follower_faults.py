@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Declined
+from autoresearch.core.far import Declined, Unreachable
 from autoresearch.core.run import RunState
+from autoresearch.records import order_file
 from autoresearch.records.index import Entry
 from autoresearch.records.order_file import request_stop
 
@@ -55,3 +56,33 @@ def test_an_exit_record_that_says_no_ending_is_none(ground: Any, text: str) -> N
     turn(follower)
     assert ground.ended(follower, other).ending == "finished"
     assert not rundir.exit_record.exists()
+
+
+def test_a_run_that_alone_gets_no_answer_keeps_no_other_waiting(
+    ground: Any, monkeypatch: pytest.MonkeyPatch, turned: Any
+) -> None:
+    """Its code is too large to be compared in time, say; the others are submitted and asked about."""
+    before = ground.order("sleep 300")
+    follower = ground.follower(turned)
+    ground.until(follower, lambda: ground.starts(before))
+    bad, good = ground.order(), ground.order()
+    real = ground.jobs.submit
+
+    def submit(job: Any) -> Any:
+        if job.run == bad.path.name:
+            raise Unreachable("compare gave no answer within 300 s")
+        return real(job)
+
+    monkeypatch.setattr(ground.jobs, "submit", submit)
+    polls = len(ground.jobs.calls("poll"))
+    for _ in range(400):
+        follower.turn()
+        turned.now += 0.5
+    assert ground.starts(good) == 1
+    assert len(ground.jobs.calls("poll")) > polls + 3
+    assert bad.state() is RunState.UNREACHABLE and before.state() is RunState.RUNNING
+    seen = order_file.observed(bad)
+    assert seen is not None and "compare gave no answer" in seen.reason
+    monkeypatch.undo()
+    follower.rung()
+    ground.until(follower, lambda: ground.starts(bad))
