@@ -312,16 +312,19 @@ class Follower:
             return self._settle(one, seen)
         except (Unreachable, Declined) as silent:
             self._launcher_is_silent(silent)
-        except _OWN:  # a full disk, a directory that was removed: the next look tries again
+        except _OWN as error:  # a full disk, a directory that was removed: the next look tries again
             if one.gone:
                 self.finds.at_once()
+            else:
+                state = RunState.RUNNING if seen.claimed else RunState.STARTING
+                self._tell(one, Settled(state, f"what comes back cannot be written here: {error}"))
         return False
 
     def _settle(self, one: Following, seen: Seen) -> bool:
         if seen.exit.get("ending") not in _ENDINGS:  # damaged, or whatever else has that name
             seen = replace(seen, exit={})
+        self._pass_on_stop(one, seen)  # first: it needs no room here
         came = one.mirror.take(seen, self.offset_s)
-        self._pass_on_stop(one, seen)
         if seen.more:  # the rest comes with the next look, before any last word
             return True
         limit_s, asked = self.pending_limit_s, one.asked()

@@ -66,7 +66,7 @@ class Mirror:
     def _take(self, seen: Seen, offset_s: float) -> bool:
         for name, path in self._pieces().items() if seen.grown else ():
             if piece := seen.grown.get(name):
-                path.parent.mkdir(parents=True, exist_ok=True)
+                self._make_room(path)
                 _append(path, piece)
                 self.had[name] += len(piece)
         came = False
@@ -85,7 +85,13 @@ class Mirror:
             self._runner = seen.runner
         return came
 
+    def _make_room(self, path: Path) -> None:
+        """A directory for a file; a run directory that was removed is not made again."""
+        if path.parent != self.rundir.path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+
     def _add_lines(self, path: Path, lines: bytes, offset_s: float) -> None:
+        self._make_room(path)
         known = _marks(path) if self._unsure else frozenset()
         for line in lines.splitlines(keepends=True):
             if line.strip() and _mark(line) not in known:

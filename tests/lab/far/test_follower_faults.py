@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Declined, Unreachable
+from autoresearch.core.far import Declined, Seen, Unreachable
 from autoresearch.core.run import RunState
 from autoresearch.records import order_file
 from autoresearch.records.index import Entry
@@ -86,3 +87,28 @@ def test_a_run_that_alone_gets_no_answer_keeps_no_other_waiting(
     monkeypatch.undo()
     follower.rung()
     ground.until(follower, lambda: ground.starts(bad))
+
+
+def test_a_stop_request_passes_a_disk_that_is_full_here(ground: Any, eventually: Any) -> None:
+    rundir, follower = ground.order("sleep 300"), ground.follower()
+    ground.until(follower, lambda: ground.starts(rundir))
+    results = ground.root / "results" / rundir.path.name
+    results.rename(results.with_name("away"))
+    results.write_text("nothing can be written there")
+    request_stop(rundir, "while the disk is full")
+    ground.until(follower, lambda: ground.far(rundir))
+    assert ground.far(rundir)["ending"] == "stopped" and not rundir.exit_record.exists()
+    turn(follower)
+    seen = order_file.observed(rundir)
+    assert seen is not None and str(results) in seen.reason
+    results.unlink()  # and no directory in its place
+    assert ground.ended(follower, rundir).reason == "while the disk is full"
+
+
+def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None:
+    rundir, follower = ground.order("sleep 300"), ground.follower()
+    ground.until(follower, lambda: ground.starts(rundir))
+    one = follower.runs[rundir.path.name]
+    shutil.rmtree(rundir.path)
+    follower._advance(one, Seen(claimed=True, alive=True, grown={"run.log": b"more\n"}))
+    assert not rundir.path.exists()
