@@ -379,7 +379,9 @@ class Follower:
     def _end(self, one: Following, record: Mapping[str, Any]) -> None:
         """The run's last word: the exit record, and then whatever a collector makes of it."""
         whole = one.last_word(record, self.parts.clock())
-        one.rundir.environment.unlink(missing_ok=True)
+        for left in (one.rundir.environment, one.rundir.far / "environment"):  # nobody came to read it: secrets
+            with contextlib.suppress(OSError):
+                left.unlink()
         failpoint("follower.before_exit_record")
         write_json(one.rundir.exit_record, whole)
         failpoint("follower.after_exit_record")

@@ -105,6 +105,20 @@ def test_a_stop_request_passes_a_disk_that_is_full_here(ground: Any, eventually:
     assert ground.ended(follower, rundir).reason == "while the disk is full"
 
 
+@pytest.mark.parametrize("how", ["stopped", "declined"])
+def test_no_secret_stays_where_no_runner_came_to_read_it(ground: Any, how: str) -> None:
+    if how == "declined":
+        (ground.root / "launcher/declines").write_text("no")
+    ground.hold()
+    rundir, follower = ground.order("sleep 300"), ground.follower()
+    if how == "stopped":
+        ground.until(follower, lambda: rundir.state() is RunState.PENDING)
+        assert (rundir.far / "environment").exists()
+        request_stop(rundir, "no time")
+    ground.ended(follower, rundir)
+    assert not (rundir.far / "environment").exists()
+
+
 def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None:
     rundir, follower = ground.order("sleep 300"), ground.follower()
     ground.until(follower, lambda: ground.starts(rundir))
