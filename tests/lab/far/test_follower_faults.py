@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from autoresearch.core.run import RunState
 from autoresearch.records import order_file
 from autoresearch.records.index import Entry
 from autoresearch.records.order_file import request_stop
+from autoresearch.records.rundir import RunDir
 
 
 def turn(follower: Any, times: int = 3) -> None:
@@ -117,6 +119,26 @@ def test_no_secret_stays_where_no_runner_came_to_read_it(ground: Any, how: str) 
         request_stop(rundir, "no time")
     ground.ended(follower, rundir)
     assert not (rundir.far / "environment").exists()
+
+
+def test_a_run_whose_project_is_out_of_sight_lives_on(ground: Any, tmp_path: Path) -> None:
+    """A file system that is not mounted now, a project that is moved: it may come back."""
+    rundir, follower = ground.order("until [ -e go ]; do sleep 0.1; done"), ground.follower()
+    ground.until(follower, lambda: ground.starts(rundir))
+    project, campaign = tmp_path / "project", tmp_path / "project/campaigns/one"
+    campaign.mkdir(parents=True)
+    (handle,) = [one.handle for one in follower.runs.values()]
+    follower.departures.note(handle, RunDir(campaign / "run"))  # as if it were there
+    (campaign / "run").mkdir()
+    (campaign / "run/spec.json").touch()
+    project.rename(tmp_path / "moved")
+    follower.departing = True
+    turn(follower)
+    assert ground.jobs.lives("1")
+    (tmp_path / "moved").rename(project)
+    shutil.rmtree(campaign)
+    follower.departing = True
+    ground.until(follower, lambda: not ground.jobs.lives("1"))
 
 
 def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None:
