@@ -16,6 +16,8 @@ from autoresearch.core.run import RunSpec
 from autoresearch.records import journal
 from autoresearch.records.appending import append_line
 from autoresearch.records.rundir import RunDir, read_json, write_all, write_json
+from autoresearch.runner.basics import whole as whole_number
+from autoresearch.runner.post import PIECE
 
 TOLD_S = 2.0  # clocks that differ by less are one clock
 OFFSETS = "mirror.json"  # how much of each far file is here
@@ -39,7 +41,7 @@ class Mirror:
     def _begin(self) -> None:
         """Count anew. Logs are their own count; lines are added to others', so theirs is noted."""
         noted = read_json(self.rundir.path / OFFSETS) or {}
-        self.had = {name: int(noted.get(name, 0)) for name in (EVENTS, JOURNAL)}
+        self.had = {name: whole_number(noted.get(name)) or 0 for name in (EVENTS, JOURNAL)}
         for name, path in self._pieces().items():
             self.had[name] = path.stat().st_size if path.exists() else 0
         self._unsure = True
@@ -72,7 +74,7 @@ class Mirror:
         came = False
         for name, path in ((EVENTS, self.rundir.events), (JOURNAL, self.journal)):
             piece = seen.grown.get(name, b"")
-            if whole := piece[: piece.rfind(b"\n") + 1]:
+            if whole := piece[: piece.rfind(b"\n") + 1] or piece[: len(piece) // PIECE * PIECE]:  # a line without end
                 self._add_lines(path, whole, offset_s)
                 self.had[name] += len(whole)
                 came = True

@@ -141,6 +141,11 @@ def test_a_run_whose_project_is_out_of_sight_lives_on(ground: Any, tmp_path: Pat
     ground.until(follower, lambda: not ground.jobs.lives("1"))
 
 
+def test_a_line_that_never_ends_is_no_reason_to_wait_for_ever(ground: Any) -> None:
+    rundir = ground.order("yes x | head -c 3000000 | tr -d '\\n' >> $AUTORESEARCH_RUN_DIR/events.jsonl; exit 0")
+    assert ground.ended(ground.follower(), rundir).ending == "finished"
+
+
 def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None:
     rundir, follower = ground.order("sleep 300"), ground.follower()
     ground.until(follower, lambda: ground.starts(rundir))
@@ -148,3 +153,13 @@ def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None
     shutil.rmtree(rundir.path)
     follower._advance(one, Seen(claimed=True, alive=True, grown={"run.log": b"more\n"}))
     assert not rundir.path.exists()
+
+
+@pytest.mark.parametrize("text", ['{"events.jsonl": null, "journal.md": "x"}', "[]", ""])
+def test_damaged_notes_of_what_was_mirrored(ground: Any, text: str) -> None:
+    rundir, follower = ground.order("until [ -e go ]; do sleep 0.1; done"), ground.follower()
+    ground.until(follower, lambda: "started" in ground.names(rundir))
+    (rundir.path / "mirror.json").write_text(text)
+    (ground.root / "go").touch()
+    assert ground.ended(ground.follower(), rundir).ending == "finished"
+    assert ground.names(rundir).count("started") == 1
