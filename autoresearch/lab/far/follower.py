@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, JobLauncher, JobState, Observation, Seen, Unreachable, Want
+from autoresearch.core.far import Declined, Job, JobLauncher, JobState, Observation, Seen, Unreachable, Want
 from autoresearch.core.places import Place
 from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
@@ -205,7 +205,7 @@ class Follower:
             self._end(one, record)
             return
         try:
-            one.order, job = ship(one.rundir, one.spec, one.order, self.launcher.reach)
+            one.order, job = self._ship(one)
             one.mirror.watch(one.order.watched)
             if stop is not None:  # a kill came between submit and note: there may be a job to find
                 self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
@@ -226,6 +226,15 @@ class Follower:
         one.memory = Memory(pending_since=self.clock())
         one.noted, one.tries = False, 0
         self._note(one)
+
+    def _ship(self, one: Following) -> tuple[order_file.Order, Job]:
+        """Send it. Where it was sent before there may be a job, which a full disk there now says nothing about."""
+        try:
+            return ship(one.rundir, one.spec, one.order, self.launcher.reach)
+        except Declined as no:
+            if one.order.submitting is None:
+                raise
+            raise Unreachable(no.reason, code=no.code, hint=no.hint) from no
 
     def _note(self, one: Following) -> None:
         """Write down that there is a job; until that is done it is looked for anew after a kill."""

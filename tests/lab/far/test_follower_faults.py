@@ -10,6 +10,7 @@ import pytest
 
 from autoresearch.core.far import Declined, Seen, Unreachable
 from autoresearch.core.run import RunState
+from autoresearch.lab.far import follower as follower_module
 from autoresearch.records import order_file
 from autoresearch.records.index import Entry
 from autoresearch.records.order_file import request_stop
@@ -163,3 +164,23 @@ def test_damaged_notes_of_what_was_mirrored(ground: Any, text: str) -> None:
     (ground.root / "go").touch()
     assert ground.ended(ground.follower(), rundir).ending == "finished"
     assert ground.names(rundir).count("started") == 1
+
+
+def test_a_no_to_sending_again_ends_no_run_that_may_have_a_job(ground: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rundir = ground.order("until [ -e go ]; do sleep 0.1; done")
+    ground.killed_at("follower.submitted")
+    ground.jobs.poll([])
+    follower, asked = ground.follower(), []
+
+    def full(*_: object) -> None:
+        asked.append(True)
+        raise Declined("the disk there is full", code="disk_full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(follower_module, "ship", full)
+        ground.until(follower, lambda: len(asked) > 2)
+    assert not rundir.exit_record.exists() and ground.jobs.lives("1")
+    seen = order_file.observed(rundir)
+    assert seen is not None and (seen.state, seen.reason) == ("unreachable", "the disk there is full")
+    (ground.root / "go").touch()
+    assert ground.ended(follower, rundir).ending == "finished" and ground.starts(rundir) == 1
