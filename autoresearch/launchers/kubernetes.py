@@ -154,6 +154,7 @@ class KubernetesLauncher:
                 for run, own in pods.items()
                 for pod in own
                 if (pod["metadata"].get("labels") or {}).get(TELLS)
+                and (pod.get("status") or {}).get("phase", "Pending") != "Pending"  # it has no log: all would be asked
             }
         return {h.run: found for h in handles if (found := self._observed(h, jobs.get(h.native), pods.get(h.run, [])))}
 

@@ -104,7 +104,7 @@ def test_a_run_without_a_volume(lab: Lab, workload: str) -> None:
     root = lab.bench.root / "pods"
     lab.place(root=str(root), workload=workload)
     (lab.bench.repo / "secret.py").write_text(
-        "import os; print('token:', len(os.environ['HF_TOKEN']))\nimport trainer\n"
+        "import os; print('token:', len(os.environ['HF_TOKEN']))\nprint(end='10%\\r20%\\r')\nimport trainer\n"
     )
     lab.bench.git("add", "-A")
     lab.bench.git("commit", "-qm", "more")
@@ -112,8 +112,8 @@ def test_a_run_without_a_volume(lab: Lab, workload: str) -> None:
     told = lab.run("ok", command="python secret.py", notes="- requires_env: HF_TOKEN")
     row = lab.row(told)
     assert (row["ending"], row["metric_value"]) == ("finished", "0.5"), lab.record(told)
-    log = (Path(told["run_dir"]) / "run.log").read_text()
-    assert log.count("step:2 - actor") == 1 and "token: 9" in log and "\x1e" not in log
+    log = (Path(told["run_dir"]) / "run.log").read_bytes().decode()
+    assert log.count("step:2 - actor") == 1 and "token: 9" in log and "\n10%\r20%\r" in log and "\x1e" not in log
     assert len(lab.cluster.started) == 1
     lab.tidied()
     assert not list(lab.bench.root.parent.rglob("carried/files/**/environment"))

@@ -86,7 +86,8 @@ def test_a_job_whose_files_are_refused_is_not_left_behind(
     create = kubernetes.api.create
     monkeypatch.setattr(kubernetes.api, "create", full)
     made = launcher(root="/autoresearch")
-    job = Job("one-000000", "ajet_one", "c", "/autoresearch/runs/one", ("python3", "/autoresearch/r", ""), "/", 60.0, 1.0)
+    argv = ("python3", "/autoresearch/r", "")
+    job = Job("one-000000", "ajet_one", "c", "/autoresearch/runs/one", argv, "/", 60.0, 1.0)
     made.reach.put(job.directory, {"data": b"x"})
     with pytest.raises(Declined, match="exceeded quota"):
         made.submit(job)
