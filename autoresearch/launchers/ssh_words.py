@@ -172,14 +172,14 @@ _MEANINGS: tuple[tuple[str, str, str, str], ...] = (
         "",
     ),
     (
-        r"ajet: python (\S+)",
+        r"ajet: python \d",  # a shell that shows what it is told (set -x, fish) shows us saying so
         "old_python",
         "its python3 is older than 3.9",
         "name a newer one: `python: /path/to/python3`",
     ),
     (
-        r"python\S*: (?:command )?not found|not found: \S*python|No such file or directory.*python|"
-        r"python\S*: No such file",
+        r"python\S*: (?:[Cc]ommand )?not found|not found: \S*python|Unknown command: \S*python|"
+        r"No such file or directory.*python|python\S*: No such file",
         "no_python",
         "it has no python3 on the PATH of a plain login",
         "install Python 3.9 or newer there, or name it: `python: /path/to/python3`",

@@ -302,3 +302,22 @@ def test_a_job_at_a_place_that_was_never_submitted_has_no_name(far: FarBench) ->
     (far.jobs.directory / "declines").write_text("no such partition")
     row = far.recorded(far.run("ok"))
     assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "", "launch_failed")
+
+
+@pytest.mark.parametrize("broken", ["place", "order"])
+def test_a_stop_that_nobody_can_pass_on_comes_back(far: FarBench, broken: str) -> None:
+    payload = far.run("long")
+    far.bench.event(payload["run_dir"], "first_step")
+    far.bench.end_followers(signal.SIGKILL)
+    place, order = far.jobs.directory, far.dir(payload).order
+    spoilt = place if broken == "place" else order
+    spoilt.rename(spoilt.with_name("away"))
+    spoilt.write_text("no Follower begins here")
+    try:
+        said = far.bench.ask("stop", payload["run"], "--reason", "enough", check=None)
+        assert (said["run"], said["state"]) == (payload["run"], "stopping")
+        assert "nobody can follow" in far.bench.here("stop", payload["run"], "--reason", "enough")[1]
+    finally:
+        spoilt.unlink()
+        spoilt.with_name("away").rename(spoilt)
+    assert far.bench.ask("stop", payload["run"], "--reason", "enough", check=None)["ending"] == "stopped"
