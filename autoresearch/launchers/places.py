@@ -60,7 +60,8 @@ def check(place: Place) -> None:
         refuse_secret(where, name, value, known=name in known)
         if name not in known:
             near = difflib.get_close_matches(name, known, n=2)  # `prot` is as near to `root` as to `port`
-            hint = f"did you mean {' or '.join(sorted(near))}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
+            meant = " or ".join(sorted(near))
+            hint = f"did you mean {meant}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
             raise UsageError(f"{where}: {place.kind} has no such option", hint=hint, code="bad_launcher")
         check_value(where, name, value)
 
