@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,10 @@ from autoresearch.core.places import Kind, Place
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.launchers import descriptions
 from autoresearch.launchers.kubernetes_files import CarriedFiles, VolumeFiles, secret
-from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, Kubectl
+from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, Kubectl, parsed
 from autoresearch.launchers.kubernetes_manifest import checked, mapping, pods_of, stamp, values
 from autoresearch.launchers.kubernetes_names import PLACE, RUN, STOPPED, TELLS, label_value, labels, object_name
-from autoresearch.launchers.kubernetes_states import disruption, observe
+from autoresearch.launchers.kubernetes_states import MAY_COME, disruption, observe
 from autoresearch.records.index import state_home
 
 OPTIONS = {
@@ -52,6 +55,7 @@ OPTIONS = {
 }
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
 KINDS = {"job": "jobs.batch", "rayjob": "rayjobs.ray.io"}
+HOPELESS_S = 60.0  # a registry may refuse a token, or not have an image, for this minute
 SUSPEND = {"metadata": {"annotations": {STOPPED: "yes"}}, "spec": {"suspend": True}}
 _PROBE = Job("preflight", "ajet_preflight", "preflight", "/nowhere", ("true",), "/", 60.0, 1.0)
 
@@ -61,8 +65,11 @@ class KubernetesLauncher:
 
     kind = Kind.KUBERNETES
 
-    def __init__(self, place: Place, environ: Mapping[str, str], render: Render) -> None:
+    def __init__(
+        self, place: Place, environ: Mapping[str, str], render: Render, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.place = place
+        self.clock = clock
         self.render = render
         self.workload = checked(place)
         self.resource = KINDS[self.workload]
@@ -72,6 +79,7 @@ class KubernetesLauncher:
         self.carried = None if place.text("claim") else CarriedFiles(self.kubectl, environ, place, folder)
         self.reach: Reach = self.carried or VolumeFiles(environ, place, mount, local)
         self._disrupted: dict[str, Observation] = {}  # a pod that is preempted is gone before its job says so
+        self._hopeless: dict[str, float] = {}  # run -> since when
 
     def describe(self) -> list[tuple[str, str]]:
         """See `core.far.Describes`."""
@@ -115,15 +123,20 @@ class KubernetesLauncher:
                 made = self._find(name, marks)
                 if made is None:
                     raise Unreachable(f"{name} was there, and is gone") from None
+        handle = Handle(job.run, name, {"uid": made["metadata"].get("uid", ""), "directory": job.directory})
         if self.carried is not None:
-            self._send(secret(name, marks, made, packed))
+            try:
+                self._send(secret(name, marks, made, packed))
+            except Declined:  # its pod would wait for its files for ever, and nobody asks for it any more
+                self.stop(handle, hard=True)
+                raise
             self.carried.sent(job)
-        return Handle(job.run, name, {"uid": made["metadata"].get("uid", ""), "directory": job.directory})
+        return handle
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
         """See `core.far.JobLauncher`: one kubectl for all jobs of this place and their pods."""
         words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.place.key)}", "-o", "json")
-        items: list[dict[str, Any]] = json.loads(self.kubectl.ask(*words)).get("items") or []
+        items: list[dict[str, Any]] = parsed(self.kubectl.ask(*words)).get("items") or []
         if self.carried is not None:
             self._pass_on_stops(handles)
         runs = {label_value(handle.run): handle.run for handle in handles}
@@ -141,6 +154,7 @@ class KubernetesLauncher:
                 for run, own in pods.items()
                 for pod in own
                 if (pod["metadata"].get("labels") or {}).get(TELLS)
+                and (pod.get("status") or {}).get("phase", "Pending") != "Pending"  # it has no log: all would be asked
             }
         return {h.run: found for h in handles if (found := self._observed(h, jobs.get(h.native), pods.get(h.run, [])))}
 
@@ -164,6 +178,7 @@ class KubernetesLauncher:
     def forget(self, handle: Handle) -> None:
         """See `core.far.JobLauncher`: the job, its pods and its Secret; its log is here by now."""
         self._disrupted.pop(handle.run, None)
+        self._hopeless.pop(handle.run, None)
         if self.carried is not None:
             self.carried.forget(handle.run)
         kinds = "secrets" if self.place.text("ttl") else f"{self.resource},secrets"
@@ -175,14 +190,13 @@ class KubernetesLauncher:
     def _find(self, name: str, marks: Mapping[str, str]) -> dict[str, Any] | None:
         """The job of this name; None where there is none. Declined where it is another run's."""
         said = self.kubectl.ask("get", f"{self.resource}/{name}", "--ignore-not-found", "-o", "json")
-        found = json.loads(said) if said.strip() else None
+        found = parsed(said) if said.strip() else None
         if found and (found["metadata"].get("labels") or {}).get(RUN) != marks[RUN]:
             raise Declined(f"{name} is there already, and is no job of this run", code="name_taken")
         return found
 
     def _create(self, manifest: Mapping[str, Any], *flags: str) -> dict[str, Any]:
-        made = self.kubectl.ask("create", "-f", "-", "-o", "json", *flags, stdin=json.dumps(manifest).encode())
-        return dict(json.loads(made))
+        return parsed(self.kubectl.ask("create", "-f", "-", "-o", "json", *flags, stdin=json.dumps(manifest).encode()))
 
     def _send(self, content: Mapping[str, Any]) -> None:
         with contextlib.suppress(AlreadyThere):
@@ -209,12 +223,22 @@ class KubernetesLauncher:
     ) -> Observation | None:
         if job is None:
             return self._disrupted.get(handle.run)
-        found = observe(job, pods)
+        found = self._lasting(handle.run, observe(job, pods))
         for pod in pods:
             if lost := disruption(pod):
                 self._disrupted[handle.run] = lost
         kept = self._disrupted.get(handle.run)
         return kept if kept and found.state is JobState.OVER and not found.cause else found
+
+    def _lasting(self, run: str, found: Observation) -> Observation:
+        """What may come yet, of a registry or of a person, is hopeless when it lasts; the kubelet goes on trying."""
+        if found.word not in MAY_COME:
+            self._hopeless.pop(run, None)
+            return found
+        if found.hopeless:
+            self._hopeless.setdefault(run, self.clock())
+        since = self._hopeless.get(run, math.inf)
+        return replace(found, hopeless=self.clock() - since >= HOPELESS_S)
 
     def _pass_on_stops(self, handles: Sequence[Handle]) -> None:
         """Stop requests for pods whose files nobody can write: they see a TERM instead."""

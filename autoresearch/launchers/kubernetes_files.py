@@ -108,6 +108,7 @@ class _Heard:
     stream: Path
     last: bytes = b""  # time of the newest line
     times: int = 0  # lines of that very time
+    behind: bool = False  # the last answer was cut: more of it lies before the newest line of others
     parsed: tuple[int, told.Told] | None = None  # size of the stream, what is in it
     seen: Seen = field(default_factory=Seen)
 
@@ -123,7 +124,7 @@ class CarriedFiles(VolumeFiles):
         self.folder = folder
         self.selector = f"{PLACE}={label_value(place.key)},{TELLS}=yes"
         self.container = "told" if place.text("workload") == "rayjob" else "runner"
-        self.pods: dict[str, str] = {}  # pod that tells -> run; the launcher's poll writes it
+        self.pods: dict[str, str] = {}  # pod that tells by now -> run; the launcher's poll writes it
         self.stops: dict[str, bytes] = {}  # far directory -> a stop request that is to be passed on
         self._heard: dict[str, _Heard] = {}
         self._newest = b""
@@ -192,18 +193,21 @@ class CarriedFiles(VolumeFiles):
             *(word.decode() for word in since),
         ]
         pieces: dict[str, list[tuple[bytes, bytes]]] = {}
-        for line in self.kubectl.ask(*words, timeout_s=120.0).splitlines(keepends=True):
-            match = _LINE.match(line)
-            if match and (run := self.pods.get(match["pod"].decode())):
+        names = b"|".join(re.escape(name.encode()) for name in self.pods)
+        # Not by lines: a carriage return is text, and an answer that was cut has no line feed before the next pod's.
+        begins = re.compile(rb"(?=\[pod/(?:" + names + rb")/[^\]\n]*\] \d{4}-)")
+        for match in filter(None, map(_LINE.match, begins.split(self.kubectl.ask(*words, timeout_s=120.0)))):
+            if run := self.pods.get(match["pod"].decode()):
                 pieces.setdefault(run, []).append((match["time"], match["text"]))
         for run, lines in pieces.items():
+            self._of(run).behind = sum(len(when) + 1 + len(text) for when, text in lines) >= MOST_LOG // 2
             self._take(self._of(run), lines)
 
     def _since(self, runs: set[str]) -> bytes:
         """From when on logs are asked for; b"" for all: before the oldest line that may be missing."""
         newest = _earlier(self._newest, OVERLAP_S) if self._newest else b""
-        times = [max(self._of(run).last, newest) if self._of(run).last else b"" for run in runs]
-        return min(times, default=b"")
+        heard = [self._of(run) for run in runs]
+        return min((one.last if one.behind or not one.last else max(one.last, newest) for one in heard), default=b"")
 
     def _take(self, heard: _Heard, lines: list[tuple[bytes, bytes]]) -> None:
         """Append what is new; a line that has no end yet comes again."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from autoresearch.core.far import Declined, Said, Unreachable
 from autoresearch.core.places import Place
@@ -24,6 +26,7 @@ _CONFIG = re.compile(
 )
 _CONFIG_FILE = re.compile(r"error: (?:stat|open) [^\n]*: no such file")
 _CERTIFICATE = re.compile(r"x509: |certificate ")
+_WARNING = re.compile(r"^Warning: .*\n?", re.M)  # of the server, about what it takes all the same
 _LEAD = re.compile(r"^(?:Error from server \(\w+\): |error: )?(?:error (?:when creating|validating) [^:]*: )*")
 LOGIN_HINT = "log in to the cluster again, or correct the place's context or kubeconfig"
 
@@ -66,9 +69,19 @@ class Kubectl:
         return said.out
 
 
+def parsed(said: bytes) -> dict[str, Any]:
+    """The object that kubectl printed, whatever a wrapper of it printed before; Unreachable where there is none."""
+    try:
+        found: dict[str, Any] = json.loads(said[said.index(b"{") :])
+        return found
+    except ValueError:
+        words = sentence_of(said[:4096].decode("utf-8", "replace"))
+        raise Unreachable(f"kubectl printed no object: {words or 'nothing'}", code="odd_answer") from None
+
+
 def meaning(said: Said) -> Unreachable | Declined | AlreadyThere:
     """What a failed kubectl means. Only a clear no of the server is one; all else says nothing about a run."""
-    text = (said.err or said.out).decode("utf-8", "replace").strip()
+    text = _WARNING.sub("", (said.err or said.out).decode("utf-8", "replace")).strip()
     sentence = f"kubectl: {sentence_of(text) or said.complaint}"
     reasons: Sequence[str] = _NO.findall(text)
     if said.returncode == 127:

@@ -19,6 +19,7 @@ Object = Mapping[str, Any]
 
 _NEVER = {"InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff", "CreateContainerConfigError", "StartError"}
 _PULL = ("ImagePullBackOff", "ErrImagePull")
+MAY_COME = (*_PULL, "CreateContainerConfigError")  # tried again and again: an image is pushed, a Secret made
 _NO_SUCH_IMAGE = re.compile(r"not found|manifest unknown|does not exist|denied|unauthorized|no match for", re.I)
 _USUAL_WAIT = {"", "ContainerCreating", "PodInitializing"}
 _DISRUPTED = {  # reason of the condition DisruptionTarget -> cause

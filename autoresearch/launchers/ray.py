@@ -34,6 +34,7 @@ OPTIONS = {
 DRIVER = ("driver_gpus", "driver_cpus", "driver_resources")
 AGENT_S = 60.0  # a head that has just started has no agent for jobs yet
 AGENT_TRIES = 5
+REFUSES = (400, 413, 422)  # of the head, about the job; 404 and the like are a proxy's whose head is away
 AFTER_GRACE_S = 180.0  # the Runner's cleanup and its record, after the trainer's grace
 _STATES = {"PENDING": JobState.PENDING, "RUNNING": JobState.RUNNING}
 _NEVER_RAN = (
@@ -109,7 +110,9 @@ class RayLauncher:
             return self._handle(job.run, native)
         said = self.api.ask("POST", "/api/jobs/", self._request(job, native))
         # A name that is taken is HTTP 500, and so is much else: the head is asked what it knows.
-        if not said.ok and (said.status == 400 or self.api.job(native) is None):
+        if said.ok:
+            self.api.expect(said, dict)  # a proxy's login page is no job
+        elif said.status == 400 or self.api.job(native) is None:
             self._refused(job.run, said)
         self._without_agent.pop(job.run, None)
         return self._handle(job.run, native)
@@ -197,7 +200,7 @@ class RayLauncher:
 
     def _refused(self, run: str, said: Answer) -> None:
         """What becomes of a submit that made no job."""
-        if said.status < 500:
+        if said.status in REFUSES:
             raise Declined(f"Ray refuses the job: {said.last_line}", code="ray_refused")
         if "agent" not in said.text:
             raise Unreachable(f"Ray could not take the job (HTTP {said.status}): {said.last_line}", code="odd_answer")

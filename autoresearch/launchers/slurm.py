@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,8 +12,8 @@ from autoresearch.core.limits import GRACE_S
 from autoresearch.core.places import Kind, Place
 from autoresearch.launchers import descriptions
 from autoresearch.launchers import slurm_job as jobs
-from autoresearch.launchers.shared import SharedFiles
-from autoresearch.launchers.slurm_answers import refusal, sentence, silence
+from autoresearch.launchers.shared import MOST_SAID, SharedFiles
+from autoresearch.launchers.slurm_answers import number, refusal, sentence, silence
 from autoresearch.launchers.slurm_states import (
     FIELDS,
     SACCT_FIELDS,
@@ -118,23 +119,24 @@ class SlurmLauncher:
     def submit(self, job: Job) -> Handle:
         """See `core.far.JobLauncher`. Raises Unreachable also where the job may have got through."""
         if job.again and (native := self._find(job)):
-            return Handle(job.run, native, {"directory": job.directory})
+            return self._queued(job, native)
         text, words = jobs.script(job, self.place), jobs.words(job, self.place)
         if script := self.place.text("script"):
             self.reach.put(job.directory, {"slurm.sh": text.encode()})
-            exports = [f"COMMAND=exec bash {job.directory}/slurm.sh", f"BASE_LOG_DIR={job.directory}"]
+            exports = [f"COMMAND=exec bash {shlex.quote(job.directory)}/slurm.sh", f"BASE_LOG_DIR={job.directory}"]
             exports += [f"{name}={value}" for name, value in jobs.environment(self.place).items()]
             words, text = ["env", *exports, *words, script], ""
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
-        native = said.text.strip().splitlines()[-1].split(";")[0] if said.text.strip() else ""
-        if said.returncode == 0 and native.isdecimal():
-            return Handle(job.run, native, {"directory": job.directory})
-        raise silence("sbatch", said) or refusal(said)
+        return self._queued(job, number("sbatch", said))
+
+    def _queued(self, job: Job, native: str) -> Handle:
+        return Handle(job.run, native, {"directory": job.directory, "name": job.name})
 
     def _find(self, job: Job) -> str:
         """The job of a run that an earlier submit may have made; the oldest, should there be more. "": none."""
         wanted = jobs.comment(job)
-        found = sorted(int(row.native) for row in self._queue() if row.comment == wanted and not _refused(row))
+        ours = (row for row in self._queue() if row.comment == wanted or (row.name == job.name and not _told(row)))
+        found = sorted(int(row.native) for row in ours if not _refused(row))
         for native in found[1:]:
             self._cancel(str(native), hard=True)
         if found:
@@ -151,7 +153,7 @@ class SlurmLauncher:
         if missing:
             self._look_elsewhere(missing)
             known |= {native: self._found[native] for native in missing if native in self._found}
-        there = [(h, known[h.native]) for h in handles if h.native in known and _is_its(known[h.native], h.run)]
+        there = [(h, known[h.native]) for h in handles if h.native in known and _is_its(known[h.native], h)]
         self._look_whether_begun(there)
         return {handle.run: self._observation(handle, row) for handle, row in there}
 
@@ -161,6 +163,8 @@ class SlurmLauncher:
         said = self._asked_of_slurm(words, ANSWER_S)
         if said.returncode:
             raise Unreachable(f"squeue: {sentence(said)}")
+        if len(said.out) >= MOST_SAID:  # who is not in this piece is not gone
+            raise Unreachable(f"squeue: your queue is longer than {MOST_SAID >> 20} MiB", code="queue_too_long")
         return list(rows(said.text))
 
     def _look_elsewhere(self, missing: Sequence[str]) -> None:
@@ -248,9 +252,16 @@ class SlurmLauncher:
         return said
 
 
-def _is_its(row: Row, run: str) -> bool:
+def _told(row: Row) -> bool:
+    """Whether its comment is ours: a site's plugin, or `extra` of the place, may have put another one there."""
+    return row.comment.startswith("autoresearch:")
+
+
+def _is_its(row: Row, handle: Handle) -> bool:
     """Whether a job is this run's: a Slurm that began anew gives its numbers a second time."""
-    return not row.comment or row.comment.endswith(f":{run}")
+    if _told(row):
+        return row.comment.endswith(f":{handle.run}")
+    return not row.comment or row.name == handle.more.get("name")
 
 
 def _refused(row: Row) -> bool:

@@ -15,11 +15,12 @@ from autoresearch.core.ending import Ending
 from autoresearch.core.far import Handle, Job, JobState, Observation, Unreachable
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.slurm import ANSWER_S, SlurmLauncher
-from autoresearch.launchers.slurm_answers import refusal, silence
+from autoresearch.launchers.slurm_answers import number
 from autoresearch.launchers.slurm_states import Row, observation
 
 TIME_S = 8 * 3600.0  # how long an allocation is asked for, where the place does not say
 KILL_S = 5  # after TERM, for one that is ended for good
+GOING = ("COMPLETING", "STAGE_OUT")  # it runs, and what it was started for is over
 TRIES = 3  # an allocation may be going just now
 
 # What is ended for good is everything that carries the run's id: a trainer may have left its Runner.
@@ -114,7 +115,7 @@ class SlurmAllocation(SlurmLauncher):
 
     def _open_spool(self, job: Job) -> str:
         """Of the allocation that there is; of a new one where there is none, or where it is about to go."""
-        open_ones = (row for row in self._holders() if row.state is not JobState.OVER and row.word != "COMPLETING")
+        open_ones = (row for row in self._holders() if row.state is not JobState.OVER and row.word not in GOING)
         held = sorted(open_ones, key=lambda row: int(row.native))
         for spool in map(self._spool, held):
             if not self._is_there(f"{spool}/closed"):
@@ -127,15 +128,12 @@ class SlurmAllocation(SlurmLauncher):
         text = _HOLDER.format(base=shlex.quote(base), slots=slots, idle=idle, kill_s=KILL_S)
         self.reach.put(base, {"holder.sh": text.encode()})
         minutes = max(1, int((jobs.seconds(self.place, "time") if self.place.text("time") else TIME_S) // 60))
-        words = ["sbatch", "--parsable", *self._where, f"--job-name=ajet_hold_{self.place.key}"]
+        words = ["sbatch", "--parsable", *self._where, *jobs.resources(self.place, job.gpus * slots)]
+        words += [f"--job-name=ajet_hold_{self.place.key}"]  # after `extra`: sbatch takes the last of two comments
         words += [f"--comment={self.mark}{base}", "--no-requeue", f"--output={jobs.escaped(base)}/%j.out"]
         words += [f"--time={minutes}", f"--signal=B:USR1@{jobs.signal_s(self.place)}"]
-        words += jobs.resources(self.place, job.gpus * slots)
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
-        native = said.text.strip().split(";")[0]
-        if said.returncode == 0 and native.isdecimal():
-            return native
-        raise silence("sbatch", said) or refusal(said)
+        return number("sbatch", said)
 
     def _is_there(self, path: str) -> bool:
         return self.reach.run(["test", "-e", path]).returncode == 0

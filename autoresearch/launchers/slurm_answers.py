@@ -47,6 +47,16 @@ _HINTS = (
 )
 
 
+def number(program: str, said: Said) -> str:
+    """The number of the job that was made; a site's own lines may stand around it. Unreachable where there is none:
+    a job may have been made, and is looked for before another one is."""
+    if said.returncode:
+        raise silence(program, said) or refusal(said)
+    if found := re.findall(r"^(?:Submitted batch job )?(\d+)(?:;\S*)?\s*$", said.text, re.MULTILINE):
+        return str(found[-1])
+    raise Unreachable(f"{program} told no number of its job: {said.complaint}", code="odd_answer")
+
+
 def sentence(said: Said) -> str:
     """What Slurm complained of, without `sbatch: error:`; the line that names the trouble comes before what follows."""
     lines = (said.err or said.out).decode("utf-8", "replace").strip().splitlines()

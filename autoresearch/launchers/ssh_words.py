@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import secrets
+import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ _MEANINGS: tuple[tuple[str, str, str, str], ...] = (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
         "host_key_changed",
         "its host key is not the one that is known: another machine, or a new installation",
-        "if that is right: ssh-keygen -R {host}",
+        "if that is right: {forget}",
     ),
     (
         r"Host key verification failed|No \S+ host key is known",
@@ -171,14 +172,14 @@ _MEANINGS: tuple[tuple[str, str, str, str], ...] = (
         "",
     ),
     (
-        r"ajet: python (\S+)",
+        r"ajet: python \d",  # a shell that shows what it is told (set -x, fish) shows us saying so
         "old_python",
         "its python3 is older than 3.9",
         "name a newer one: `python: /path/to/python3`",
     ),
     (
-        r"python\S*: (?:command )?not found|not found: \S*python|No such file or directory.*python|"
-        r"python\S*: No such file",
+        r"python\S*: (?:[Cc]ommand )?not found|not found: \S*python|Unknown command: \S*python|"
+        r"No such file or directory.*python|python\S*: No such file",
         "no_python",
         "it has no python3 on the PATH of a plain login",
         "install Python 3.9 or newer there, or name it: `python: /path/to/python3`",
@@ -186,11 +187,19 @@ _MEANINGS: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
+def _forget(host: str, complaints: str) -> str:
+    """What removes a host key: which file holds it, and under which name and port, ssh says (sshconnect.c)."""
+    file = re.search(r"Offending .*key in (.+):\d+", complaints)
+    name = re.search(r"Host key for (\S+) has changed", complaints)
+    return shlex.join(["ssh-keygen", *(("-f", file[1]) if file else ()), "-R", name[1] if name else host])
+
+
 def meaning(words: SshWords, returncode: int | None, complaints: str, noise: str) -> Unreachable:
     """Why nobody answers: from what ssh and the shell there wrote. The exit code says little: 255 is also theirs."""
     for pattern, code, sentence, hint in _MEANINGS:
         if re.search(pattern, complaints):
-            return Unreachable(f"{words.host}: {sentence}", code=code, hint=hint.format(host=words.host))
+            told = hint.format(host=words.host, forget=_forget(words.host, complaints))
+            return Unreachable(f"{words.host}: {sentence}", code=code, hint=told)
     last = _last_line(complaints)
     if noise.strip():
         what = f"its shell answers, but not our program: {_last_line(noise) or _last_line(complaints)}"

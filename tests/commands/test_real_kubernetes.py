@@ -104,7 +104,7 @@ def test_a_run_without_a_volume(lab: Lab, workload: str) -> None:
     root = lab.bench.root / "pods"
     lab.place(root=str(root), workload=workload)
     (lab.bench.repo / "secret.py").write_text(
-        "import os; print('token:', len(os.environ['HF_TOKEN']))\nimport trainer\n"
+        "import os; print('token:', len(os.environ['HF_TOKEN']))\nprint(end='10%\\r20%\\r')\nimport trainer\n"
     )
     lab.bench.git("add", "-A")
     lab.bench.git("commit", "-qm", "more")
@@ -112,8 +112,8 @@ def test_a_run_without_a_volume(lab: Lab, workload: str) -> None:
     told = lab.run("ok", command="python secret.py", notes="- requires_env: HF_TOKEN")
     row = lab.row(told)
     assert (row["ending"], row["metric_value"]) == ("finished", "0.5"), lab.record(told)
-    log = (Path(told["run_dir"]) / "run.log").read_text()
-    assert log.count("step:2 - actor") == 1 and "token: 9" in log and "\x1e" not in log
+    log = (Path(told["run_dir"]) / "run.log").read_bytes().decode()
+    assert log.count("step:2 - actor") == 1 and "token: 9" in log and "\n10%\r20%\r" in log and "\x1e" not in log
     assert len(lab.cluster.started) == 1
     lab.tidied()
     assert not list(lab.bench.root.parent.rglob("carried/files/**/environment"))
@@ -155,7 +155,7 @@ def test_what_a_cluster_does_to_runs(lab: Lab) -> None:
 
 
 def test_what_keeps_a_run_from_starting(lab: Lab) -> None:
-    """An image that is not there is hopeless, a full cluster is waited for; a stop in the queue leaves no pod."""
+    """An image that can never be is hopeless, a full cluster is waited for; a stop in the queue leaves no pod."""
     lab.cluster.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     waiting, stopped = lab.run("ok", name="waits"), lab.run("ok", name="stopped")
     for run in (waiting, stopped):
@@ -165,10 +165,10 @@ def test_what_keeps_a_run_from_starting(lab: Lab) -> None:
     assert lab.row(stopped)["ending"] == "stopped"
     lab.cluster.unschedulable = ""
     assert lab.row(waiting)["ending"] == "finished"
-    lab.volume(image="registry.example.org/missing:1")
+    lab.volume(image="Not An Image")
     record = lab.record(lab.run("ok", name="missing"))
     assert (record["ending"], record["cause"]) == ("launch_failed", "never_starts")
-    assert "ImagePullBackOff" in record["reason"]
+    assert "InvalidImageName" in record["reason"]
     assert len(lab.cluster.started) == 1
 
 

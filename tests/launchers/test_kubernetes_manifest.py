@@ -12,7 +12,7 @@ from autoresearch.core.places import Kind, Place
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.manifests import manifest
 from autoresearch.launchers.kubernetes import KubernetesLauncher
-from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, meaning
+from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, meaning, parsed
 from autoresearch.launchers.kubernetes_names import label_value, labels, object_name
 from autoresearch.launchers.places import check
 from tests.engines.kubernetes.schema import complaint
@@ -217,6 +217,24 @@ def test_what_a_failed_kubectl_means(words: str, kind: type, code: str) -> None:
     noise = 'E1121 23:36:42.122592 26673 memcache.go:265] "Unhandled Error"\n'
     found = meaning(Said(1, b"", (noise + words).encode()))
     assert type(found) is kind and getattr(found, "code", "") == code
+
+
+def test_what_the_server_warns_of_is_no_refusal() -> None:
+    """It took that; what failed is something else, and says nothing about the run."""
+    words = 'Warning: unknown field "spec.x"\nWarning: the quota is exceeded quota-wise\n'
+    found = meaning(Said(1, b"", (words + "Unable to connect to the server: net/http: TLS handshake timeout").encode()))
+    assert isinstance(found, Unreachable) and "TLS" in str(found)
+
+
+@pytest.mark.parametrize("words", [b'{"items": [1]}', b'Your token ends in 2 h\n{"items": [1]}\n'])
+def test_the_object_that_kubectl_printed(words: bytes) -> None:
+    assert parsed(words) == {"items": [1]}
+
+
+@pytest.mark.parametrize("words", [b"", b"Your token is over\n", b'{"items": [', b"[]", b'"a"'])
+def test_what_is_no_object_says_nothing_about_a_run(words: bytes) -> None:
+    with pytest.raises(Unreachable):
+        parsed(words)
 
 
 def test_a_missing_kubectl_is_no_answer() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import JobState, Observation
+from autoresearch.core.far import Handle, JobState, Observation
+from autoresearch.core.places import Kind, Place
+from autoresearch.launchers.kubernetes import KubernetesLauncher
+from autoresearch.launchers.kubernetes_names import RUN
 from autoresearch.launchers.kubernetes_states import disruption, observe
 
+PLACE = Place("k8s", Kind.KUBERNETES, 2, {"image": "x", "claim": "c", "mount": "/m"})
 PENDING, RUNNING, OVER = JobState.PENDING, JobState.RUNNING, JobState.OVER
 
 
@@ -141,6 +147,42 @@ def test_a_head_that_is_gone_is_not_running() -> None:
 def test_what_would_wait_for_ever(workload: Any, one: Any, hopeless: bool) -> None:
     found = observe(workload, [one])
     assert found.state is PENDING and found.hopeless is hopeless
+
+
+def test_an_image_that_cannot_be_pulled_is_hopeless_when_that_lasts() -> None:
+    """A registry that refuses a token, or an image that is pushed just now: the kubelet tries again, and it runs."""
+    now, one = [0.0], [waits("ErrImagePull", "401 Unauthorized")]
+
+    def told() -> list[dict[str, Any]]:
+        name = {"metadata": {"name": "ajet-r", "labels": {RUN: "r"}}}
+        return [job() | name, one[0] | name]
+
+    launcher = KubernetesLauncher(PLACE, {}, lambda *_: {}, lambda: now[0])
+    launcher.kubectl = Told(told)  # type: ignore[assignment]
+
+    def hopeless(at: float) -> bool:
+        now[0] = at
+        return launcher.poll([Handle("r", "ajet-r")])["r"].hopeless
+
+    assert not hopeless(0.0)
+    one[0] = waits("ImagePullBackOff", "Back-off pulling image")  # all that it says between two tries
+    assert not hopeless(59.0) and hopeless(61.0)
+    one[0] = pod("Running", node="n1")
+    assert not hopeless(62.0)
+    one[0] = waits("ErrImagePull", "401 Unauthorized")
+    assert not hopeless(63.0)
+    one[0] = waits("InvalidImageName", "couldn't parse")
+    assert hopeless(64.0), "nothing will change that"
+
+
+class Told:
+    """A kubectl that lists what a test says."""
+
+    def __init__(self, items: Callable[[], list[dict[str, Any]]]) -> None:
+        self.items = items
+
+    def ask(self, *words: str) -> bytes:
+        return json.dumps({"items": self.items()}).encode()
 
 
 def test_reasons_are_told() -> None:

@@ -122,6 +122,21 @@ def test_a_name_that_is_taken_is_ours(fake_ray: Any) -> None:
     assert len(fake_ray.jobs) == 1
 
 
+@pytest.mark.parametrize(
+    "said", [(200, "<html>Log in</html>"), (404, "default backend - 404"), (405, "Not Allowed"), (409, "Conflict")]
+)
+def test_what_a_proxy_says_is_neither_a_job_nor_a_refusal(
+    fake_ray: Any, monkeypatch: pytest.MonkeyPatch, said: tuple[int, str]
+) -> None:
+    """In the place of a head that is away: the run is submitted when that is back, once."""
+    one = launcher(fake_ray)
+    with monkeypatch.context() as away:
+        away.setattr(fake_ray, "submit", lambda body: said)
+        with pytest.raises(Unreachable):
+            one.submit(job())
+    assert one.submit(job(again=True)).native in fake_ray.jobs
+
+
 def test_no_agent_is_waited_for_and_then_named(fake_ray: Any) -> None:
     fake_ray.no_agent = True
     clock = Clock()

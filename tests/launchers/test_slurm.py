@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from autoresearch.core.places import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import slurm_job
 from autoresearch.launchers.places import launcher_of
+from autoresearch.launchers.shared import MOST_SAID
 from autoresearch.launchers.slurm import SlurmLauncher, cleaned
 from autoresearch.launchers.slurm_answers import refusal, silence
 from autoresearch.launchers.slurm_states import Row, accounted, observation, rows, shown
@@ -42,6 +44,13 @@ class Scripted:
 
     def count(self, program: str) -> int:
         return sum(words[0] == program for words in self.asked)
+
+
+class Writable(Scripted):
+    """The same, and what is written is not kept."""
+
+    def put(self, directory: str, files: Any, *, private: Any = ()) -> None:
+        """See `core.far.Reach`."""
 
 
 def desk(reach: Any, now: list[float] | None = None, **options: Any) -> SlurmLauncher:
@@ -98,6 +107,15 @@ def test_how_a_job_ended(
 def test_a_deadline_that_passed_in_the_queue_started_nothing() -> None:
     (row,) = rows("7|DEADLINE|0||ajet_x|DeadLine|c")
     assert observation(row).ending is Ending.LAUNCH_FAILED
+
+
+@pytest.mark.parametrize("word", ["COMPLETING", "STAGE_OUT"])
+def test_an_allocation_that_is_going_is_no_place_for_a_run(word: str) -> None:
+    launcher = launcher_of(Place("slurm", Kind.SLURM, 4, {"interactive": True}), {})
+    comment = f"autoresearch:allocation:{launcher.place.key}:/shared"  # type: ignore[attr-defined]
+    told = queue(f"7|{word}|0|n1|x|None|{comment}")
+    launcher.reach = Writable(sbatch=Said(0, b"17\n"), squeue=told, mv=Said(0))  # type: ignore[misc]
+    assert launcher.submit(job()).native == "17+try-abc123"
 
 
 @pytest.mark.parametrize("word", ["PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "A_NEW_WORD"])
@@ -219,9 +237,23 @@ def test_a_refusal_keeps_slurms_sentence(words: str, what: str) -> None:
         desk(Scripted(sbatch=said)).submit(job())
 
 
-def test_an_answer_without_a_job_is_no_handle() -> None:
-    with pytest.raises((Declined, Unreachable)):
-        desk(Scripted(sbatch=Said(0, b"", b""))).submit(job())
+@pytest.mark.parametrize("words", [b"", b"sbatch: job accepted\n"])
+def test_an_answer_without_a_number_is_no_handle_and_no_refusal(words: bytes) -> None:
+    """sbatch said yes: the job is there, and a run that were called failed would leave it alone."""
+    with pytest.raises(Unreachable):
+        desk(Scripted(sbatch=Said(0, words, b""))).submit(job())
+
+
+@pytest.mark.parametrize("words", [b"17\n", b"Project x has 3 h left\n17;ajet\n", b"17\n12 jobs of yours\n\n"])
+def test_what_a_site_prints_around_the_number(words: bytes) -> None:
+    assert desk(Scripted(sbatch=Said(0, words, b""))).submit(job()).native == "17"
+
+
+def test_what_a_site_prints_around_the_number_of_an_allocation(tmp_path: Path) -> None:
+    launcher = launcher_of(Place("slurm", Kind.SLURM, 4, {"interactive": True}), {})
+    said = Said(0, b"Project x has 3 h left\n17;ajet\n", b"")
+    launcher.reach = Writable(sbatch=said, squeue=queue(), mv=Said(0))  # type: ignore[misc]
+    assert launcher.submit(job()).native == "17+try-abc123"
 
 
 # -- asking ----------------------------------------------------------------------------------------------------------
@@ -233,6 +265,13 @@ def test_one_squeue_however_many_runs(count: int) -> None:
     reach = Scripted(squeue=queue(*lines))
     said = desk(reach).poll([Handle(f"r{n}", str(n)) for n in range(1, count + 1)])
     assert len(said) == count and len(reach.asked) == 1
+
+
+def test_a_queue_that_was_cut_says_nothing_of_the_jobs_behind_the_cut() -> None:
+    line = "7|PENDING|0||ajet_x|Priority|autoresearch:c:r\n"
+    said = Said(0, (line * (MOST_SAID // len(line) + 1)).encode()[:MOST_SAID])
+    with pytest.raises(Unreachable, match="longer than"):
+        desk(Scripted(squeue=said)).poll([Handle("r", "8")])
 
 
 def test_those_that_are_gone_cost_a_bounded_number_of_calls_and_are_not_asked_for_every_time() -> None:
@@ -282,6 +321,27 @@ def test_a_number_that_is_another_job_now() -> None:
     assert set(desk(reach).poll([Handle("mine", "7"), Handle("old", "8")])) == {"old"}
 
 
+def test_a_job_whose_comment_a_site_has_changed_is_known_by_its_name() -> None:
+    """Else it would be lost after a minute in the queue, and begin when nobody looks any more."""
+    reach = Scripted(sbatch=Said(0, b"7\n"), squeue=queue('7|PENDING|0||ajet_try_abc123|Priority|{"cost": "x"}'))
+    launcher = desk(reach, extra=["--comment=x"])
+    handle = launcher.submit(job())
+    assert launcher.poll([handle])[handle.run].state is JobState.PENDING
+    assert launcher.submit(job(again=True)) == handle and reach.count("sbatch") == 1
+    other = Handle("other-abc123", "7", {"name": "ajet_other_abc123"})
+    assert launcher.poll([other]) == {}, "a number that is another job now"
+
+
+def test_an_allocation_keeps_its_own_comment() -> None:
+    """It says where its spool is: another one of the place must not hide it, or each run makes an allocation."""
+    launcher = launcher_of(Place("slurm", Kind.SLURM, 4, {"interactive": True, "extra": ["--comment=x"]}), {})
+    reach = Writable(sbatch=Said(0, b"17\n"), squeue=queue(), mv=Said(0))
+    launcher.reach = reach  # type: ignore[misc]
+    launcher.submit(job())
+    (words,) = [words for words in reach.asked if words[0] == "sbatch"]
+    assert [word for word in words if word.startswith("--comment=")][-1].startswith("--comment=autoresearch:allocation")
+
+
 # -- what is submitted -----------------------------------------------------------------------------------------------
 
 
@@ -296,6 +356,13 @@ def test_the_command_line() -> None:
     assert {"--time=18", "--signal=B:USR1@120", "--open-mode=append", "--output=/shared/far 100%%/slurm.out"} <= set(
         words
     )
+
+
+def test_the_command_of_a_launch_script_is_one_shell_command_wherever_it_lies() -> None:
+    reach = Writable(env=Said(0, b"17\n"))
+    desk(reach, script="ray.sub").submit(job())
+    command = next(word for word in reach.asked[0] if word.startswith("COMMAND=")).removeprefix("COMMAND=")
+    assert shlex.split(command) == ["exec", "bash", "/shared/far 100%/slurm.sh"]
 
 
 def test_a_cap_on_the_walltime() -> None:

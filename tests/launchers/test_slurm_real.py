@@ -166,9 +166,11 @@ def test_what_the_submitter_is_in_itself_is_not_passed_on(desk: Desk, slurm: Any
     assert "Partition=batch" in slurm.say("scontrol", "show", "job", "-o", handle.native)
 
 
-def test_a_submit_that_may_have_got_through_is_found_again(desk: Desk, slurm: Any) -> None:
-    launcher, job = desk.launcher(), desk.job("sleep 600")
+@pytest.mark.parametrize("extra", [[], ["--comment=of the site"]])
+def test_a_submit_that_may_have_got_through_is_found_again(desk: Desk, slurm: Any, extra: list[str]) -> None:
+    launcher, job = desk.launcher(extra=extra), desk.job("sleep 600")
     first = launcher.submit(job)
+    assert job.run in launcher.poll([first])
     assert launcher.submit(replace(job, again=True)).native == first.native
     assert [name for _, name, _ in slurm.jobs()].count(job.name) == 1
 

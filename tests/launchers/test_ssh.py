@@ -19,6 +19,7 @@ from autoresearch.core.places import Kind, Place
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.launchers import places
 from autoresearch.launchers.ssh import SshLauncher
+from autoresearch.launchers.ssh_channel import command_line
 from autoresearch.launchers.ssh_forwards import Forward, forwards_of, taken_port
 from autoresearch.launchers.ssh_reach import PAUSES_S, SshReach
 from autoresearch.launchers.ssh_words import SshWords, meaning
@@ -33,6 +34,9 @@ case "$*" in *index*) echo "0, GPU-aaaa, Fake, 80000, $(cat {0}/used)"; echo "1,
 
 def test_the_contract(contract_check: Any, fake_ssh: Any, tmp_path: Path) -> None:
     contract_check(fake_ssh.launcher(), str(tmp_path / "far"))
+
+
+TOLD = command_line("python3", "")
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,10 @@ def test_the_contract(contract_check: Any, fake_ssh: Any, tmp_path: Path) -> Non
         ("bash: line 1: exec: python3: not found", "no_python"),
         ("zsh:1: command not found: python3", "no_python"),
         ("bash: line 1: /opt/python3.11: No such file or directory", "no_python"),
+        ("python3: Command not found.", "no_python"),  # tcsh 6.24
+        (f"fish: Unknown command: python3\n{TOLD}\n     ^~~~~~^", "no_python"),  # 3.6
+        (f"+ {TOLD}\nbash: exec: python3: not found", "no_python"),  # with `set -x` in its startup file
+        (f"+ {TOLD}\n", "no_answer"),
         ("ajet: python 3.6.8", "old_python"),
         ("Welcome to gpu1\nno python today, timed in", "no_answer"),
     ],

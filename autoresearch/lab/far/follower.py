@@ -24,6 +24,7 @@ from autoresearch.core.far import Declined, Job, JobLauncher, JobState, Observat
 from autoresearch.core.places import Place
 from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
+from autoresearch.lab import detached
 from autoresearch.lab.far import mirror as mirroring
 from autoresearch.lab.far.bell import Bell
 from autoresearch.lab.far.collectors import PATIENCE_S, Collectors
@@ -84,7 +85,7 @@ class Follower:
         self.offset_s = 0.0
 
     def run(self) -> None:
-        """Until there has been nothing to follow for a while."""
+        """Until there has been nothing to follow for a while, or another environment was handed over."""
         bell = Bell(self.folder / "bell")
         idle_since = self.clock()
         try:
@@ -94,6 +95,8 @@ class Follower:
                     idle_since = self.clock()
                 if bell.wait(self.nap_s()):
                     self.rung()
+                if detached.handed(self.folder):  # whoever began it may be asked no more: it begins anew with that
+                    return
         finally:
             bell.close()
             self.launcher.reach.close()
