@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.far import Handle
 from autoresearch.core.limits import Limits
 from autoresearch.core.objective import Direction, Objective
@@ -30,6 +32,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.standing import TAIL_BYTES, boot_id, last_readings
 from autoresearch.launchers.gpus import Gpu
 from autoresearch.records import events, order_file, spec_file
+from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import Entry, Index
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, write_json
@@ -251,6 +254,19 @@ def test_runs_that_ended(account: Account, lived: Made) -> None:
     assert [line.run for line in found.runs] == ["alive"]
     assert {line.run: bool(line.trouble) for line in found.over} == {"gone": True, "half": True}
     assert looker.look(ended=1).over[0].run == "half" and looker.look().over == ()
+
+
+def test_how_a_run_ended_is_told_without_what_a_terminal_obeys(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rundir = account.run("coloured", lives=False)
+    account.index.discard_live("coloured")
+    end = ExitRecord("coloured", Ending.LAUNCH_FAILED, "its last words: \x1b[31mpython: not found\x1b[2J")
+    found = SimpleNamespace(
+        spec=spec_file.read(rundir), exit=end, metric_step=None, metric_value=None, verdict=Verdict.CRASH
+    )
+    monkeypatch.setattr("autoresearch.lab.outcome.load", lambda _: found)
+    assert [line.reason for line in account.looker().look(ended=1).over] == ["its last words: python: not found"]
 
 
 # ------------------------------------------------------------------------------------------ what is damaged

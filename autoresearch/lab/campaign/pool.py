@@ -73,7 +73,7 @@ class Pool:
     def occupied(self, run_dir: Path, run: str) -> None:
         """A run that lives since before: where it is stands in its spec and in its order."""
         spec, order = read_run(RunDir(run_dir)), order_file.read(RunDir(run_dir))
-        berth = Berth(order.place) if order else Berth(LOCAL, spec.gpus)
+        berth = Berth(order.place) if order else Berth(self._here, spec.gpus)
         for one in self.slots:
             if one.path == Path(spec.cwd) or one.path in Path(spec.cwd).parents:
                 self.take(one, run, berth)
@@ -87,6 +87,11 @@ class Pool:
         return found
 
     @property
+    def _here(self) -> Place:
+        """This machine, by whatever name it is declared."""
+        return next((place for place in self.places if place.is_local), LOCAL)
+
+    @property
     def far(self) -> bool:
         """Whether runs may go to a place that is not this machine's tmux."""
         return any(not place.is_local for place in self.places)
@@ -96,8 +101,9 @@ class Pool:
 
         A place that does not answer gets nothing new while it holds runs: nobody knows what became of them.
         """
+        unknown = Berth(self._here)
         for place in self.places:
-            here = {run: live[run] for run in live if self._berths.get(run, Berth(LOCAL)).place.name == place.name}
+            here = {run: live[run] for run in live if self._berths.get(run, unknown).place.name == place.name}
             room = place.slots or self.spec.parallel
             if len(here) >= room or any(rundir.state() is RunState.UNREACHABLE for rundir in here.values()):
                 continue

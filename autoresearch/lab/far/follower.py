@@ -149,7 +149,10 @@ class Follower:
         if not rundir.order.exists() or rundir.exit_record.exists():
             return None
         order = order_file.read(rundir)
-        if order is None or Path(order.follower) != self.folder:
+        if order is None:
+            return None
+        named = Path(order.follower)
+        if named != self.folder and not named.samefile(self.folder):  # a home may have two names
             return None
         spec = spec_file.read(rundir)
         mirrored = mirroring.Mirror(rundir, spec, order.watched)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from autoresearch.core.lines import plain
 from autoresearch.core.objective import Direction
 from autoresearch.core.overview import GpuUse, RunLine, label
 from autoresearch.core.places import LOCAL
@@ -53,7 +54,7 @@ def _told(entry: Entry, rundir: RunDir, found: Outcome) -> RunLine:
     return RunLine(
         run=entry.run,
         state=RunState.ENDED,
-        reason=end.reason,
+        reason=plain(end.reason),
         campaign=spec.campaign,
         member=bool(spec.why),
         slug=spec.slug,

@@ -18,7 +18,7 @@ from autoresearch.lab.campaign import pool as module
 from autoresearch.lab.campaign.pool import Berth, Pool
 from autoresearch.lab.swarm import arrange
 from autoresearch.launchers import gpus
-from autoresearch.records import order_file
+from autoresearch.records import order_file, spec_file
 from autoresearch.records.order_file import Observed
 from autoresearch.records.rundir import RunDir
 from autoresearch.repository import checkout as repository
@@ -217,3 +217,16 @@ def test_swarm_mode_stays_where_its_sessions_are() -> None:
     (found,) = arrange.only_here("agentjet_swarm", parse_pool("slurm:2", {})[0])
     assert found.code == "swarm_is_local" and "slurm" in found.message
     assert arrange.only_here("agentjet_swarm", LOCAL) == () == arrange.only_here("verl", parse_pool("slurm", {})[0])
+
+
+def test_runs_of_before_count_where_this_machine_has_a_name_of_its_own(box: Box, tmp_path: Path) -> None:
+    pool = box.pool(A, per_run=0)
+    pool.places = parse_pool("mybox:1, slurm:1", {"mybox": {"kind": "local"}})
+    rundir = RunDir(tmp_path / "a")
+    rundir.path.mkdir()
+    row = box.made.run("baseline", 0.5)
+    spec = replace(box.made.run_spec(row, "baseline", ""), run="a", cwd=str(pool.slots[0].path))
+    spec_file.write(rundir, spec, {})
+    pool.occupied(rundir.path, "a")
+    found = pool.berth({"a": rundir})
+    assert found is not None and found.place.name == "slurm"

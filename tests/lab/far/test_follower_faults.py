@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,13 @@ def test_a_no_to_sending_again_ends_no_run_that_may_have_a_job(ground: Any, monk
     assert seen is not None and (seen.state, seen.reason) == ("unreachable", "the disk there is full")
     (ground.root / "go").touch()
     assert ground.ended(follower, rundir).ending == "finished" and ground.starts(rundir) == 1
+
+
+def test_an_order_that_names_the_follower_by_another_path_is_found(ground: Any) -> None:
+    """Another shell's HOME, or XDG_STATE_HOME, may lead through a link."""
+    rundir = ground.order()
+    (ground.root / "linked").symlink_to(ground.folder.parent)
+    order = order_file.read(rundir)
+    assert order is not None
+    order_file.write(rundir, replace(order, follower=str(ground.root / "linked" / ground.folder.name)))
+    assert ground.ended(ground.follower(), rundir).ending == "finished"
