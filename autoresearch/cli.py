@@ -167,10 +167,10 @@ def _started(argv: list[str]) -> list[str]:
     """`campaign FILE` and `campaign --count 24` mean `campaign start ...`, `plan TOPIC.md` means `plan write ...`."""
     if argv[:1] == ["plan"] and argv[1:2] not in (["--help"], [], *([name] for name in GROUPS["plan"][1])):
         return ["plan", "write", *argv[1:]]
-    if argv[:1] == ["campaign"]:
+    if argv[:1] in (["campaign"], ["run"]):
         from autoresearch.commands import output
 
-        output.typed[:] = argv  # the plan ends with this line and `--yes`
+        output.typed[:] = argv  # a plan ends with this line, and what makes it more than a plan
     if argv[:1] != ["campaign"] or argv[1:2] in (["--help"], [], *([name] for name in GROUPS["campaign"][1])):
         return argv
     return ["campaign", "start", *argv[1:]]

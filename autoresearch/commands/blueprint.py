@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,7 +67,10 @@ def new(
     _write(target, _fields(target, values), force=force)
     payload = {
         "path": str(target.absolute()),
-        "next": [f"autoresearch blueprint check {path}", f"autoresearch run {path} --dry-run"],
+        "next": [
+            f"autoresearch blueprint check {shlex.quote(path)}",
+            f"autoresearch run {shlex.quote(path)} --dry-run",
+        ],
     }
     output.emit("blueprint new", payload, as_json=as_json, lines=[f"wrote {target}"])
     return 0
@@ -119,7 +123,7 @@ def check(
             for f in found
         ],
         "exit_code": BlueprintError.exit_code if errors else 0,
-        "next": [] if errors else [f"autoresearch run {path} --dry-run"],
+        "next": [] if errors else [f"autoresearch run {shlex.quote(path)} --dry-run"],
     }
     lines = [*map(str, found), f"{path}: {len(errors)} errors, {len(found) - len(errors)} warnings"]
     output.emit("blueprint check", payload, as_json=as_json, lines=lines)

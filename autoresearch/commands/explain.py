@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,7 +82,7 @@ def _next(run: str, blueprint: str, *, over: bool, failed: bool) -> list[str]:
     if failed:
         return [
             f"autoresearch logs {run} --tail 40",
-            f"autoresearch run {blueprint} --fix-of {run} --note 'what was repaired'",
+            f"autoresearch run {shlex.quote(blueprint)} --fix-of {run} --note 'what was repaired'",
         ]
     return [f"autoresearch logs {run} --tail 40", f"autoresearch ledger show {run}"]
 

@@ -35,7 +35,7 @@ def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_de
             if not alone:
                 detached.reported(folder)  # somebody follows: nobody waits for us
                 return 0
-            if (folder / "controller.environment").exists():
+            if detached.handed(folder):
                 environ.update(detached.take_environment(folder))
             environ.pop("AUTORESEARCH_RUN_ID", None)  # whatever run it was started in, it is none of that
             with take_up(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from autoresearch.commands import output
@@ -62,6 +63,6 @@ def _next(outcome: Outcome) -> list[str]:
         return [
             f"autoresearch explain {spec.run}",
             f"autoresearch logs {spec.run} --tail 40",
-            f"autoresearch run {spec.blueprint} --fix-of {spec.run} --note 'what was repaired'",
+            f"autoresearch run {shlex.quote(spec.blueprint)} --fix-of {spec.run} --note 'what was repaired'",
         ]
     return [f"autoresearch ledger show {spec.run}", f"autoresearch close {spec.run}"]

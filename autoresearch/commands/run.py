@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,11 +16,11 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.ending import exit_code
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
-from autoresearch.lab.experiment import Experiment, begin
-from autoresearch.lab.fit import check_far
+from autoresearch.lab.experiment import Experiment, asked, begin
 from autoresearch.lab.launch import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan
+from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir
 
 
@@ -57,10 +58,8 @@ def run(
     settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
     experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
     if dry_run:
-        plan = experiment.plan()
-        plan.refuse()
-        check_far(plan.place, experiment.parts)
-        return _show_plan(plan, as_json=as_json)
+        plan = asked(experiment.plan(), experiment.parts)
+        return _show_plan(plan, blueprint, as_json=as_json)
     started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
@@ -82,7 +81,13 @@ def _offer() -> Path:
     return ask_for_blueprint()
 
 
-def _show_plan(plan: Plan, *, as_json: bool) -> int:
+def _for_real(blueprint: str, path: str) -> str:
+    """The line that was typed, without what made it a plan: with its place and its limits, from any directory."""
+    words = [path if word == blueprint else word for word in output.typed if word not in ("--dry-run", "--json")]
+    return shlex.join(["autoresearch", *words])
+
+
+def _show_plan(plan: Plan, blueprint: str, *, as_json: bool) -> int:
     spec = plan.spec
     stall = "report only" if spec.limits.stall_s is None else output.duration(spec.limits.stall_s)
     rows = [
@@ -111,6 +116,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
     rows += [["env", f"{k}={v}"] for k, v in {**spec.environment, **caches}.items()]
     rows += [["note", line] for line in spec.notes.splitlines() if line.strip()]
     rows += [["remark", str(f)] for f in plan.findings]
+    line = _for_real(blueprint, spec.blueprint)
     payload = {
         "run": None,
         "state": "planned",
@@ -142,12 +148,13 @@ def _show_plan(plan: Plan, *, as_json: bool) -> int:
         "files": [spec.result_dir, spec.run_dir, spec.ledger],
         "notes": spec.notes,
         "findings": [str(f) for f in plan.findings],
-        "next": [f"autoresearch run {spec.blueprint}"],
+        "next": [line],
     }
     if as_json:
         output.emit("run", payload, as_json=True)
     else:
         output.table(rows, title="nothing was changed; this would run:")
+        output.say(f"next: {line}")
     return 0
 
 
@@ -162,12 +169,18 @@ def _detached(launched: Launched, *, as_json: bool) -> int:
     spec = launched.spec
     payload = living_payload(launched)
     lines = [
-        f"{spec.run} {'is already running' if launched.already else 'runs'} in {spec.session}",
+        f"{spec.run} {_already(launched) or 'runs'} in {spec.session}",
         f"attach: {launched.attach}",
         f"log: {payload['log_path']}",
     ]
     output.emit("run", payload, as_json=as_json, lines=lines)
     return 0
+
+
+def _already(launched: Launched) -> str:
+    """That it lives, and where: another place may have been asked for. "" for a run that has just been started."""
+    order = order_file.read(RunDir(Path(launched.spec.run_dir))) if launched.already else None
+    return f"is already running at {order.place.name}" if order else "is already running" if launched.already else ""
 
 
 def living_payload(launched: Launched) -> dict[str, Any]:
@@ -190,7 +203,7 @@ def _follow(launched: Launched, parts: Parts, *, as_json: bool) -> int:
 
     spec = launched.spec
     rundir = RunDir(Path(spec.run_dir))
-    output.remark(f"{spec.run} {'is already running' if launched.already else 'started'}; {launched.attach}")
+    output.remark(f"{spec.run} {_already(launched) or 'started'}; {launched.attach}")
     try:
         outcome = follow(rundir, spec, parts, live=sys.stderr.isatty() and not as_json)
     except KeyboardInterrupt:

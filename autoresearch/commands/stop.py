@@ -12,6 +12,8 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run import RunState
 from autoresearch.errors import UsageError
 
+ALONE = 3
+
 
 def stop(
     run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
@@ -37,8 +39,12 @@ def stop(
     if outcome is None:
         ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
         with Watcher([rundir]) as watcher:
+            alone = 0  # so often it was found that nobody follows a run elsewhere, although one was started
             while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
                 watcher.wait(1.0)
+                alone = alone + 1 if standing.unfollowed(rundir) else 0
+                if alone >= ALONE:
+                    break
                 attend(rundir, parts)
         state, outcome = adopt(rundir, parts)
     if outcome is not None:
@@ -49,5 +55,9 @@ def stop(
     if state is RunState.UNREACHABLE:
         payload |= standing.elsewhere(rundir)
         said = f"{payload['place']} does not answer; {spec.run} is stopped as soon as it does"
+    elif standing.unfollowed(rundir):
+        payload |= standing.elsewhere(rundir)
+        why = payload.get("trouble") or f"see {rundir.order} and the log of its place"
+        said = f"nobody can follow {spec.run}, which is stopped as soon as somebody does: {why}"
     output.emit("stop", payload, as_json=as_json, lines=[said])
     return 0

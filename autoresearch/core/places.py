@@ -27,6 +27,7 @@ class Kind(StrEnum):
 
 _OTHER_NAMES = {"tmux": Kind.LOCAL, "k8s": Kind.KUBERNETES}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
+MOST_SLOTS = 10_000  # more is a slip of the keyboard: a campaign has a worktree for each
 _HINT = "write places like `local:2, ssh:gpu1:4, slurm:8`"
 
 
@@ -114,6 +115,7 @@ def check_declared(declared: Declared) -> None:
         meant = _OTHER_NAMES.get(name) or next((one for one in Kind if one.value == name), kind)
         if meant is not kind:
             raise ValueError(f"{name} is a kind of its own, and its block says {kind}; give it another name")
+        _slots(name, block)
 
 
 def with_slots(places: tuple[Place, ...], parallel: int | None) -> tuple[Place, ...]:
@@ -121,6 +123,8 @@ def with_slots(places: tuple[Place, ...], parallel: int | None) -> tuple[Place, 
 
     A place that says none has one; if it is the only such place, what `parallel` leaves to it.
     """
+    if parallel is not None and parallel > MOST_SLOTS:
+        raise ValueError(f"parallel is {parallel}: {MOST_SLOTS} at most")
     said = sum(place.slots for place in places)
     silent = [place for place in places if not place.slots]
     left = max(1, parallel - said) if parallel and len(silent) == 1 else 1
@@ -154,6 +158,8 @@ def _place(item: str, declared: Declared) -> Place:
         slots = int(words.pop())
         if slots < 1:
             raise ValueError(f"{item!r} has no room for a run: slots are 1 or more")
+        if slots > MOST_SLOTS:
+            raise ValueError(f"{item!r} asks for more slots than a place has: {MOST_SLOTS} at most")
     if len(words) > 2 or not all(_NAME.match(word) for word in words):
         raise ValueError(f"{item!r} is no place; {_HINT}")
     if len(words) == 1 and words[0] in declared:
@@ -175,10 +181,15 @@ def _declared(name: str, block: Mapping[str, Any], slots: int) -> Place:
     kind = kind_of(str(block.get("kind", name)))
     if kind is Kind.SSH:
         options.setdefault("host", name)
+    return Place(name, kind, slots or _slots(name, block), options)
+
+
+def _slots(name: str, block: Mapping[str, Any]) -> int:
+    """What a block says of its slots; 0 where it says nothing. ValueError for what is no number of runs."""
     said = block.get("slots", 0)
-    if not isinstance(said, int) or isinstance(said, bool) or ("slots" in block and said < 1):
-        raise ValueError(f"{name}: slots: {said!r} is no number of runs: 1 or more")
-    return Place(name, kind, slots or said, options)
+    if not isinstance(said, int) or isinstance(said, bool) or ("slots" in block and not 1 <= said <= MOST_SLOTS):
+        raise ValueError(f"{name}: slots: {said!r} is no number of runs: 1 to {MOST_SLOTS}")
+    return said
 
 
 def kind_of(word: str) -> Kind:

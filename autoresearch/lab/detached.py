@@ -29,8 +29,7 @@ def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
     launcher = parts.launcher(socket)
     _close_earlier(folder, session, launcher)
     argv = [sys.executable, "-P", "-m", "autoresearch", *words]
-    passed = folder / _ENVIRONMENT
-    write_atomically(passed, _as_bytes(parts.environ), mode=0o600, durable=False)
+    passed = hand_over(folder, parts.environ)
     failpoint("begin.passed")
     info = launcher.start(session, argv, cwd=folder, environment={"AUTORESEARCH_RUN_ID": mark})
     failpoint("begin.started")
@@ -60,6 +59,17 @@ def _close_earlier(folder: Path, session: str, launcher: Launcher) -> None:
 
 def _as_bytes(environ: Mapping[str, str]) -> bytes:
     return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environ.items())
+
+
+def hand_over(folder: Path, environ: Mapping[str, str]) -> Path:
+    """Leave an environment for the program of a directory, which takes it as it begins. Raises OSError."""
+    write_atomically(folder / _ENVIRONMENT, _as_bytes(environ), mode=0o600, durable=False)
+    return folder / _ENVIRONMENT
+
+
+def handed(folder: Path) -> bool:
+    """Whether an environment was left that nobody took yet."""
+    return (folder / _ENVIRONMENT).exists()
 
 
 def take_environment(folder: Path) -> dict[str, str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import ConflictError
 from autoresearch.lab import sessions
 from autoresearch.lab.adopt import adopt
-from autoresearch.lab.fit import check_sandbox
+from autoresearch.lab.fit import check_far, check_sandbox
 from autoresearch.lab.launch import Launched, launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, Wishes, key_of, make_plan
@@ -51,7 +52,7 @@ class Experiment:
         if Path(spec.blueprint) != self.path.resolve():
             raise ConflictError(
                 f"{spec.run} ran {spec.blueprint}, not {self.path}: a repair is a rerun of the same blueprint",
-                fix=f"autoresearch run {spec.blueprint} --fix-of {spec.run}",
+                fix=f"autoresearch run {shlex.quote(spec.blueprint)} --fix-of {spec.run}",
             )
         return spec
 
@@ -75,6 +76,7 @@ def begin(experiment: Experiment) -> Begun:
         if running is not None:
             return Begun(running, ())
         _settle(plan.spec.result_dir, parts)
+        plan = asked(plan, parts)
         launched = launch(plan, parts)
     if experiment.note:
         journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")
@@ -84,6 +86,12 @@ def begin(experiment: Experiment) -> Begun:
     if not launched.spec.branch:
         remarks.append(f"no branch was made: {plan.no_git or 'see the experiment log'}; going on without")
     return Begun(launched, tuple(remarks))
+
+
+def asked(plan: Plan, parts: Parts) -> Plan:
+    """The plan, with what its place says of itself now; refused where a run could not be sent there."""
+    plan.refuse()
+    return replace(plan, findings=(*plan.findings, *check_far(plan.place, parts)))
 
 
 def _settle(result_dir: str, parts: Parts) -> None:

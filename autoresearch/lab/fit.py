@@ -34,9 +34,14 @@ def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None
         raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
 
 
-def check_far(place: Place, parts: Parts) -> None:
-    """Refuse where nothing could be submitted to a place: a tool that is missing, an option that makes no sense."""
-    _refuse(far_findings(place, parts), parts)
+def check_far(place: Place, parts: Parts) -> tuple[Finding, ...]:
+    """Refuse where nothing could be submitted to a place: a tool that is missing, an option that makes no sense.
+
+    Returns what is worth saying though a run may be sent there.
+    """
+    found = far_findings(place, parts)
+    _refuse(found, parts)
+    return tuple(found)
 
 
 def far_findings(place: Place, parts: Parts) -> list[Finding]:
@@ -50,7 +55,8 @@ def far_findings(place: Place, parts: Parts) -> list[Finding]:
         found = [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
     finally:
         launcher.reach.close()
-    return [replace(one, message=f"{place.name}: {one.message}") for one in found]
+    named = f"{place.name}: "
+    return [one if one.message.startswith(named) else replace(one, message=named + one.message) for one in found]
 
 
 def _refuse(findings: list[Finding], parts: Parts) -> None:

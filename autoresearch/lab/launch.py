@@ -14,7 +14,7 @@ from pathlib import Path
 from autoresearch.core.places import Place
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
-from autoresearch.lab.fit import check_far, check_place
+from autoresearch.lab.fit import check_place
 from autoresearch.lab.keep_code import keep_code
 from autoresearch.lab.nrl_check import check_nrl
 from autoresearch.lab.parts import Parts
@@ -58,7 +58,6 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False, runner: bool = Tru
     """
     plan.refuse()
     check_place(plan.settings.text("tmux_socket"), parts, plan.checkout)
-    check_far(plan.place, parts)
     if plan.place.is_local:
         check_nrl(plan.spec.command, plan.spec.cwd, plan.environment)
     if not ahead:  # then the run before still has it

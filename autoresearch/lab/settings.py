@@ -10,7 +10,7 @@ from typing import Any
 from autoresearch.core.durations import parse_duration, problem
 from autoresearch.core.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
 from autoresearch.core.places import Declared, Place, check_declared, in_one_allocation, parse_pool, spelled
-from autoresearch.errors import UsageError
+from autoresearch.errors import BlueprintError, UsageError
 
 FILE = "autoresearch.yaml"
 LAUNCHERS = "launchers"  # the one key that is no single value
@@ -160,11 +160,14 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
 def _read(file: Path) -> tuple[dict[str, str], Declared]:
     from autoresearch.lab.yaml_files import load_mapping
 
-    data = dict(load_mapping(file))
+    try:
+        data = dict(load_mapping(file))
+    except BlueprintError as error:  # no YAML: it is no blueprint, and its exit code is another
+        raise UsageError(error.message, hint=error.hint) from error
     launchers = _declared(file, data)
     unknown = sorted(set(data) - set(BY_NAME))
     if unknown:
-        raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join(BY_NAME)}")
+        raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join([*BY_NAME, LAUNCHERS])}")
     return {name: "" if value is None else str(value) for name, value in data.items()}, launchers
 
 

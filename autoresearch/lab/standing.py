@@ -180,3 +180,13 @@ def elsewhere(rundir: RunDir) -> dict[str, Any]:
     from autoresearch.lab.far.about import about
 
     return about(rundir)
+
+
+def unfollowed(rundir: RunDir) -> bool:
+    """Whether a run is at another place and nobody follows it now, or can: its order is damaged."""
+    if not rundir.order.exists():
+        return False
+    from autoresearch.records import order_file
+
+    order = order_file.read(rundir)
+    return order is None or order.unattended()

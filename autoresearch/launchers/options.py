@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -58,7 +59,8 @@ def _duration(value: Any) -> str:
 
 def _number(value: Any) -> str:
     try:
-        fine = not isinstance(value, bool | list | dict) and float(value) >= 0
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        fine = plain and 0 <= float(value) < math.inf
     except ValueError:
         fine = False
     return "" if fine else f"{value!r} is no number of at least 0"
@@ -67,6 +69,17 @@ def _number(value: Any) -> str:
 def _port(value: Any) -> str:
     fine = str(value).isdecimal() and 0 < int(str(value)) < 65536
     return "" if fine else f"{value!r} is no port: 1 to 65535"
+
+
+def _texts(value: Any) -> str:
+    items = value if isinstance(value, list) else [value]
+    return "" if items and all(isinstance(item, str) and item.strip() for item in items) else f"{value!r} is no pattern"
+
+
+def _roots(value: Any) -> str:
+    pairs = value.items() if isinstance(value, Mapping) else [(value, "")]
+    fine = all(str(here).startswith("/") and str(far).startswith("/") for here, far in pairs)
+    return "" if fine else f"{value!r} is no mapping of directories here to those there: {{/data: /mnt/data}}"
 
 
 def _flag(value: Any) -> str:
@@ -84,6 +97,8 @@ _CHECKS: dict[str, Callable[[Any], str]] = {
     **dict.fromkeys(("min_free_gb", "collect_max_gb", "connect_timeout", "keepalive"), _number),
     **dict.fromkeys(("driver_gpus", "driver_cpus"), _number),
     "port": _port,
+    "collect": _texts,
+    "paths": _roots,
     "shared": _flag,
     "codebase": _codebase,
 }

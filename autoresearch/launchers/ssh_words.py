@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import secrets
+import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ _MEANINGS: tuple[tuple[str, str, str, str], ...] = (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
         "host_key_changed",
         "its host key is not the one that is known: another machine, or a new installation",
-        "if that is right: ssh-keygen -R {host}",
+        "if that is right: {forget}",
     ),
     (
         r"Host key verification failed|No \S+ host key is known",
@@ -186,11 +187,19 @@ _MEANINGS: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
+def _forget(host: str, complaints: str) -> str:
+    """What removes a host key: which file holds it, and under which name and port, ssh says (sshconnect.c)."""
+    file = re.search(r"Offending .*key in (.+):\d+", complaints)
+    name = re.search(r"Host key for (\S+) has changed", complaints)
+    return shlex.join(["ssh-keygen", *(("-f", file[1]) if file else ()), "-R", name[1] if name else host])
+
+
 def meaning(words: SshWords, returncode: int | None, complaints: str, noise: str) -> Unreachable:
     """Why nobody answers: from what ssh and the shell there wrote. The exit code says little: 255 is also theirs."""
     for pattern, code, sentence, hint in _MEANINGS:
         if re.search(pattern, complaints):
-            return Unreachable(f"{words.host}: {sentence}", code=code, hint=hint.format(host=words.host))
+            told = hint.format(host=words.host, forget=_forget(words.host, complaints))
+            return Unreachable(f"{words.host}: {sentence}", code=code, hint=told)
     last = _last_line(complaints)
     if noise.strip():
         what = f"its shell answers, but not our program: {_last_line(noise) or _last_line(complaints)}"

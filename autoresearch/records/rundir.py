@@ -33,7 +33,9 @@ from typing import Any
 
 from autoresearch.core.run import RunState
 from autoresearch.runner.basics import is_locked as is_locked
+from autoresearch.runner.basics import take_lock
 
+LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it (`is_locked`)
 STARTING_S = 20.0  # a Runner that has not taken its lock after this long never will
 
 
@@ -155,12 +157,9 @@ def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX if blocking else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        if blocking:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield blocking or take_lock(fd, fcntl.LOCK_EX, LOOKED_AT_S)
     finally:
         os.close(fd)
 

@@ -310,11 +310,14 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
     for path, size, must in named:
         if path in found or path in left or not _is_new(path, request.get("since") or ""):
             continue
-        if must or size <= room:
-            room -= 0 if must or size < 0 else size
-            found[path] = [path, size, os.readlink(path) if size < 0 else sha256(path)]
-        else:
+        if not (must or size <= room):
             left[path] = size
+            continue
+        try:
+            found[path] = [path, size, os.readlink(path) if size < 0 else sha256(path)]
+            room -= 0 if must or size < 0 else size
+        except OSError:  # it may not be read, or is gone by now
+            left[path] = max(size, 0)
     since = request.get("since") or ""
     left.update({path: size for path, size in _left_out(request) if path not in found and _is_new(path, since)})
     listed = json.dumps({"files": list(found.values()), "left": sorted(left.items())[:200], "count": len(left)})

@@ -281,7 +281,7 @@ def test_the_words_of_the_command_line(bench: Any) -> None:
     (bench.repo / "autoresearch.yaml").write_text("max_time: 3h\nmax_tmie: 4h\n")
     refused(bench, 2, "run", blueprint, says="max_tmie")
     (bench.repo / "autoresearch.yaml").write_text("max_time: [3h\n")
-    refused(bench, 3, "run", blueprint, says="autoresearch.yaml")
+    refused(bench, 2, "run", blueprint, says="autoresearch.yaml")
 
 
 # -------------------------------------------------------------------- questions about runs

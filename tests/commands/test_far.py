@@ -24,7 +24,11 @@ try:
     from pathlib import Path
     from tests.far.jobs import LocalJobs
     places.check = lambda *_, **__: None
-    places.launcher_of = lambda place, *_, **__: LocalJobs(Path({directory!r}) / place.name)
+    def launcher_of(place, environ, *_):
+        folder = Path({directory!r}) / place.name
+        (folder / "told").write_text(environ.get("SLURM_CONF", ""))
+        return LocalJobs(folder)
+    places.launcher_of = launcher_of
 except ImportError:  # another interpreter
     pass
 """
@@ -148,6 +152,52 @@ def test_unreachable_is_told_and_a_stop_is_passed_on(far: FarBench) -> None:
     assert row["ending"] == "stopped"
 
 
+def test_a_place_that_is_silent_now_is_told_of_before_a_run_goes_there(far: FarBench) -> None:
+    far.silent()
+    blueprint = far.bench.blueprint("ok")
+    for words in (("--dry-run",), ("--detach",)):
+        code, out, err = far.bench.here("run", blueprint, "--launcher", "slurm", *words)
+        assert code == 0 and "slurm: it does not answer: the link is down" in out + err
+        assert "runs that are ordered now wait until it answers" in out + err
+    far.bench.ask("stop", "last", "--reason", "enough", "--no-wait")
+    (far.jobs.directory / "silent").unlink()
+    far.bench.until(lambda: far.bench.ask("wait", "last", "--for", "1s", check=None)["state"] == "ended")
+
+
+def test_a_run_that_lives_elsewhere_is_not_started_again_and_its_place_is_named(far: FarBench) -> None:
+    payload = far.run("long")
+    for place in ("slurm", "local"):
+        words = ("run", "exp.md", "--launcher", place, "--detach")
+        code, out, _ = far.bench.here(*words)
+        assert code == 0 and f"{payload['run']} is already running at slurm" in out
+        assert far.bench.ask(*words)["place"] == "slurm"
+    assert far.bench.ask("stop", "last", "--reason", "seen", check=None)["ending"] == "stopped"
+
+
+def test_a_new_login_reaches_the_follower_that_nobody_answers(far: FarBench) -> None:
+    far.bench.env["SLURM_CONF"] = "/old"
+    payload = far.run("long")
+    far.bench.event(payload["run_dir"], "first_step")
+    told = far.jobs.directory / "told"
+    assert told.read_text() == "/old"
+    far.bench.ask("status", SLURM_CONF="/new")
+    far.silent()
+    far.reaches(payload, "unreachable")
+    assert told.read_text() == "/old", "a Follower that is answered keeps what it has"
+    far.bench.ask("status", SLURM_CONF="/new")
+    far.bench.until(lambda: told.read_text() == "/new")
+    far.bench.until(lambda: far.followed(payload))
+    shown = (far.folder(payload) / "shown.json").read_text()
+    for conf in ("/old", "/new", ""):
+        far.bench.ask("wait", payload["run"], "--for", "0s", SLURM_CONF=conf)
+        assert (far.folder(payload) / "shown.json").read_text() == shown, "two shells do not take turns"
+    assert not (far.folder(payload) / "controller.environment").exists() and told.read_text() == "/new"
+    far.answers(payload)
+    far.reaches(payload, "running")
+    assert len(far.jobs.records()) == 1 and far.jobs.lives("1")
+    assert far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)["ending"] == "stopped"
+
+
 def test_a_killed_follower_is_started_by_whoever_looks(far: FarBench) -> None:
     payload = far.run("long")
     far.bench.event(payload["run_dir"], "first_step")
@@ -249,3 +299,22 @@ def test_a_job_at_a_place_that_was_never_submitted_has_no_name(far: FarBench) ->
     (far.jobs.directory / "declines").write_text("no such partition")
     row = far.recorded(far.run("ok"))
     assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "", "launch_failed")
+
+
+@pytest.mark.parametrize("broken", ["place", "order"])
+def test_a_stop_that_nobody_can_pass_on_comes_back(far: FarBench, broken: str) -> None:
+    payload = far.run("long")
+    far.bench.event(payload["run_dir"], "first_step")
+    far.bench.end_followers(signal.SIGKILL)
+    place, order = far.jobs.directory, far.dir(payload).order
+    spoilt = place if broken == "place" else order
+    spoilt.rename(spoilt.with_name("away"))
+    spoilt.write_text("no Follower begins here")
+    try:
+        said = far.bench.ask("stop", payload["run"], "--reason", "enough", check=None)
+        assert (said["run"], said["state"]) == (payload["run"], "stopping")
+        assert "nobody can follow" in far.bench.here("stop", payload["run"], "--reason", "enough")[1]
+    finally:
+        spoilt.unlink()
+        spoilt.with_name("away").rename(spoilt)
+    assert far.bench.ask("stop", payload["run"], "--reason", "enough", check=None)["ending"] == "stopped"

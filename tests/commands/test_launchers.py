@@ -85,6 +85,7 @@ def test_ssh_that_is_not_installed(bench: Any) -> None:
         ("launchers: {gpu1: {kind: ssh}}\n", "slurm:gpu1", "calls it slurm", "bad_launcher"),
         ("launchers: {a: {kind: slurm, partitoin: x}}\n", "a", "slurm has no such option", "bad_launcher"),
         ("launchers: {a: {kind: slurm, slots: 0}}\n", "a", "slots: 0 is no number of runs", "bad_launcher"),
+        ("launchers: {a: {kind: slurm, slots: 99999}}\n", "local", "launchers: a: slots: 99999", "bad_launcher"),
         ("launchers: {a: {kind: ray, token: x9f8e7d6c5b4a3f2e1}}\n", "a", "holds a secret", "secret_in_file"),
         ("launcher: {kind: slurm, partition: [1]}\n", "", "is no text", "bad_launcher"),
         ("launcher: {partition: x}\n", "", "'' is no launcher", "bad_launcher"),
@@ -108,6 +109,7 @@ def test_a_place_that_cannot_be_understood(bench: Any, yaml: str, launcher: str,
         ({"launcher": "[local, 3]"}, (), "3 is neither text nor a block"),
         ({}, ("--launcher", "local:2", "--parallel", "3"), "parallel is 3, and local:2 have room for 2"),
         ({"launchers": "{a: {kind: ray}}"}, (), "unknown key 'launchers'"),
+        ({}, ("--parallel", "1000000"), "parallel is 1000000: 10000 at most"),
     ],
 )
 def test_a_pool_that_cannot_be(bench: Any, keys: dict[str, object], words: tuple[str, ...], says: str) -> None:
@@ -223,3 +225,8 @@ def test_a_run_here_gets_it_and_its_record_says_so(bench: Any) -> None:
     assert f"CACHE {big}/autoresearch-{os.getuid()}/cache/triton" in said
     assert planned["TRITON_CACHE_DIR"] in Path(done["run_dir"], "spec.json").read_text()
     bench.ask("run", path, "--dry-run", check=2, AUTORESEARCH_BIG_VOLUME="/nowhere/at/all")
+
+
+def test_a_host_that_does_not_answer_is_named_once(bench: Any) -> None:
+    told = refused(bench, "run", bench.blueprint(), "--launcher", "ssh:nosuch.invalid", code=6)
+    assert told["message"].count("nosuch.invalid") == 1 and told["code"] == "host_unknown"

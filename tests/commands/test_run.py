@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,14 @@ def test_dry_run_changes_nothing(bench: Any) -> None:
     assert picture() == before
     said = bench.cli("run", blueprint, "--dry-run").stdout
     assert "python trainer.py ok" in said and "first step 5m00s" in said
+
+
+def test_a_dry_run_says_how_the_same_is_run_for_real(bench: Any) -> None:
+    blueprint = bench.blueprint("ok", name="my exp.md")
+    words = ("run", blueprint.name, "--launcher", "local:2", "--max-time", "9m", "--dry-run")
+    (line,) = bench.ask(*words)["next"]
+    assert shlex.split(line) == ["autoresearch", "run", str(blueprint), "--launcher", "local:2", "--max-time", "9m"]
+    assert bench.here(*words)[1].splitlines()[-1] == f"next: {line}"
 
 
 def test_the_same_command_again_returns_the_running_one(bench: Any) -> None:
@@ -355,3 +364,11 @@ def test_what_an_earlier_run_left_in_a_file_of_metrics_is_not_ours(bench: Any) -
     assert payload["metrics"] == {"task_pass_rate@1": 0.25, "best": 0.25, "step": 1}
     silent = bench.script("step(1)", title="Try silent", notes=f"- source: jsonl {metrics}")
     assert bench.json("run", silent, check=13)["verdict"] == "crash"  # nothing was added to it
+
+
+def test_lines_to_type_next_hold_for_a_path_with_spaces(bench: Any) -> None:
+    blueprint = bench.blueprint("fail_early", name="my exp.md")
+    done = bench.ask("run", blueprint, check=10)
+    told = [*bench.ask("blueprint", "check", blueprint)["next"], *done["next"], *bench.ask("explain", "last")["next"]]
+    lines = [shlex.split(line) for line in told if "my exp.md" in line]
+    assert len(lines) == 3 and all(str(blueprint) in words for words in lines)

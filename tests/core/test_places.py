@@ -45,6 +45,7 @@ def test_a_kind_takes_the_options_that_are_declared_under_its_name() -> None:
         ("", "no place is named"),
         ("slrm", "'slrm' is no launcher"),
         ("slurm:0", "no room for a run"),
+        ("local:1000000", "more slots than a place has: 10000 at most"),
         ("local:1, local:2", "local is named twice"),
         ("ssh", "names no host"),
         ("ssh:4", "names no host"),

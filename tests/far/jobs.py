@@ -27,7 +27,7 @@ from typing import Any
 
 from autoresearch.core.ending import Ending
 from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Said, Seen, Unreachable, Want
-from autoresearch.core.finding import Finding
+from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind
 from autoresearch.launchers.shared import SharedFiles
 
@@ -110,7 +110,11 @@ class LocalJobs:
     # -- core.far.JobLauncher -------------------------------------------------------------------------------------
 
     def preflight(self) -> list[Finding]:
-        return []
+        silent = self.directory / "silent"
+        if not silent.exists():
+            return []
+        hint = "runs that are ordered now wait until it answers"
+        return [Finding(Severity.WARNING, "unreachable", f"it does not answer: {silent.read_text()}", hint)]
 
     def submit(self, job: Job) -> Handle:
         self.call("submit", 1, "jobs")

@@ -51,8 +51,16 @@ def test_the_file_is_found_from_below_but_not_beyond_the_repository(tmp_path: Pa
 )
 def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "autoresearch.yaml").write_text(text)
-    with pytest.raises(AutoresearchError, match=words):
+    with pytest.raises(AutoresearchError, match=words) as told:
         settings.load(tmp_path, environ={})
+    assert told.value.exit_code == 2
+
+
+def test_an_unknown_setting_is_told_of_all_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "autoresearch.yaml").write_text("launchr: x\n")
+    with pytest.raises(AutoresearchError) as told:
+        settings.load(tmp_path, environ={})
+    assert {"launcher", "launchers"} <= set(told.value.hint.removeprefix("known: ").split(", "))
 
 
 def test_the_template_is_valid_once_uncommented(tmp_path: Path) -> None:

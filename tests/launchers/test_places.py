@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ READ = re.compile(r"(?:place\.text\(|\boptions(?:\.get\(|\[))\"([a-z_]+)\"")
         (Kind.SSH, "codebase", "far", "is not `remote`"),
         (Kind.SSH, "shared", "yes", "neither true nor false"),
         (Kind.SSH, "min_free_gb", "much", "is no number"),
+        (Kind.SSH, "collect_max_gb", float("inf"), "inf is no number"),
+        (Kind.SSH, "collect_max_gb", date(2026, 1, 1), "is no number"),
+        (Kind.SSH, "collect", 5, "5 is no pattern"),
+        (Kind.SSH, "collect", [{"a": 1}], "is no pattern"),
+        (Kind.SSH, "paths", ["/data"], "is no mapping of directories"),
+        (Kind.SSH, "paths", {"data": "/mnt"}, "is no mapping of directories"),
         (Kind.RAY, "driver_gpus", [1], "is no number"),
     ],
 )

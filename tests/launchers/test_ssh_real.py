@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -137,7 +138,12 @@ def test_a_changed_host_key_is_never_accepted(sshd: Any) -> None:
     (sshd.folder / "host").unlink()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", sshd.folder / "host"], check=True)
     sshd.start()
-    assert code_of(sshd.launcher()) == "host_key_changed"
+    with pytest.raises(Unreachable) as told:
+        sshd.launcher().reach.run(["true"])
+    assert told.value.code == "host_key_changed"
+    fix = shlex.split(told.value.hint.partition(": ")[2])
+    subprocess.run(fix, check=True, capture_output=True)
+    assert sshd.launcher().reach.run(["true"]).returncode == 0, fix
 
 
 def test_an_unknown_host_key_is_for_a_person_to_accept(sshd: Any) -> None:

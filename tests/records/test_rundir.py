@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 from typing import Any
@@ -92,3 +93,13 @@ def test_an_exit_record_comes_back(run: RunDir) -> None:
     exit_record.write(run, record)
     assert exit_record.read(run) == record
     assert rundir.read_json(run.exit_record) == {**rundir.read_json(run.exit_record), "schema": 1}  # type: ignore[dict-item]
+
+
+def test_a_mere_look_at_a_lock_is_no_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a Follower or a controller that begins in that moment goes, and nobody follows."""
+    path = tmp_path / "lock"
+    looking = [os.open(path, os.O_RDONLY | os.O_CREAT)]
+    fcntl.flock(looking[0], fcntl.LOCK_SH)
+    monkeypatch.setattr("autoresearch.runner.basics.time.sleep", lambda _: os.close(looking.pop()))
+    with rundir.locked(path, blocking=False) as alone:
+        assert alone and not looking

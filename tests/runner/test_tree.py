@@ -86,9 +86,9 @@ def test_children_are_kept_where_that_was_asked_for(yard: Any, until: Any) -> No
     os.kill(kept, signal.SIGKILL)
 
 
-def test_but_not_when_the_run_is_stopped(yard: Any, living: Any) -> None:
-    live = yard.start("setsid sleep 1000 & sleep 1000", keep_children=True)
-    live.event("started")
+def test_but_not_when_the_run_is_stopped(yard: Any, living: Any, until: Any) -> None:
+    live = yard.start("setsid sleep 1000 & touch up; exec sleep 1000", keep_children=True)
+    until((yard.root / "up").exists)  # what is forked while TERM is sent has all of the grace: a minute
     live.process.terminate()
     live.record()
     assert live.marked() == []

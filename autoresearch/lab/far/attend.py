@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from autoresearch.core.naming import session_name
 from autoresearch.core.places import Place
+from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import detached
 from autoresearch.lab.parts import Parts
 from autoresearch.records import order_file
 from autoresearch.records.index import state_home
 from autoresearch.records.order_file import TROUBLE, ring
-from autoresearch.records.rundir import RunDir, is_locked, locked, write_json
+from autoresearch.records.rundir import RunDir, is_locked, locked, read_json, write_json
+
+SAYS_WHO = ("SSH_AUTH_SOCK", "SLURM_CONF", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "KUBECONFIG", "KRB5CCNAME")
+"""Variables that say who we are to a place, or where it is: those of the next login may be others."""
+_SHOWN = "shown.json"  # digests of what was handed to a Follower, so that two shells do not take turns
 
 
 def directory_of(place: Place, parts: Parts) -> Path:
@@ -34,6 +41,7 @@ def attend(place: Place, parts: Parts, socket: str) -> None:
             ring(folder)
             return
         write_json(folder / "place.json", place.to_json(), durable=False)
+        write_json(folder / _SHOWN, {"digests": [_digest(_who(parts.environ))]}, durable=False)
         session = session_name(f"follow-{place.name}", place.key[-8:])
         detached.start(folder, ["follow", str(folder)], session, f"follow-{place.key}", parts, socket)
 
@@ -60,8 +68,30 @@ def attend_run(rundir: RunDir, parts: Parts) -> bool:
     order = order_file.read(rundir)
     if order is None:
         return False
-    if not rundir.exit_record.exists() and order.unattended():
-        with contextlib.suppress(AutoresearchError, OSError):
+    if rundir.exit_record.exists():
+        return True
+    with contextlib.suppress(AutoresearchError, OSError):
+        if order.unattended():
             attend(order.place, parts, order.socket)
+        elif (seen := order_file.observed(rundir)) and seen.state == RunState.UNREACHABLE.value:
+            _show(Path(order.follower), parts.environ)
     return True
 
+
+def _show(folder: Path, environ: Mapping[str, str]) -> None:
+    """Hand a Follower whom nobody answers what this shell says of who we are, once: an agent, a token, a file."""
+    who = _who(environ)
+    digest, digests = _digest(who), list((read_json(folder / _SHOWN) or {}).get("digests") or ())
+    if not who or digest in digests:
+        return
+    write_json(folder / _SHOWN, {"digests": [*digests, digest]}, durable=False)
+    detached.hand_over(folder, who)
+    ring(folder)
+
+
+def _who(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: environ[name] for name in SAYS_WHO if environ.get(name)}
+
+
+def _digest(who: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(who, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()

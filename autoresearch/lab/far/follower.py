@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, JobLauncher, JobState, Observation, Seen, Unreachable, Want
+from autoresearch.core.far import Declined, Job, JobLauncher, JobState, Observation, Seen, Unreachable, Want
 from autoresearch.core.places import Place
 from autoresearch.core.run import RunState
 from autoresearch.errors import AutoresearchError
+from autoresearch.lab import detached
 from autoresearch.lab.far import mirror as mirroring
 from autoresearch.lab.far.bell import Bell
 from autoresearch.lab.far.collectors import PATIENCE_S, Collectors
@@ -53,6 +54,7 @@ PARTING_TRIES = 20  # of a launcher that does not answer, when there is nothing 
 CLEANUP_S = 150.0  # beside two graces, what a Runner may take to stop
 
 _OWN = (AutoresearchError, OSError)
+_ENDINGS = tuple(Ending)
 
 
 class Follower:
@@ -83,7 +85,7 @@ class Follower:
         self.offset_s = 0.0
 
     def run(self) -> None:
-        """Until there has been nothing to follow for a while."""
+        """Until there has been nothing to follow for a while, or another environment was handed over."""
         bell = Bell(self.folder / "bell")
         idle_since = self.clock()
         try:
@@ -93,6 +95,8 @@ class Follower:
                     idle_since = self.clock()
                 if bell.wait(self.nap_s()):
                     self.rung()
+                if detached.handed(self.folder):  # whoever began it may be asked no more: it begins anew with that
+                    return
         finally:
             bell.close()
             self.launcher.reach.close()
@@ -101,7 +105,8 @@ class Follower:
         """There is an order or a stop request: nothing waits, not even for somebody who did not answer."""
         for rhythm in (self.finds, self.looks):
             rhythm.at_once()
-        self.no_launcher.again_at = self.no_files.again_at = 0.0
+        for silence in (self.no_launcher, self.no_files, *(one.silence for one in self.runs.values())):
+            silence.again_at = 0.0
 
     def nap_s(self) -> float:
         """How long nothing is due."""
@@ -130,21 +135,22 @@ class Follower:
     def find_runs(self) -> bool:
         """Take up the runs of this place that nobody follows yet; whether there is any run."""
         for entry in self.parts.index.live(known=self.runs):
-            rundir = RunDir(Path(entry.run_dir))
-            if not rundir.order.exists() or rundir.exit_record.exists():
-                continue
-            order = order_file.read(rundir)
-            if order is None or Path(order.follower) != self.folder:
-                continue
-            with contextlib.suppress(*_OWN):  # a damaged spec is that run's own trouble
-                self.runs[entry.run] = self._take_up(rundir, order)
+            with contextlib.suppress(*_OWN):  # what is damaged, or cannot be looked at, is that run's own trouble
+                if one := self._take_up(RunDir(Path(entry.run_dir))):
+                    self.runs[entry.run] = one
         for run, one in list(self.runs.items()):
             if one.gone or one.rundir.exit_record.exists():
                 del self.runs[run]
                 self.departing = True
         return bool(self.runs)
 
-    def _take_up(self, rundir: RunDir, order: order_file.Order) -> Following:
+    def _take_up(self, rundir: RunDir) -> Following | None:
+        """A run of this place that is not over; None for any other."""
+        if not rundir.order.exists() or rundir.exit_record.exists():
+            return None
+        order = order_file.read(rundir)
+        if order is None or Path(order.follower) != self.folder:
+            return None
         spec = spec_file.read(rundir)
         mirrored = mirroring.Mirror(rundir, spec, order.watched)
         one = Following(rundir, spec, order, mirrored, told=order_file.observed(rundir))
@@ -158,28 +164,37 @@ class Follower:
         """Nobody answering is a state of its own: nothing is killed, retried or called failed."""
         try:
             do()
-        except Unreachable as silent:
-            self._launcher_is_silent(silent)
-        except _OWN as error:
-            self._launcher_is_silent(Unreachable(str(error), code="launcher_failed"))
+        except (Unreachable, Declined, *_OWN) as error:
+            self._launcher_is_silent(error)
 
-    def _launcher_is_silent(self, silent: Unreachable) -> None:
-        self.no_launcher.fell(silent, self.clock(), self.parts.clock())
-        for one in self.runs.values():
+    def _launcher_is_silent(self, error: Exception) -> None:
+        """It gave no answer; a no to anything but a submit is none either."""
+        if isinstance(error, Declined):
+            error = Unreachable(error.reason, code=error.code, hint=error.hint)
+        if not isinstance(error, Unreachable):
+            error = Unreachable(str(error), code="launcher_failed")
+        self.no_launcher.fell(error, self.clock(), self.parts.clock())
+        for one in self.runs.values() if self.no_launcher.told else ():
             one.said = None
-            if one.handle is None and self.no_launcher.told:
+            if one.handle is None:
                 self._tell(one, Settled(RunState.UNREACHABLE))
         self.looks.hurry(self.clock())
 
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def _submit_all(self) -> None:
+        """A run that alone gets no answer (its code is too much to compare in time) waits behind the others."""
         until = self.clock() + SUBMITTING_S
-        for one in list(self.runs.values()):
-            if (one.handle is not None and one.noted) or one.again_at > self.clock():
+        for one in sorted(self.runs.values(), key=lambda one: one.silence.tries):
+            now = self.clock()
+            if (one.handle is not None and one.noted) or one.again_at > now or one.silence.holds(now):
                 continue
             try:
                 self._note(one) if one.handle else self._submit(one)
+            except Unreachable as silent:
+                one.silence.fell(silent, self.clock(), self.parts.clock())
+                self._tell(one, Settled(RunState.UNREACHABLE))
+                raise
             except _OWN as error:
                 self._cannot_be_shipped(one, error)
             if self.clock() >= until:
@@ -193,7 +208,7 @@ class Follower:
             self._end(one, record)
             return
         try:
-            one.order, job = ship(one.rundir, one.spec, one.order, self.launcher.reach)
+            one.order, job = self._ship(one)
             one.mirror.watch(one.order.watched)
             if stop is not None:  # a kill came between submit and note: there may be a job to find
                 self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
@@ -208,11 +223,21 @@ class Follower:
             self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": reason})
             return
         self._answered(self.no_launcher)
+        one.silence.broken()
         failpoint("follower.submitted")
         one.order = replace(one.order, handle=handle, submitted=self.parts.clock())
         one.memory = Memory(pending_since=self.clock())
         one.noted, one.tries = False, 0
         self._note(one)
+
+    def _ship(self, one: Following) -> tuple[order_file.Order, Job]:
+        """Send it. Where it was sent before there may be a job, which a full disk there now says nothing about."""
+        try:
+            return ship(one.rundir, one.spec, one.order, self.launcher.reach)
+        except Declined as no:
+            if one.order.submitting is None:
+                raise
+            raise Unreachable(no.reason, code=no.code, hint=no.hint) from no
 
     def _note(self, one: Following) -> None:
         """Write down that there is a job; until that is done it is looked for anew after a kill."""
@@ -297,16 +322,21 @@ class Follower:
         """Take in what was seen of one run; whether it was news. Its own trouble is no other's."""
         try:
             return self._settle(one, seen)
-        except Unreachable as silent:
+        except (Unreachable, Declined) as silent:
             self._launcher_is_silent(silent)
-        except _OWN:  # a full disk, a directory that was removed: the next look tries again
+        except _OWN as error:  # a full disk, a directory that was removed: the next look tries again
             if one.gone:
                 self.finds.at_once()
+            else:
+                state = RunState.RUNNING if seen.claimed else RunState.STARTING
+                self._tell(one, Settled(state, f"what comes back cannot be written here: {error}"))
         return False
 
     def _settle(self, one: Following, seen: Seen) -> bool:
+        if seen.exit.get("ending") not in _ENDINGS:  # damaged, or whatever else has that name
+            seen = replace(seen, exit={})
+        self._pass_on_stop(one, seen)  # first: it needs no room here
         came = one.mirror.take(seen, self.offset_s)
-        self._pass_on_stop(one, seen)
         if seen.more:  # the rest comes with the next look, before any last word
             return True
         limit_s, asked = self.pending_limit_s, one.asked()
@@ -348,8 +378,9 @@ class Follower:
     def _tell(self, one: Following, found: Settled) -> bool:
         silence = None
         if found.state is RunState.UNREACHABLE:
-            silence = self.no_files if self.no_files.tries else self.no_launcher
-            if not silence.told:
+            silences = (self.no_files, self.no_launcher, one.silence)
+            silence = next((silence for silence in silences if silence.told), None)
+            if silence is None:
                 return False  # one hiccup is no news, and a Follower that has just begun has not asked yet
         with contextlib.suppress(*_OWN):
             return one.tell(found, self.parts.clock(), silence)
@@ -360,7 +391,9 @@ class Follower:
     def _end(self, one: Following, record: Mapping[str, Any]) -> None:
         """The run's last word: the exit record, and then whatever a collector makes of it."""
         whole = one.last_word(record, self.parts.clock())
-        one.rundir.environment.unlink(missing_ok=True)
+        for left in (one.rundir.environment, one.rundir.far / "environment"):  # nobody came to read it: secrets
+            with contextlib.suppress(OSError):
+                left.unlink()
         failpoint("follower.before_exit_record")
         write_json(one.rundir.exit_record, whole)
         failpoint("follower.after_exit_record")

@@ -39,6 +39,7 @@ class Following:
     stop_stamp: int = 0  # which stop request is there
     stop_passed: int = 0  # which one was passed on
     stop_told: int = 0  # 1: its launcher was told to end it softly, 2: for good
+    silence: Silence = field(default_factory=lambda: Silence(first_s=1.0))  # its own submit got no answer
     tries: int = 0  # of what fails for reasons of its own
     failing_since: float = 0.0
     again_at: float = 0.0
@@ -50,8 +51,8 @@ class Following:
 
     @property
     def gone(self) -> bool:
-        """Whether its run directory was removed."""
-        return not self.rundir.spec.exists()
+        """Whether its run directory was removed, or cannot be looked at."""
+        return not os.path.exists(self.rundir.spec)  # noqa: PTH110 - pathlib raises where it may not look
 
     def asked(self) -> Mapping[str, Any] | None:
         """The stop request, if there is one."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from autoresearch.core.far import Declined, Reach
 from autoresearch.core.run import RunSpec
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far import rsync
 from autoresearch.lab.far.there import There
 from autoresearch.records import events, finish_flag, journal
@@ -254,8 +255,9 @@ class _Gathering:
         partial.replace(one.here)
 
     def _partial(self, one: _File) -> Path:
-        """Beside the file, named by what it shall hold: a list that was made anew begins anew."""
-        return one.here.with_name(f"{PARTIAL}{one.content[:12]}")
+        """Beside the file, named by it and by what it shall hold: a list that was made anew begins anew."""
+        words = os.fsencode(f"{one.content} {one.name}")  # of the same content there may be many
+        return one.here.with_name(f"{PARTIAL}{hashlib.sha256(words).hexdigest()[:12]}")
 
     def _clear_stale(self, files: Sequence[_File]) -> None:
         wanted = {self._partial(one) for one in files}
@@ -311,6 +313,9 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def _warn(rundir: RunDir, spec: RunSpec, text: str) -> None:
+    """Once, however often it is tried again; the journal may lie where nothing can be written."""
+    if [event.get("text") for event in events.last(rundir.events, 1)] == [text]:
+        return
     events.append(rundir.events, "warning", text=text)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(AutoresearchError, OSError):
         journal.append(Path(spec.result_dir), f"warning: {text}")

@@ -16,6 +16,8 @@ from autoresearch.core.run import RunSpec
 from autoresearch.records import journal
 from autoresearch.records.appending import append_line
 from autoresearch.records.rundir import RunDir, read_json, write_all, write_json
+from autoresearch.runner.basics import whole as whole_number
+from autoresearch.runner.post import PIECE
 
 TOLD_S = 2.0  # clocks that differ by less are one clock
 OFFSETS = "mirror.json"  # how much of each far file is here
@@ -39,7 +41,7 @@ class Mirror:
     def _begin(self) -> None:
         """Count anew. Logs are their own count; lines are added to others', so theirs is noted."""
         noted = read_json(self.rundir.path / OFFSETS) or {}
-        self.had = {name: int(noted.get(name, 0)) for name in (EVENTS, JOURNAL)}
+        self.had = {name: whole_number(noted.get(name)) or 0 for name in (EVENTS, JOURNAL)}
         for name, path in self._pieces().items():
             self.had[name] = path.stat().st_size if path.exists() else 0
         self._unsure = True
@@ -66,13 +68,13 @@ class Mirror:
     def _take(self, seen: Seen, offset_s: float) -> bool:
         for name, path in self._pieces().items() if seen.grown else ():
             if piece := seen.grown.get(name):
-                path.parent.mkdir(parents=True, exist_ok=True)
+                self._make_room(path)
                 _append(path, piece)
                 self.had[name] += len(piece)
         came = False
         for name, path in ((EVENTS, self.rundir.events), (JOURNAL, self.journal)):
             piece = seen.grown.get(name, b"")
-            if whole := piece[: piece.rfind(b"\n") + 1]:
+            if whole := piece[: piece.rfind(b"\n") + 1] or piece[: len(piece) // PIECE * PIECE]:  # a line without end
                 self._add_lines(path, whole, offset_s)
                 self.had[name] += len(whole)
                 came = True
@@ -85,7 +87,13 @@ class Mirror:
             self._runner = seen.runner
         return came
 
+    def _make_room(self, path: Path) -> None:
+        """A directory for a file; a run directory that was removed is not made again."""
+        if path.parent != self.rundir.path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+
     def _add_lines(self, path: Path, lines: bytes, offset_s: float) -> None:
+        self._make_room(path)
         known = _marks(path) if self._unsure else frozenset()
         for line in lines.splitlines(keepends=True):
             if line.strip() and _mark(line) not in known:

@@ -1,10 +1,11 @@
-"""A campaign of eight ideas on two hosts by ssh: a real sshd, real GRPO, and faults in its middle."""
+"""Campaigns on hosts by ssh: a real sshd, real GRPO, and faults in the middle; a host is one place among others."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +52,24 @@ def test_eight_ideas_on_two_hosts_whose_connections_are_cut(sshd: Any, camp: Any
             continue
         told = [json.loads(line) for line in Path(row.log_path).with_name("events.jsonl").read_text().splitlines()]
         assert [one["event"] for one in told].count("started") == 1
+
+
+def test_one_campaign_on_this_machine_a_host_and_a_cluster(
+    sshd: Any, slurm: Any, camp: Any, tiny: Any, fonts: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A mixed pool: the host sees none of our files, the cluster all of them; every place does its share."""
+    bench, root = camp.bench, tmp_path_factory.mktemp("far_root")
+    bench.env |= {**slurm.env, "MPLCONFIGDIR": str(fonts)}
+    host = {"kind": "ssh", "host": "far", "config": str(sshd.config), "root": str(root), "interpreter": sys.executable}
+    (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"gpu1": host}}))
+    words = ("campaign", tiny(8), "--yes", "--detach", "--launcher", "local:1, gpu1:1, slurm:2")
+    camp.known(bench.ask(*words))
+    camp.until(lambda: len(camp.view().rows) >= 3)
+    os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
+    bench.until(lambda: not camp.place.controlled)
+    bench.ask("campaign", "resume", camp.place.path.name, "--detach")
+    camp.over()
+    rows = counted(rows_of(camp.place))
+    assert [row["ending"] for row in rows] == ["finished"] * 8
+    assert {row["launcher"] for row in rows} == {"tmux", "ssh/gpu1", "slurm"}
+    assert list(root.rglob("tiny.yaml")), "the host ran on a copy"

@@ -10,8 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from autoresearch.core.far import Unreachable
 from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.lab.far import there
 from autoresearch.lab.far.follower import Follower
 from autoresearch.lab.far.gather import gather
 from autoresearch.lab.parts import Parts
@@ -228,3 +231,33 @@ def test_an_evaluation_has_a_tree_of_its_own_made_afresh_over_there(
     assert str(yard.repo) not in yard.rundir.evaluation.read_text()
     trained.remove()
     apart.remove()
+
+
+def test_files_of_the_same_content_in_one_directory(yard: Any) -> None:
+    same = b"y" * (1 << 20) + b"z" * 1000  # more than a piece
+    assert gathered(yard, left_there(yard, **{"eval/one.json": same, "eval/two.json": same}))
+    for name in ("one", "two"):
+        assert Path(yard.spec.result_dir, f"eval/{name}.json").read_bytes() == same
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_there(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = left_there(yard, **{"a": b"fine", "b": b"denied", "c": b"fine"})
+    courier = there.COURIER.read_text()
+    opened = 'with open(path, "rb") as file:'
+    denying = courier.replace(opened, opened.replace("(path", '(path + "/" * path.endswith("/b")'))
+    assert denying != courier
+    changed = yard.root / "courier.py"
+    changed.write_text(denying)
+    monkeypatch.setattr(there, "COURIER", changed)
+    assert gathered(yard, order)
+    assert names(yard.spec.result_dir) == ["a", "c"]
+    assert f"left on gpu1: {order.paths[yard.spec.result_dir]}/b" in yard.said()
+
+
+def test_a_disk_that_stays_full_is_told_once(yard: Any) -> None:
+    order = left_there(yard, a=b"fine")
+    shutil.rmtree(yard.spec.result_dir)
+    Path(yard.spec.result_dir).touch()
+    for _ in range(5):
+        assert not gathered(yard, order)
+    assert yard.rundir.events.read_text().count("results cannot be written here") == 1
