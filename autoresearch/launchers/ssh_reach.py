@@ -193,7 +193,9 @@ class SshReach:
         words = self.words
         if words.socket:  # somebody may have tidied up in /tmp
             Path(words.socket).parent.mkdir(mode=0o700, exist_ok=True)
-        command = command_line(shlex.quote(self.place.text("python", "python3")), self.place.text("setup"))
+        python = self.place.text("python", "python3")
+        home, rest = ("~/", python[2:]) if python.startswith("~/") else ("", python)  # every shell there knows that
+        command = command_line(home + shlex.quote(rest), self.place.text("setup"))
         try:
             self._channel = Channel(words, command, self.environ, words.connect_s + ANSWER_S)
         except Unreachable as silent:

@@ -8,6 +8,7 @@ Exits 0 where the job is over or was never there, 1 where that cannot be known o
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import sys
@@ -92,11 +93,13 @@ class Job:
 
     def _ask(self, method: str, url: str) -> dict[str, object]:
         request = urllib.request.Request(url, method=method, headers=self.headers)
-        with self.opener.open(request, timeout=ANSWER_S) as answer:
-            try:
+        try:
+            with self.opener.open(request, timeout=ANSWER_S) as answer:
                 found = json.loads(answer.read())
-            except ValueError:
-                raise OSError(f"{url} is no Jobs API: it answers with something else than JSON") from None
+        except ValueError:
+            raise OSError(f"{url} is no Jobs API: it answers with something else than JSON") from None
+        except http.client.HTTPException as error:  # half an answer
+            raise OSError(f"{url} gives no whole answer: {error!r}") from None
         return found if isinstance(found, dict) else {}
 
 
@@ -109,7 +112,10 @@ def end(job: Job, patience_s: float = PATIENCE_S) -> str:
     until = time.monotonic() + patience_s
     while status not in OVER and time.monotonic() < until:
         time.sleep(0.2)
-        status = job.status() or "STOPPED"
+        try:
+            status = job.status() or "STOPPED"
+        except OSError:  # a hiccup says nothing of a job that was asked to stop
+            continue
     return status
 
 

@@ -139,7 +139,7 @@ def test_the_queue_has_a_limit_of_its_own(lab: Lab) -> None:
 
 
 def test_one_allocation_for_a_tight_loop(lab: Lab) -> None:
-    lab.options(interactive=True, idle="30s", cpus_per_task=2)
+    lab.options(interactive=True, idle="1h", cpus_per_task=2)  # it is cancelled with the lab
     first = lab.run("ok")
     assert lab.ended(first)["ending"] == "finished"
     second = lab.run("rc3")

@@ -74,13 +74,12 @@ def test_eight_ideas_while_everything_of_ours_is_killed(camp: Camp) -> None:
     camp.kill_controller()
     camp.bench.end_followers(signal.SIGKILL)
     camp.bench.ask("campaign", "resume", "one", "--detach")
-    camp.bench.until(lambda: len(camp.rows()) >= 2 and camp.running())
-    native, cancelled = camp.running()[0]
+    native, cancelled = camp.bench.until(lambda: len(camp.rows()) >= 2 and camp.running())[0]
     camp.cluster.say("scancel", native)
-    camp.bench.until(lambda: len(camp.rows()) >= 4 and camp.running())
-    other = next(((n, name) for n, name in camp.running() if name != cancelled), None)
+    live = camp.bench.until(lambda: len(camp.rows()) >= 4 and camp.running())
+    other = next(((n, name) for n, name in live if name != cancelled), None)
     if other:
-        node = camp.cluster.say("squeue", "-h", "-j", other[0], "-o", "%N")
+        node = camp.cluster.say("squeue", "-h", "-t", "all", "-j", other[0], "-o", "%N")  # it may be over by now
         urgent = ["-p", "urgent", "-w", node, "--exclusive", "-o", "/dev/null", "--job-name=other", "--wrap", "true"]
         camp.cluster.say("sbatch", *urgent)
     camp.bench.until(lambda: camp.view().state == "ended" and not camp.place.controlled)

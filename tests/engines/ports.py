@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import socket
+from pathlib import Path
+
+LEAST = 20000  # Ray's own workers have what is below
+_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, all of them different."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports that nobody listens on now, all of them different.
+
+    Not those that the kernel hands out: one of them may be an outgoing connection's before its server has started,
+    or while it is stopped for a while.
+    """
+    most = int(_RANGE.read_text().split()[0])
+    tries = 20 * count
+    candidates = random.sample(range(LEAST, most), k=tries) if most - LEAST >= tries else [0] * tries
+    ports: dict[int, None] = {}
+    for port in candidates:
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            ports[int(one.getsockname()[1])] = None
+        if len(ports) == count:
+            break
+    return list(ports)
 
 
 def free_port() -> int:

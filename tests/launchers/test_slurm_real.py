@@ -105,7 +105,10 @@ def test_the_contract_on_a_login_node(contract_check: Callable[..., None], desk:
 
 def test_an_allocation_is_shared_kept_and_let_go(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
     launcher = desk.launcher(interactive=True, idle="3s", nodelist="n4")
-    first, second = (launcher.submit(job_of(desk, "true")) for _ in range(2))
+    go = desk.root / "go"
+    first = launcher.submit(job_of(desk, f"until [ -e {go} ]; do sleep 0.1; done"))  # it is not let go meanwhile
+    second = launcher.submit(job_of(desk, "true"))
+    go.touch()
     assert first.native.split("+")[0] == second.native.split("+")[0], "one allocation for both"
     assert seen(launcher, first, JobState.OVER).word == seen(launcher, second, JobState.OVER).word == "COMPLETED"
     eventually(lambda: not [name for _, name, _ in slurm.jobs("RUNNING", "COMPLETING") if "ajet_hold" in name])
@@ -115,14 +118,16 @@ def test_an_allocation_is_shared_kept_and_let_go(desk: Desk, slurm: Any, seen: A
 
 
 def test_an_allocation_that_is_going_takes_no_more_runs(desk: Desk, slurm: Any, seen: Any, eventually: Any) -> None:
+    """Its run takes its time, up to Slurm's KillWait: it is COMPLETING (which test_slurm.py says for certain)."""
     launcher = desk.launcher(interactive=True, idle="3s")
-    first = launcher.submit(job_of(desk, f"trap '' TERM; touch {desk.root}/begun; for n in 1 2 3 4; do sleep 1; done"))
+    waits = f"trap '' TERM; touch {desk.root}/begun; until [ -e {desk.root}/go ]; do sleep 0.1; done"
+    first = launcher.submit(job_of(desk, waits))
     eventually((desk.root / "begun").exists)
     holder = first.native.split("+")[0]
     slurm.say("scancel", holder)
-    assert holder in [native for native, _, _ in slurm.jobs("RUNNING", "COMPLETING")], "its run takes its time"
     second = launcher.submit(job_of(desk, "true"))
     assert second.native.split("+")[0] != holder
+    (desk.root / "go").touch()
     assert seen(launcher, second, JobState.OVER).word == "COMPLETED"
 
 

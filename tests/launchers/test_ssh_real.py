@@ -19,6 +19,7 @@ import pytest
 
 from autoresearch.core.far import Declined, JobState, Unreachable, Want
 from autoresearch.core.finding import Severity
+from autoresearch.lab.far.there import There
 from tests.engines.ports import free_port
 
 pytestmark = pytest.mark.real
@@ -185,6 +186,14 @@ def test_a_host_without_python(sshd: Any) -> None:
     old.write_text("#!/bin/sh\necho 'ajet: python 3.6.8' >&2\nexit 1\n")
     old.chmod(0o755)
     assert code_of(sshd.launcher(python=None)) == "old_python"
+
+
+def test_a_python_below_the_home_directory(sshd: Any) -> None:
+    """`~` is the home directory there: whoever writes a path of another machine writes it so."""
+    home = sshd.launcher().reach.hello["home"]
+    launcher = sshd.launcher(python=f"~/{os.path.relpath(sys.executable, os.path.realpath(home))}")
+    assert launcher.reach.hello["uid"] == os.getuid()
+    assert There(launcher.reach, launcher.place).python == sys.executable
 
 
 def test_noise_of_startup_files_does_not_matter(sshd: Any) -> None:

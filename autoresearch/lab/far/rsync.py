@@ -41,7 +41,8 @@ def words(reach: Reach) -> tuple[str, str] | None:
     if not hasattr(reach, "rsync_shell") or shutil.which("rsync") is None:
         return None
     assert isinstance(reach, Rsyncs)
-    return reach.rsync_shell(), f"{reach.target}:"
+    user, at, host = reach.target.rpartition("@")
+    return reach.rsync_shell(), f"{user}{at}[{host}]:" if ":" in host else f"{user}{at}{host}:"  # IPv6
 
 
 def push(way: tuple[str, str], files: Iterable[tuple[Path, str]]) -> None:

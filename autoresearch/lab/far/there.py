@@ -71,7 +71,8 @@ def _python(reach: Reach, place: Place) -> str:
     """The interpreter for the Runner: as the place says, else the first that is new enough."""
     said = place.text("python")
     for name in (said,) if said else PYTHONS:
-        words = reach.run([name, "-c", _PROBE]).text.split()
+        start = ["sh", "-c", 'exec ~/"$0" "$@"', name[2:]] if name.startswith("~/") else [name]
+        words = reach.run([*start, "-c", _PROBE]).text.split()
         if len(words) == 3 and words[1].isdecimal() and (int(words[1]), int(words[2])) >= LEAST:
             return words[0] if words[0].startswith("/") else name
     wanted = f"{said} is no" if said else "there is no"

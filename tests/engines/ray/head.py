@@ -51,8 +51,9 @@ class Head:
 
     def start(self, tries: int = 3) -> None:
         """Start it and wait until it takes jobs. On a busy machine a raylet may give up on its own agent."""
-        self.ports = self.ports or dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+        given = self.ports
         for left in reversed(range(tries)):
+            self.ports = given or dict(zip(PORTS, free_ports(len(PORTS)), strict=True))  # others may take one meanwhile
             self.home, self.mark = tempfile.mkdtemp(prefix="ar-"), uuid.uuid4().hex  # short: a socket's path is
             said = Path(f"{self.home}/said")
             with said.open("wb") as out:  # no pipe: the daemons would hold it open
