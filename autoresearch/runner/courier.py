@@ -162,9 +162,16 @@ def _is_free(place: str) -> bool:
 
 
 def release(request: dict[str, Any]) -> dict[str, Any]:
-    """The run is over here, too: its code directory may be another one's, unless something of it still lives."""
-    note = request["code"] + ".run"
-    if request["code"] and _read(note) == request["directory"] and not _held(request["directory"]):
+    """Nothing of the run needs its code directory any more, unless its Runner lives: it may be another one's.
+
+    over: nor will anybody come to read its environment, which may hold secrets.
+    """
+    note, environment = request["code"] + ".run", request["directory"] + "/environment"
+    if _held(request["directory"]):
+        return {}
+    if request.get("over") and os.path.exists(environment):
+        os.unlink(environment)
+    if request["code"] and _read(note) == request["directory"]:
         os.unlink(note)
     return {}
 

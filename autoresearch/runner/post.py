@@ -21,7 +21,7 @@ CLAIMS = ("claim", "runner.json")  # either says that a Runner was started there
 
 def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
     """What lies in a far directory; the keys are those of `core.far.Seen`."""
-    if not os.path.isdir(directory):
+    if not _is_there(directory):
         return {"there": False}
     grown, more = {}, False
     record = parse_object(read_file(f"{directory}/exit.json"))  # before the files: what is read then is all of them
@@ -43,6 +43,16 @@ def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
         "grown": grown,
         "more": more,
     }
+
+
+def _is_there(directory: str) -> bool:
+    """Opened, not only asked about: on NFS that has the kernel ask the server what is new in it (close-to-open; see
+    nfs_lookup_verify_inode in Linux' fs/nfs/dir.c). Else a file that was missed once is not seen for up to a minute."""
+    try:
+        os.close(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError:
+        return os.path.isdir(directory)
+    return True
 
 
 def read_from(path: str, offset: int, most: int) -> bytes:

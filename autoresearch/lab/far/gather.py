@@ -283,8 +283,7 @@ class _Gathering:
             journal.append(place, f"left on {name}: {far} ({size / 1e6:.1f} MB)")
         if (more := listed["count"] - 20) > 0:
             journal.append(place, f"left on {name}: {more} more files, below {self.results}")
-        if self.order.code:
-            self.there.ask("release", code=self.order.code, directory=self.order.directory)
+        self.there.ask("release", code=self.order.code, directory=self.order.directory, over=True)
         manifest = [[str(one.here), one.size, one.content] for one in files]
         write_json(self.rundir.path / DONE, {"files": manifest, "left": listed["left"]}, durable=False)
         self.notes.unlink(missing_ok=True)

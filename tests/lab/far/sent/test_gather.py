@@ -68,7 +68,9 @@ def gathered(yard: Any, order: Any, **options: Any) -> bool:
 
 def test_results_come_back_and_weights_stay_there(yard: Any) -> None:
     order = left_there(yard, **FILES)
-    assert gathered(yard, order)
+    environment = Path(order.directory, "environment")
+    assert environment.exists() and gathered(yard, order)
+    assert not environment.exists(), "nobody comes to read it any more"
     assert names(yard.spec.result_dir) == CAME
     for name in CAME:
         assert Path(yard.spec.result_dir, name).read_bytes() == FILES[name]
