@@ -21,6 +21,8 @@ from autoresearch.records.index import Entry
 from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
 from autoresearch.records.spec_file import read as read_spec
 
+OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may come back, and its runs with it
+
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
@@ -37,7 +39,7 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():  # never begun, or its directory was removed: there is nothing to record
-            if parts.clock() - entry.created > STARTING_S:
+            if parts.clock() - entry.created > (STARTING_S if rundir.removed else OUT_OF_SIGHT_S):
                 parts.index.discard_live(entry.run)
             continue
         try:

@@ -113,6 +113,14 @@ class RunDir:
     def far(self) -> Path:
         return self.path / "far"
 
+    @property
+    def removed(self) -> bool:
+        """Whether it was removed, or its campaign's directory was: nobody wants what it does.
+
+        Where what held all campaigns is out of sight, too, it may come back: not mounted now, a project that was moved.
+        """
+        return self.path.parents[1].exists() and not self.spec.exists()
+
     def state(self, *, now: float | None = None) -> RunState:
         """What the files say; the kernel's lock says whether the Runner lives, of a far run whoever follows it."""
         if self.exit_record.exists():

@@ -21,17 +21,9 @@ class Noted:
     def over(self) -> bool:
         """Whether its run is recorded, or nobody can record it any more."""
         try:
-            return self.orphaned or self.rundir.exit_record.exists()
+            return self.rundir.removed or self.rundir.exit_record.exists()
         except OSError:  # it cannot be looked at now
             return False
-
-    @property
-    def orphaned(self) -> bool:
-        """Whether its run directory was removed, or its campaign's: nobody wants what it does.
-
-        Where what held all campaigns is out of sight, too, it may come back: not mounted now, a project that was moved.
-        """
-        return self.rundir.path.parents[1].exists() and not self.rundir.spec.exists()
 
 
 class Departures:

@@ -413,7 +413,7 @@ class Follower:
         if not self.departing:
             return
         for noted in self.departures.over():
-            if noted.orphaned:
+            if noted.rundir.removed:
                 self.launcher.stop(noted.handle, hard=True)
             self._forget(noted)
             self.departures.drop(noted.handle.run)
@@ -422,5 +422,5 @@ class Follower:
     def _forget(self, noted: Noted) -> None:
         with contextlib.suppress(*_OWN):
             told = self.launcher.forget(noted.handle)
-            if told and not noted.orphaned:
+            if told and not noted.rundir.removed:
                 events.append(noted.rundir.events, "freed", text=told)
