@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoresearch.core.far import Reach, Said, Unreachable
@@ -14,14 +14,14 @@ MOST_PARTITIONS = 8
 _SINFO = "%R|%a|%l|%D|%t|%c|%m|%G"  # sinfo(1): name, up or down, time limit, nodes, their state, CPUs, MB, gres
 
 
-def of_slurm(reach: Reach, partition: str = "") -> Rows:
-    """Version, accounting, and each partition with its limit and its nodes."""
+def of_slurm(reach: Reach, where: Sequence[str] = (), partition: str = "") -> Rows:
+    """Version, accounting, and each partition with its limit and its nodes. `where`: the words that name a cluster."""
     version = _said(reach.run(["sinfo", "--version"])).strip()
-    config = _said(reach.run(["scontrol", "show", "config"]))
+    config = _said(reach.run(["scontrol", *where, "show", "config"]))
     told = next((line for line in config.splitlines() if line.startswith("AccountingStorageType")), "")
     storage = told.partition("=")[2].strip()
     accounting = "none: what was purged is known by its exit record alone" if storage.endswith("none") else storage
-    words = ["sinfo", "-h", "-o", _SINFO, *([f"--partition={partition}"] if partition else [])]
+    words = ["sinfo", *where, "-h", "-o", _SINFO, *([f"--partition={partition}"] if partition else [])]
     lines = [line.split("|") for line in _said(reach.run(words)).splitlines()]
     parts: dict[str, list[str]] = {}
     for cells in (cells for cells in lines if len(cells) == 8):

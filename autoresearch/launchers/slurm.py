@@ -71,7 +71,7 @@ class SlurmLauncher:
 
     def describe(self) -> list[tuple[str, str]]:
         """See `core.far.Describes`."""
-        return descriptions.of_slurm(self.reach, self.place.text("partition"))
+        return descriptions.of_slurm(self.reach, self._where, self.place.text("partition"))
 
     # -- preflight ----------------------------------------------------------------------------------------------
 

@@ -421,3 +421,13 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as no:
         launcher_of(Place("slurm", Kind.SLURM, 4, options), {})
     assert next(iter(options)) in no.value.message
+
+
+def test_every_question_names_the_cluster() -> None:
+    reach = Scripted(scontrol=Said(0), sinfo=Said(0), squeue=queue())
+    launcher = desk(reach, cluster="ajet")
+    launcher.describe()
+    launcher.poll([Handle("r", "7")])
+    words = [one for one in reach.asked if "--version" not in one]
+    assert {one[0] for one in words} >= {"scontrol", "sinfo", "squeue"}
+    assert all("--clusters=ajet" in one for one in words)

@@ -35,12 +35,13 @@ def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Ord
     if rundir.environment.exists():
         files["environment"] = _without_our_allocation(rundir.environment.read_bytes(), order.declared)
     reach.put(directory, files, private=("environment",))
-    return replace(order, directory=directory), job_of(spec, order, directory, runner)
+    python = str(Path(order.place.text("python")).expanduser()) if order.place.text("python") else ""
+    return replace(order, directory=directory), job_of(spec, order, directory, runner, python)
 
 
 def job_of(spec: RunSpec, order: Order, directory: str, runner: str, python: str = "") -> Job:
     """The job that starts the Runner; its interpreter is the trainer's, unless the place names another one."""
-    python = python or order.place.text("python") or spec.interpreter or "python3"
+    python = python or spec.interpreter or "python3"
     limits = spec.limits
     return Job(
         run=spec.run,

@@ -7,7 +7,9 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -372,6 +374,18 @@ def test_a_full_disk_keeps_the_last_word_waiting(ground: Any, monkeypatch: pytes
     assert not rundir.exit_record.exists() and rundir.state().lives
     full[0] = False
     assert ground.ended(follower, rundir).ending == "finished"
+
+
+def test_an_interpreter_of_the_place_may_lie_below_the_home(
+    ground: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/py").symlink_to(sys.executable)
+    ground.options["python"] = "~/py"
+    assert ground.ended(ground.follower(), ground.order()).ending == "finished"
+    (record,) = ground.jobs.records()
+    assert record["argv"][0] == str(tmp_path / "home/py")
 
 
 def test_a_second_job_of_a_run_is_refused_by_its_runner(ground: Any, eventually: Any) -> None:
