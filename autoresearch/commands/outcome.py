@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoresearch.commands import output
 from autoresearch.core.ending import Ending, exit_code
+from autoresearch.core.run import RunSpec
 from autoresearch.lab.outcome import Outcome, as_payload, where_now
 from autoresearch.records.rundir import RunDir
 
@@ -51,6 +52,13 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
         output.say(f"next: {line}")
 
 
+def repair_line(spec: RunSpec) -> str:
+    """What is typed to run it once more when its trouble is repaired: where it was."""
+    place = spec.launcher.replace("/", ":")
+    where = "" if place in ("", "tmux") else f" --launcher {shlex.quote(place)}"
+    return f"autoresearch run {shlex.quote(spec.blueprint)}{where} --fix-of {spec.run} --note 'what was repaired'"
+
+
 def _next(outcome: Outcome) -> list[str]:
     spec = outcome.spec
     if outcome.exit.ending is Ending.FINISHED and not (outcome.measured or outcome.crashed):
@@ -63,6 +71,6 @@ def _next(outcome: Outcome) -> list[str]:
         return [
             f"autoresearch explain {spec.run}",
             f"autoresearch logs {spec.run} --tail 40",
-            f"autoresearch run {shlex.quote(spec.blueprint)} --fix-of {spec.run} --note 'what was repaired'",
+            repair_line(spec),
         ]
     return [f"autoresearch ledger show {spec.run}", f"autoresearch close {spec.run}"]

@@ -201,6 +201,13 @@ def test_a_new_login_reaches_the_follower_that_nobody_answers(far: FarBench) -> 
     assert far.bench.ask("stop", payload["run"], "--reason", "seen", check=None)["ending"] == "stopped"
 
 
+def test_what_is_typed_to_run_it_again_names_its_place(far: FarBench) -> None:
+    payload = far.run("rc3")
+    assert far.recorded(payload)["status"] == "crash"
+    for looked in (far.bench.ask("wait", payload["run"], check=None), far.bench.ask("explain", payload["run"])):
+        assert f" --launcher slurm --fix-of {payload['run']} " in looked["next"][-1]
+
+
 def test_a_killed_follower_is_started_by_whoever_looks(far: FarBench) -> None:
     payload = far.run("long")
     far.bench.event(payload["run_dir"], "first_step")
