@@ -191,6 +191,7 @@ def test_a_new_login_reaches_the_follower_that_nobody_answers(far: FarBench) -> 
     far.bench.until(lambda: told.read_text() == "/new")
     far.bench.until(lambda: far.followed(payload))
     shown = (far.folder(payload) / "shown.json").read_text()
+    assert (far.folder(payload) / "shown.json").stat().st_mode & 0o777 == 0o600
     for conf in ("/old", "/new", ""):
         far.bench.ask("wait", payload["run"], "--for", "0s", SLURM_CONF=conf)
         assert (far.folder(payload) / "shown.json").read_text() == shown, "two shells do not take turns"

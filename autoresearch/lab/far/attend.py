@@ -17,7 +17,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.records import order_file
 from autoresearch.records.index import state_home
 from autoresearch.records.order_file import TROUBLE, ring
-from autoresearch.records.rundir import RunDir, is_locked, locked, read_json, write_json
+from autoresearch.records.rundir import RunDir, is_locked, locked, read_json, write_atomically, write_json
 
 SAYS_WHO = ("SSH_AUTH_SOCK", "SLURM_CONF", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "KUBECONFIG", "KRB5CCNAME")
 """Variables that say who we are to a place, or where it is: those of the next login may be others."""
@@ -41,7 +41,7 @@ def attend(place: Place, parts: Parts, socket: str) -> None:
             ring(folder)
             return
         write_json(folder / "place.json", place.to_json(), durable=False)
-        write_json(folder / _SHOWN, {"digests": [_digest(_who(parts.environ))]}, durable=False)
+        _note_shown(folder, [_digest(_who(parts.environ))])
         session = session_name(f"follow-{place.name}", place.key[-8:])
         detached.start(folder, ["follow", str(folder)], session, f"follow-{place.key}", parts, socket)
 
@@ -84,9 +84,15 @@ def _show(folder: Path, environ: Mapping[str, str]) -> None:
     digest, digests = _digest(who), list((read_json(folder / _SHOWN) or {}).get("digests") or ())
     if not who or digest in digests:
         return
-    write_json(folder / _SHOWN, {"digests": [*digests, digest]}, durable=False)
+    _note_shown(folder, [*digests, digest])
     detached.hand_over(folder, who)
     ring(folder)
+
+
+def _note_shown(folder: Path, digests: list[str]) -> None:
+    """For our eyes only: a token that is short could be guessed by its digest."""
+    text = json.dumps({"digests": digests})
+    write_atomically(folder / _SHOWN, text.encode(), mode=0o600, durable=False)
 
 
 def _who(environ: Mapping[str, str]) -> dict[str, str]:
