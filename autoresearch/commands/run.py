@@ -86,7 +86,8 @@ def _offer() -> Path:
 
 def _for_real(blueprint: str, path: str) -> str:
     """The line that was typed, without what made it a plan: with its place and its limits, from any directory."""
-    words = [path if word == blueprint else word for word in output.typed if word not in ("--dry-run", "--json")]
+    dropped = ("--dry-run", "--json", "--")  # a whole path needs no `--` before it
+    words = [path if word == blueprint else word for word in output.typed if word not in dropped]
     return shlex.join(["autoresearch", *words])
 
 
