@@ -140,7 +140,7 @@ def missing() -> str:
 def make(folder: Path, **more: Any) -> Sshd:
     """An sshd that is yet to be started."""
     if why := missing():
-        pytest.skip(f"no host can be reached here: {why}")
+        pytest.skip(f"these tests reach this machine as a host, by a real sshd and ssh: {why}")
     daemon = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or ""
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # it drops its privileges into this

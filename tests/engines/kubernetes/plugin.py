@@ -57,7 +57,7 @@ def _why_not() -> str:
 def kubernetes(clean_environment: Path, reaper: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernetes]:
     """A running cluster; the test is skipped where kubectl is missing."""
     if why := _why_not():
-        pytest.skip(f"no cluster can be asked here: {why}")
+        pytest.skip(f"these tests show what the real kubectl, 1.27 or newer, is told and says: {why}")
     from tests.engines.kubernetes.schema import complaint
 
     folder = clean_environment / "cluster"

@@ -14,7 +14,7 @@ from tests.engines.ray.head import Head, missing
 def ray_is_there() -> None:
     """For extended tests with a real Ray, which is a few hundred megabytes that `make ray` installs."""
     if why := missing():
-        pytest.skip(f"no head can be started here: {why}")
+        pytest.skip(f"a Ray head needs the environment that `make ray` installs from PyPI: {why}")
 
 
 @pytest.fixture(scope="module")

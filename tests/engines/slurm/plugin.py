@@ -14,7 +14,7 @@ from tests.engines.slurm.cluster import Cluster, missing
 def slurm_is_there() -> None:
     """For extended tests with a real Slurm: its daemons have to be installed, and need root for their GPUs."""
     if why := missing():
-        pytest.skip(f"no Slurm can be started here: {why}")
+        pytest.skip(f"a Slurm of our own needs its daemons (slurm-wlm) and root: {why}")
 
 
 @pytest.fixture
