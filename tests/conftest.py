@@ -3,27 +3,30 @@
 Each test gets an environment without traces of the person, agent or run that started pytest. A mark
 in it, inherited by all that the test starts, lets the reaper find what is left: it is ended by pid,
 and the test fails. A tmux server with sessions in it is not a leak (the product never ends a server);
-it is ended without a word.
+it is ended without a word. A pytest that is interrupted has a guard that does the same (reaper.py).
+
+The tiers, by mark (`make test`, `make test-all`, `make test-real`; docs/tests.md):
+no mark: starts no process, which is checked here. smoke: end to end, few, in `make test` too.
+system: needs Python, git and tmux. real: needs more.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.reaper import MARK, Reaper, living, start_guard
+from tests.waiting import until
 
 pytest_plugins = [
     "tests.agents.plugin",  # a scripted model, and real agents that talk to it
@@ -34,18 +37,16 @@ pytest_plugins = [
     "tests.engines.ray.plugin",  # a Ray of the tests' own, and a server that answers like one
 ]
 
-MARK = "AUTORESEARCH_TEST"
-RUN = "AUTORESEARCH_RUN_ID"
-PATIENCE_S = 60.0  # what is ending already may take so long on a loaded machine: a collector is niced
-END_S = 60.0  # ... and so long what was killed
-
 _UNWANTED = (
     *("TMUX", "TMUX_PANE", "PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "FORCE_COLOR", "COLUMNS"),
     "PYTEST_ADDOPTS",
+    *("PYTHONDONTWRITEBYTECODE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"),
     *("CLAUDECODE", "GEMINI_CLI", "QWEN_CODE", "OPENCODE", "CURSOR_AGENT", "AI_AGENT", "AGENT"),
 )
 _UNWANTED_BEGINNINGS = ("AUTORESEARCH_", "GIT_", "CODEX_", "CLAUDE_CODE_", "OPENCODE_", "XDG_")
+_PROCESS_TIERS = ("smoke", "system", "real")
 _STARTS = frozenset(("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"))
+_strangers = living()
 _started = [0]  # how many processes this pytest has started
 
 
@@ -56,120 +57,61 @@ def _count_starts(event: str, _: object) -> None:
 
 sys.addaudithook(_count_starts)
 
+# Some machines forbid bytecode; without it each pytest rewrites, and each command compiles, all that it imports.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A process: pid and start time (clock ticks since boot) together name it for ever."""
-
-    pid: int
-    born: str
-    command: str = field(compare=False)  # an exec changes it
-
-    @property
-    def is_tmux_server(self) -> bool:
-        try:
-            return Path(f"/proc/{self.pid}/comm").read_text().startswith("tmux: server")
-        except OSError:
-            return False
-
-    def lives(self) -> bool:
-        state = _state(self.pid)
-        return state is not None and state[1] == self.born and state[0] not in "ZX"
-
-    def end(self) -> None:
-        if self.lives():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+_guard = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
-@dataclass(slots=True)
-class Reaper:
-    """Finds and ends, by pid, the processes that a test started or that carry one of its run ids."""
-
-    mark: str
-    runs: set[str] = field(default_factory=set)  # run ids; those in a spec.json of the test are added at its end
-
-    def find(self) -> list[Left]:
-        """All that lives now, tmux servers included."""
-        wanted = {f"{MARK}={self.mark}", *(f"{RUN}={run}" for run in self.runs)}
-        me = os.getpid()
-        pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
-        found = (_carrier(pid, wanted) for pid in pids if pid != me)
-        return [process for process in found if process is not None]
-
-    def sweep(self) -> list[Left]:
-        """End all but tmux servers, at once; returns what it was, for a test that left it on purpose."""
-        swept: list[Left] = []
-        deadline = time.monotonic() + END_S
-        while processes := [p for p in self.find() if not p.is_tmux_server]:
-            swept += [p for p in processes if p not in swept]
-            for process in processes:
-                process.end()
-            assert time.monotonic() < deadline, f"cannot be ended: {processes}"
-            time.sleep(0.01)
-        return swept
-
-    def end_servers(self) -> None:
-        """End this test's own tmux servers, each by its pid. KILL, because on TERM they linger a second."""
-        deadline = time.monotonic() + END_S
-        while servers := [p for p in self.find() if p.is_tmux_server]:
-            assert time.monotonic() < deadline, f"cannot be ended: {servers}"
-            for server in servers:
-                server.end()
-            time.sleep(0.01)
-
-    def left(self) -> list[Left]:
-        """What is still there after some patience."""
-        deadline = time.monotonic() + PATIENCE_S
-        while processes := [p for p in self.find() if not p.is_tmux_server]:
-            if time.monotonic() > deadline:
-                return processes
-            time.sleep(0.05)
-        return []
+def _homes() -> Path:
+    """The directory of all homes of this pytest and its workers."""
+    return Path(tempfile.gettempdir(), f"ar-{os.environ[MARK]}")
 
 
-def _run_of(spec: Path) -> str:
-    try:
-        return str(json.loads(spec.read_bytes())["run"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker per core, two more per core where processes of other kinds are waited for; none for a single file."""
+    if len(config.args) == 1 and ".py" in config.args[0]:
+        return 0
+    cores = len(os.sched_getaffinity(0))
+    return cores if "not system" in config.option.markexpr else 3 * cores
 
 
-def _state(pid: int) -> tuple[str, str] | None:
-    """(state letter, start time), fields 3 and 22 of /proc/PID/stat."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return fields[0], fields[19]
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What mostly waits is begun first, then the other tests that start processes."""
+    items.sort(key=_order)
 
 
-def _carrier(pid: int, wanted: set[str]) -> Left | None:
-    place = Path(f"/proc/{pid}")
-    deadline = time.monotonic() + 5.0
-    try:
-        while True:
-            environ = (place / "environ").read_bytes().decode(errors="replace").split("\0")
-            command = (place / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
-            if environ != [""] or not (place / "exe").exists() or time.monotonic() > deadline:
-                break
-            if command and not (place / "environ").read_bytes():  # it has none, and its exec is over
-                break
-            time.sleep(0.001)  # in the middle of an exec a process has neither for a moment
-    except OSError:  # it is gone, or another user's
-        return None
-    state = _state(pid)
-    if state is None or state[0] in "ZX" or wanted.isdisjoint(environ):
-        return None
-    return Left(pid, state[1], command)
+def _order(item: pytest.Item) -> int:
+    marks = {mark.name for mark in item.iter_markers()}
+    return 0 if "waits" in marks else 1 if marks & set(_PROCESS_TIERS) else 2
+
+
+@pytest.hookimpl(tryfirst=True)  # before workers are started, which inherit the mark
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if hasattr(session.config, "workerinput"):
+        return
+    os.environ[MARK] = uuid.uuid4().hex[:8]
+    _homes().mkdir(mode=0o700)
+    basetemp = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # as pytest-xdist does
+    session.config.stash[_guard] = start_guard(os.environ[MARK], _homes(), basetemp)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    guard = session.config.stash.get(_guard, None)
+    if guard is not None and guard.stdin is not None:
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
+            guard.stdin.write(b"done")
+        guard.stdin.close()
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An own HOME, state directory, git configuration and tmux directory; the person's are out of reach."""
-    home = Path(tempfile.mkdtemp(prefix="ar-"))  # short: a Unix socket's path has 107 bytes
+    home = Path(tempfile.mkdtemp(prefix="", dir=_homes()))  # short: a Unix socket's path has 107 bytes
     for name in list(os.environ):
-        if name in _UNWANTED or name.startswith(_UNWANTED_BEGINNINGS):
+        if name in _UNWANTED or (name.startswith(_UNWANTED_BEGINNINGS) and name != MARK):
             monkeypatch.delenv(name)
     (home / "gitconfig").write_text(
         "[user]\n\tname = A Tester\n\temail = tester@example.invalid\n[init]\n\tdefaultBranch = main\n"
@@ -193,13 +135,13 @@ def reaper(
 ) -> Iterator[Reaper]:
     """Ends what the test left; fails it if that was more than tmux servers with dead panes in them."""
     place = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else clean_environment
-    reaper = Reaper(mark=uuid.uuid4().hex)
+    reaper = Reaper(f"{os.environ[MARK]}-{uuid.uuid4().hex[:12]}", strangers=_strangers)
     monkeypatch.setenv(MARK, reaper.mark)
     before = _started[0]
     yield reaper
     if _started[0] == before:
         return
-    reaper.runs |= {run for spec in place.rglob("spec.json") if (run := _run_of(spec))}
+    reaper.add_runs_below(place)
     left = reaper.left()
     reaper.sweep()
     reaper.end_servers()
@@ -207,6 +149,8 @@ def reaper(
     if left:
         lines = "\n".join(f"  {process.pid} {process.command[:160]}" for process in left)
         pytest.fail(f"processes were left behind:\n{lines}")
+    if not any(request.node.get_closest_marker(tier) for tier in _PROCESS_TIERS):
+        pytest.fail("this test starts a process, so it needs a tier: pytest.mark.system, or smoke (see conftest.py)")
 
 
 @pytest.fixture
@@ -216,16 +160,9 @@ def tmux_socket(clean_environment: Path, reaper: Reaper) -> str:
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
+def eventually() -> Callable[..., Any]:
     """Wait until something becomes true; for what other processes do, which no clock of ours can move."""
-
-    def wait(true: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not true():
-            assert time.monotonic() < deadline, "it never became true"
-            time.sleep(0.02)
-
-    return wait
+    return until
 
 
 class Disks:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +21,9 @@ import pytest
 
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import is_locked
+from tests.waiting import PATIENCE_S, until
 
 REPO = Path(__file__).parents[2]
-PATIENCE_S = 240.0  # for what other processes do; far more than a loaded machine needs
 
 TRAINER = """
 import os, signal, subprocess, sys, time
@@ -262,13 +261,7 @@ class Bench:
 
     def until(self, condition: Callable[[], object], seconds: float = PATIENCE_S) -> Any:
         """Poll for a fact; what it waits for is an event of another process, not the passing of time."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            found = condition()
-            if found:
-                return found
-            time.sleep(0.02)
-        raise AssertionError(f"never became true: {condition}")
+        return until(condition, seconds)
 
     def git(self, *args: str) -> str:
         """Run git in the repository."""

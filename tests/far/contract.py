@@ -12,9 +12,9 @@ that never was), `patience_s`, `remembers` False for a place that forgets a job 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,7 @@ import pytest
 import autoresearch.runner
 from autoresearch.core.far import Handle, Job, JobLauncher, JobState, Seen, Unreachable, Want
 from autoresearch.core.finding import Severity
+from tests.waiting import until
 
 RUNNER = Path(autoresearch.runner.__file__).parent
 GROWING = ("run.log", "events.jsonl", "journal.md", "evaluation.log")
@@ -90,16 +91,13 @@ class Trial:
 
     def until(self, true: Callable[[], Any]) -> Any:
         """Ask until it is so; nobody answering is no answer."""
-        deadline = time.monotonic() + self.patience_s
-        while True:
-            try:
-                found = true()
-            except Unreachable:
-                found = None
-            if found:
-                return found
-            assert time.monotonic() < deadline, f"it never became true: {true}"
-            time.sleep(0.1)
+
+        def answer() -> Any:
+            with contextlib.suppress(Unreachable):
+                return true()
+            return None
+
+        return until(answer, self.patience_s)
 
     def starts(self, job: Job) -> int:
         """How often its trainer was started."""

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import pytest
 
 import autoresearch.runner
 from autoresearch.runner.basics import RUN_ID
+from tests.waiting import PATIENCE_S, until
 
 RUNNER = Path(autoresearch.runner.__file__).parent
 STEP = {
@@ -30,19 +30,6 @@ STEP = {
     "hold_s": 0.0,
     "needles": ["step:"],
 }
-
-
-PATIENCE_S = 120.0  # for what other processes do; far more than a loaded machine needs
-
-
-def wait_for(question: Callable[[], Any], timeout: float = PATIENCE_S) -> Any:
-    """The first true answer; fails the test if there is none in time."""
-    until = time.monotonic() + timeout
-    while time.monotonic() < until:
-        if answer := question():
-            return answer
-        time.sleep(0.01)
-    raise AssertionError("it did not happen in time")
 
 
 def processes_with(tokens: list[str], *where: str) -> list[int]:
@@ -67,7 +54,7 @@ class Live:
 
     def record(self, timeout: float = PATIENCE_S) -> dict[str, Any]:
         """The exit record, once it is there and the Runner is gone."""
-        wait_for((self.dir / "exit.json").exists, timeout)
+        until((self.dir / "exit.json").exists, timeout)
         if self.process:
             self.process.wait(timeout)
         value = json.loads((self.dir / "exit.json").read_bytes())
@@ -86,7 +73,7 @@ class Live:
 
     def event(self, name: str) -> dict[str, Any]:
         """The first event of a name, waiting for it."""
-        found = wait_for(lambda: [e for e in self.events() if e["event"] == name])
+        found = until(lambda: [e for e in self.events() if e["event"] == name])
         assert isinstance(found[0], dict)
         return found[0]
 
@@ -225,10 +212,10 @@ def tmux() -> Iterator[Tmux]:
     shutil.rmtree(place)
 
 
-@pytest.fixture
-def until() -> Callable[..., Any]:
-    """`wait_for`, for test files."""
-    return wait_for
+@pytest.fixture(name="until")
+def _until() -> Callable[..., Any]:
+    """For test files, which import nothing from here."""
+    return until
 
 
 @pytest.fixture

@@ -1,0 +1,24 @@
+"""Wait for what other processes do, which no clock of ours can move."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE_S = 240.0  # far more than a loaded machine needs: no test passes or fails because of it
+
+
+def until(condition: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
+    """Ask until the answer is true, and return it; asking takes a tenth of a core at most.
+
+    Many tests wait at the same time: had each of them asked as often as it can, they would wait for each other.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        began = time.monotonic()
+        if answer := condition():
+            return answer
+        now = time.monotonic()
+        assert now < deadline, f"it never became true: {condition}"
+        time.sleep(min(max(0.01, 9 * (now - began)), 1.0))
