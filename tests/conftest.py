@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 
+import tests.reaper
 from tests.reaper import MARK, Reaper, living, start_guard
 from tests.waiting import until
 
@@ -74,7 +75,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if len(config.args) == 1 and ".py" in config.args[0]:
         return 0
     cores = len(os.sched_getaffinity(0))
-    return cores if "not system" in config.option.markexpr else 3 * cores
+    return cores if "smoke" in config.option.markexpr else 3 * cores
 
 
 @pytest.hookimpl(trylast=True)
@@ -96,6 +97,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     _homes().mkdir(mode=0o700)
     basetemp = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # as pytest-xdist does
     session.config.stash[_guard] = start_guard(os.environ[MARK], _homes(), basetemp)
+
+
+def pytest_keyboard_interrupt() -> None:
+    tests.reaper.PATIENCE_S = 0.0  # whoever types Ctrl-C does not wait for what is ended anyway
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

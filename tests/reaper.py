@@ -193,21 +193,18 @@ def guard(pytest: int, parent: int, mark: str, homes: Path, basetemp: Path) -> N
 def _wait(pytest: int, parent: int) -> None:
     """Until pytest is dead; it is ended if its parent goes first."""
     poll = select.poll()
-    watched: dict[int, int] = {}
-    for pid in (pytest, parent):
-        if pid:
-            try:
-                watched[os.pidfd_open(pid)] = pid
-            except ProcessLookupError:
-                if pid == pytest:
-                    return
-    for descriptor in watched:
-        poll.register(descriptor, select.POLLIN)
-    while pytest not in (gone := [watched[descriptor] for descriptor, _ in poll.poll()]):
-        assert gone == [parent]
-        poll.unregister(next(d for d, pid in watched.items() if pid == parent))
+    with contextlib.suppress(ProcessLookupError):
+        of_pytest = os.pidfd_open(pytest)
+        poll.register(of_pytest, select.POLLIN)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pytest, signal.SIGKILL)
+            if parent:
+                poll.register(os.pidfd_open(parent), select.POLLIN)
+            if of_pytest in [descriptor for descriptor, _ in poll.poll()]:
+                return
+        os.kill(pytest, signal.SIGKILL)  # the parent is gone, perhaps since before this program had started
+        poll.register(of_pytest, select.POLLIN)
+        while of_pytest not in [descriptor for descriptor, _ in poll.poll()]:
+            time.sleep(0.01)
 
 
 def _says_done() -> bool:

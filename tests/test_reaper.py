@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import signal
 import subprocess
 import sys
 import uuid
@@ -10,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-LEAVES = "import subprocess as s\ndef test_it(tmp_path, reaper):\n"
+MARKED = "import pytest, signal, subprocess as s, sys, time\npytestmark = pytest.mark.system\n"
+LEAVES = MARKED + "def test_it(tmp_path, reaper):\n"
 SETSID = "    s.run(['sh', '-c', 'setsid sleep 1000 >/dev/null 2>&1 & echo $! > %s'])\n"
 ID = f"x-{uuid.uuid4().hex}"  # another suite on this machine ends what carries its ids
 BARE = f"    s.run(['sh', '-c', 'env -i AUTORESEARCH_RUN_ID={ID} setsid sleep 1000 >/dev/null 2>&1 & echo $! > %s'])\n"
@@ -21,6 +25,7 @@ PANE = (
     "    s.run(['tmux', '-S', socket, 'new-session', '-d', 'true', 'x', ';', *keep])\n"
     "    s.run(['sh', '-c', 'tmux -S %%s display-message -p \"#{pid}\" > %s' %% socket])\n"
 )
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null")
 
 
 def lives(pid: int) -> bool:
@@ -30,6 +35,18 @@ def lives(pid: int) -> bool:
         return False
 
 
+def write_here(folder: Path, body: str, more: str = "") -> None:
+    """A test of its own with the fixtures of this suite."""
+    (folder / "conftest.py").write_text(Path(__file__).with_name("conftest.py").read_text() + more)
+    (folder / "test_small.py").write_text(body)
+
+
+def run_here(folder: Path, body: str, more: str = "") -> subprocess.CompletedProcess[str]:
+    write_here(folder, body, more)
+    return subprocess.run([*PYTEST, "--rootdir", folder, folder], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("body", "passes"),
     [
@@ -44,14 +61,9 @@ def lives(pid: int) -> bool:
 def test_what_a_test_leaves_is_ended(
     body: str, passes: bool, tmp_path: Path, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
-    fixtures = Path(__file__).with_name("conftest.py").read_text()
-    impatient = fixtures.replace("PATIENCE_S = 60.0", "PATIENCE_S = 0.3")  # where it would wait for nothing
-    assert impatient != fixtures
-    (tmp_path / "conftest.py").write_text(fixtures if passes else impatient)
+    impatient = "" if passes else "import tests.reaper\ntests.reaper.PATIENCE_S = 0.3\n"  # it would wait for nothing
     pid_file = tmp_path / "pid"
-    (tmp_path / "test_small.py").write_text(body % pid_file if "%s" in body else body)
-    pytest_here = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir"]
-    said = subprocess.run([*pytest_here, str(tmp_path), str(tmp_path)], capture_output=True, text=True, check=False)
+    said = run_here(tmp_path, body % pid_file if "%s" in body else body, impatient)
     assert said.returncode == (0 if passes else 1), said.stdout
     assert ("processes were left behind" in said.stdout) is not passes
     if pid_file.exists():
@@ -59,6 +71,58 @@ def test_what_a_test_leaves_is_ended(
         eventually(lambda: not lives(pid))
 
 
+@pytest.mark.system
+def test_a_test_that_starts_a_process_needs_a_tier(tmp_path: Path) -> None:
+    said = run_here(tmp_path, "import subprocess\ndef test_it():\n    subprocess.run(['true'])\n")
+    assert said.returncode == 1 and "needs a tier" in said.stdout
+    said = run_here(tmp_path, "def test_it():\n    pass\n")
+    assert said.returncode == 0
+
+
+INTERRUPTED = (
+    LEAVES
+    + SETSID
+    + PANE
+    + "    (tmp_path / 'big').write_text('x')\n"
+    + "    open(%r, 'w').write(str(tmp_path))\n"
+    + "    time.sleep(1000)\n"
+)
+
+
+@pytest.mark.system
+@pytest.mark.waits
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("how", ["ctrl-c", "term", "kill", "parent"])
+def test_an_interrupted_pytest_leaves_nothing(
+    how: str, workers: str, tmp_path: Path, eventually: Callable[[Callable[[], object]], None]
+) -> None:
+    daemon, server, place = tmp_path / "daemon", tmp_path / "server", tmp_path / "place"
+    write_here(tmp_path, INTERRUPTED % (daemon, server, str(place)))
+    argv = [*PYTEST, "-n", workers, "--rootdir", str(tmp_path), str(tmp_path)]
+    shell = "trap : INT; " + shlex.join(argv) + " & echo $! > " + str(tmp_path / "pytest") + "; wait"
+    started = ["bash", "-c", shell] if how == "parent" else argv
+    process = subprocess.Popen(
+        started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=heed_ctrl_c
+    )
+    eventually(lambda: place.exists() and place.read_text())
+    pids = [int(daemon.read_text()), int(server.read_text())]
+    assert all(map(lives, pids))
+    with Path("/proc", str(pids[0]), "environ").open() as file:
+        (home,) = [Path(line[5:]) for line in file.read().split("\0") if line.startswith("HOME=")]
+    if how == "ctrl-c":
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    else:
+        process.send_signal(signal.SIGTERM if how == "term" else signal.SIGKILL)
+    process.wait()
+    eventually(lambda: not any(map(lives, pids)))
+    eventually(lambda: not home.parent.exists() and not Path(place.read_text()).parent.exists())
+
+
+def heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
+
+
+@pytest.mark.system
 def test_nothing_of_the_person_is_in_reach(clean_environment: Path) -> None:
     code = "import os; print(*sorted(k for k in os.environ if k.startswith(('TMUX', 'GIT_', 'XDG_', 'HOME'))))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[1]
 TOOLS = ("sh", "cat", "touch", "tail", "chmod", "mkdir", "rm", "mv", "make", "env", "ln", "true")
 

@@ -57,7 +57,6 @@ class Asked:
         found = _CWD.findall(self.prose)
         return str(next(filter(None, found[-1]))).rstrip("/.`") if found else ""
 
-
     @property
     def steps(self) -> int:
         """How many steps of a script were done in this turn: its calls, but for those that no script asked for."""

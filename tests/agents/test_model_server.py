@@ -246,9 +246,7 @@ def test_the_answer_claims_the_tokens_that_it_was_told_to(model_server: ModelSer
     assert ask(model_server.port, *chat("x")).json["usage"]["total_tokens"] == 13023
 
 
-def test_every_request_is_counted_in_memory_and_in_the_log(
-    model_server: ModelServer, ask: Ask, tmp_path: Path
-) -> None:
+def test_every_request_is_counted_in_memory_and_in_the_log(model_server: ModelServer, ask: Ask, tmp_path: Path) -> None:
     path, body = anthropic("hello")
     ask(model_server.port, path, body)
     ask(model_server.port, "/v1/messages/count_tokens", body)
@@ -281,6 +279,7 @@ def test_a_rule_that_makes_no_sense_is_refused(model_server: ModelServer) -> Non
         model_server.on("x", {"text": "a", "shell": "b"})
 
 
+@pytest.mark.system
 def test_as_a_process_it_prints_its_port_serves_json_rules_and_ends(
     tmp_path: Path, ask: Ask, eventually: Callable[..., None]
 ) -> None:

@@ -36,6 +36,7 @@ def run(repeats: int = 5) -> list[Result]:
 def _rows(name: str, ours: list[Told], theirs: list[Told]) -> list[Result]:
     compared = "the published skill"
     long, short = HOURS * 3600 // LATER_S + 2, _published_looks(HOURS * 3600)
+
     def total(side: list[Told]) -> list[float]:
         return [each.total / 1e6 for each in side]
 

@@ -103,9 +103,7 @@ def curve(task: str, seed: int) -> Iterable[CurvePoint]:
     """All validations of one run, every 10 steps."""
     conf, overrides = CURVES[task]
     records, _ = run(*overrides, f"seed={seed}", "test_freq=10", conf=conf)
-    rewards = {
-        r["step"]: r["data"]["critic/rewards/mean"] for r in records if "critic/rewards/mean" in r["data"]
-    }
+    rewards = {r["step"]: r["data"]["critic/rewards/mean"] for r in records if "critic/rewards/mean" in r["data"]}
     for record in records:
         if "pass_n" in record["data"]:
             data, step = record["data"], record["step"]

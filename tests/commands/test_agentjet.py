@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 LAUNCHER = """
 import os, sys
 import yaml
@@ -122,7 +124,7 @@ def test_an_older_file_that_was_written_anew_counts_from_its_beginning(bench: An
     file.parent.mkdir()
     file.write_text(OLD * 3)
     rewritten = "".join(f"{{'global_steps': {step}, 'task_pass_rate@1': 0.{step}}}\\n" for step in range(1, 6))
-    command = f"printf \"{rewritten}\" > {file}; echo step:1 - actor/pg_loss:0.1"
+    command = f'printf "{rewritten}" > {file}; echo step:1 - actor/pg_loss:0.1'
     path = ajet(bench, f"val_print_to_markdown_file_path: {file}", command=command)
     done = bench.ask("run", path)
     bench.settled(done, "finished")

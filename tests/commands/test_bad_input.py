@@ -96,6 +96,7 @@ BLUEPRINTS: dict[str, tuple[Callable[[str], str | bytes], str, str]] = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", BLUEPRINTS)
 def test_a_bad_blueprint_is_one_sentence(bench: Any, name: str) -> None:
     change, says, section = BLUEPRINTS[name]
@@ -120,6 +121,7 @@ def test_a_bad_blueprint_is_one_sentence(bench: Any, name: str) -> None:
     assert bench.here("run", path, "--dry-run")[0] == 3
 
 
+@pytest.mark.system
 def test_blueprints_that_are_no_files(bench: Any) -> None:
     near = bench.blueprint("ok", name="experiment.md")
     assert str(near) in refused(bench, 4, "run", bench.repo / "experimnet.md", says="experimnet.md")["hint"]
@@ -137,6 +139,7 @@ RECIPE_TRAPS = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", RECIPE_TRAPS)
 def test_a_recipe_that_makes_the_trainer_die(bench: Any, name: str) -> None:
     text, says = RECIPE_TRAPS[name]
@@ -146,6 +149,7 @@ def test_a_recipe_that_makes_the_trainer_die(bench: Any, name: str) -> None:
     refused(bench, 3, "run", path, says=says)
 
 
+@pytest.mark.system
 def test_check_tells_programs_everything(bench: Any) -> None:
     path = bench.blueprint("ok", notes="- prepare: please make tea\n")
     good = bench.ask("blueprint", "check", path)
@@ -156,6 +160,7 @@ def test_check_tells_programs_everything(bench: Any) -> None:
     assert path.read_text().splitlines()[tee["line"] - 1].endswith("tee log.txt") and tee["severity"] == "warning"
 
 
+@pytest.mark.system
 def test_blueprint_new_from_flags_and_yaml(bench: Any) -> None:
     flags = ("--purpose", "lr 1e-6 `a` $(touch pwned)", "--codebase", bench.repo, "--command", COMMAND)
     made = bench.ask("blueprint", "new", "sub/new.md", *flags, "--max-time", "90 minutes", "--metric", "m")
@@ -173,6 +178,7 @@ def test_blueprint_new_from_flags_and_yaml(bench: Any) -> None:
     assert (checked["purpose"], checked["max_time_s"]) == ("the flag wins", 7200)
 
 
+@pytest.mark.system
 def test_blueprint_new_refuses(bench: Any) -> None:
     def new(code: int, *args: object, says: str) -> None:
         refused(bench, code, "blueprint", "new", *args, says=says)
@@ -220,6 +226,7 @@ def dirty(bench: Any) -> None:
     (bench.repo / "untracked.py").write_text("three\n")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("state", [identity_missing, detached, without_commit, locked_index, dirty])
 def test_a_run_in_an_odd_repository_leaves_the_checkout_alone(bench: Any, state: Callable[[Any], None]) -> None:
     blueprint = bench.blueprint("ok")
@@ -239,6 +246,7 @@ def test_a_run_in_an_odd_repository_leaves_the_checkout_alone(bench: Any, state:
 # --------------------------------------------------------------------------- state, names
 
 
+@pytest.mark.system
 def test_an_unusable_state_home(bench: Any) -> None:
     blueprint = bench.blueprint("ok")
     home = bench.root / "state-file"
@@ -253,6 +261,7 @@ def test_an_unusable_state_home(bench: Any) -> None:
 EVIL = ("../x", "x" * 10_000, "a\nb", "", "last\0", "*", "-", "--", "/etc", "%s", "$(touch pwned)", "ünï")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("command", ["status", "wait", "logs", "events", "stop", "attach", "close", "note", "collect"])
 def test_names_that_nothing_answers_to(bench: Any, command: str) -> None:
     more = {"stop": ["--reason", "r"], "note": ["text"], "wait": ["--for", "1s"]}.get(command, [])
@@ -267,6 +276,7 @@ def test_names_that_nothing_answers_to(bench: Any, command: str) -> None:
     assert not list(bench.root.rglob("pwned"))
 
 
+@pytest.mark.system
 def test_the_words_of_the_command_line(bench: Any) -> None:
     assert "--no-such" in refused(bench, 2, "status", "--no-such", says="--no-such")["fix"] + "--no-such"
     refused(bench, 2, "frobnicate", says="frobnicate")
@@ -287,6 +297,7 @@ def test_the_words_of_the_command_line(bench: Any) -> None:
 # -------------------------------------------------------------------- questions about runs
 
 
+@pytest.mark.system
 def test_questions_about_a_run_that_is_over(bench: Any) -> None:
     payload = bench.ask("run", bench.blueprint("ok"))
     run = payload["run"]
@@ -347,6 +358,7 @@ def _ledger(bench: Any, payload: dict[str, Any]) -> None:
     refused(bench, 4, "ledger", "show", "nobody", says="nobody")
 
 
+@pytest.mark.system
 def test_waiting_returns_early_for_each_kind_of_news(bench: Any) -> None:
     """Each `wait` is given an hour and returns because something happened, not because the hour is over."""
     gate = bench.root / "gate"
@@ -391,6 +403,7 @@ def uncollected(bench: Any, **values: str) -> dict[str, Any]:
     return dict(payload)
 
 
+@pytest.mark.system
 def test_one_run_that_cannot_be_recorded_keeps_no_other_from_it(bench: Any) -> None:
     stuck = uncollected(bench, name="a.md", title="A", result_dir=str(bench.root / "a"))
     payload = uncollected(bench, name="b.md", title="B", result_dir=str(bench.root / "b"))
@@ -405,6 +418,7 @@ def test_one_run_that_cannot_be_recorded_keeps_no_other_from_it(bench: Any) -> N
     bench.settled(stuck, "finished")
 
 
+@pytest.mark.system
 def test_an_exit_record_that_only_lacks_its_name_is_taken(bench: Any) -> None:
     payload = uncollected(bench)
     run_dir = Path(payload["run_dir"])
@@ -413,6 +427,7 @@ def test_an_exit_record_that_only_lacks_its_name_is_taken(bench: Any) -> None:
     assert bench.settled(payload, "finished")["returncode"] == 0
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("record", [b"", b" " * 4096, b'{"run": "somebody", "ending": "finished"}', b'{"run": "'])
 def test_an_exit_record_that_was_not_finished_is_none(bench: Any, record: bytes) -> None:
     payload = uncollected(bench)
@@ -423,6 +438,7 @@ def test_an_exit_record_that_was_not_finished_is_none(bench: Any, record: bytes)
     bench.settled(payload, "lost")
 
 
+@pytest.mark.system
 def test_a_run_directory_that_was_removed(bench: Any) -> None:
     payload = uncollected(bench)
     shutil.rmtree(payload["run_dir"])
@@ -434,6 +450,7 @@ def test_a_run_directory_that_was_removed(bench: Any) -> None:
 # ----------------------------------------------------------------------- project commands
 
 
+@pytest.mark.system
 def test_settings_and_where_they_come_from(bench: Any) -> None:
     made = bench.ask("init")
     refused(bench, 5, "init", says="exists already")
@@ -449,6 +466,7 @@ def test_settings_and_where_they_come_from(bench: Any) -> None:
     refused(bench, 6, "init", bench.root / "nowhere", says="nowhere")
 
 
+@pytest.mark.system
 def test_doctor_and_schema(bench: Any) -> None:
     found = bench.ask("doctor")
     assert found["fit"] and found["repository"] == str(bench.repo) and found["tmux"] and found["git"]
@@ -466,6 +484,7 @@ def logged(payload: dict[str, Any]) -> bytes:
     return Path(payload["log_path"]).read_bytes()
 
 
+@pytest.mark.system
 def test_a_trainer_that_prints_binary_and_no_line_end(bench: Any) -> None:
     blueprint = bench.script(
         """
@@ -481,6 +500,7 @@ def test_a_trainer_that_prints_binary_and_no_line_end(bench: Any) -> None:
     bench.settled(payload, "finished")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("code", "value"), [(0, 0.5), (3, None)])
 def test_a_trainer_that_never_ends_a_line(bench: Any, code: int, value: float | None) -> None:
     """It took its first step. Of `0.5137` the line may hold `0.5` only, where its writer was cut short."""
@@ -499,6 +519,7 @@ def test_a_trainer_that_never_ends_a_line(bench: Any, code: int, value: float | 
     bench.settled(payload, "crashed" if code else "finished")
 
 
+@pytest.mark.system
 def test_a_trainer_that_prints_carriage_returns_only(bench: Any) -> None:
     blueprint = bench.script(
         """
@@ -515,6 +536,7 @@ def test_a_trainer_that_prints_carriage_returns_only(bench: Any) -> None:
     bench.settled(payload, "finished")
 
 
+@pytest.mark.system
 def test_a_trainer_whose_numbers_are_gone(bench: Any) -> None:
     blueprint = bench.script(
         """
@@ -544,6 +566,7 @@ sys.exit(4)
 """
 
 
+@pytest.mark.system
 def test_a_trainer_that_leaves_daemons_behind(bench: Any) -> None:
     payload = bench.ask("run", bench.script(LEAVES), "--grace", "0s", check=10)
     assert (payload["ending"], payload["returncode"]) == ("crashed", 4)
@@ -552,6 +575,7 @@ def test_a_trainer_that_leaves_daemons_behind(bench: Any) -> None:
     assert record["left"] == [] and record["kill_sent"] >= 2
 
 
+@pytest.mark.system
 def test_a_trainer_that_prints_a_hundred_megabytes(bench: Any) -> None:
     command = f"{sys.executable} -S {REPO}/tests/nasty/noisy.py lines 100"
     payload = bench.ask("run", bench.script("", command=command), check=13)
@@ -561,6 +585,7 @@ def test_a_trainer_that_prints_a_hundred_megabytes(bench: Any) -> None:
     Path(payload["log_path"]).unlink()
 
 
+@pytest.mark.system
 def test_the_output_of_python_is_not_held_back(bench: Any) -> None:
     """Without PYTHONUNBUFFERED this step would be seen only at the end, which never comes."""
     blueprint = bench.script(
@@ -575,6 +600,7 @@ def test_the_output_of_python_is_not_held_back(bench: Any) -> None:
     bench.settled(payload, "stopped")
 
 
+@pytest.mark.system
 def test_a_command_that_is_not_there(bench: Any) -> None:
     payload = bench.ask("run", bench.script("", command="no-such-trainer --really"), check=10)
     assert (payload["ending"], payload["returncode"], payload["verdict"]) == ("crashed", 127, "crash")
@@ -608,6 +634,7 @@ SAME = {("add",): "campaign add", ("plan", "write"): "plan new", ("top",): "queu
 ECHOED = ("--reward", "exact", "--no-check")
 
 
+@pytest.mark.system
 def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[str], None]) -> None:
     blueprint = bench.blueprint("ok")
     run = bench.ask("run", blueprint)["run"]
@@ -713,6 +740,7 @@ def table_rows(text: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.system
 def test_every_command_and_its_table_row(bench: Any) -> None:
     rows = [row[0] for row in table_rows(README)]
     documented = " / ".join(rows)
@@ -750,15 +778,14 @@ def test_every_option_of_the_readme_table_exists() -> None:
             continue
         module, _, function = cli.COMMANDS[name][0].partition(":")
         loaded = getattr(importlib.import_module(f"autoresearch.commands.{module}"), function)
-        options = {
-            o
-            for hint in loaded.__annotations__.values()
-            for o in re.findall(r"'(-[-\w]+)'", str(hint))
-        } | {"--" + p.replace("_", "-") for p in loaded.__annotations__}
+        options = {o for hint in loaded.__annotations__.values() for o in re.findall(r"'(-[-\w]+)'", str(hint))} | {
+            "--" + p.replace("_", "-") for p in loaded.__annotations__
+        }
         for option in re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", " ".join(re.findall(r"`([^`]+)`", head + text))):
             assert option in options, (name, option)
 
 
+@pytest.mark.system
 def test_the_front_door_is_a_real_process(bench: Any) -> None:
     """What the other tests ask in this process is the same from outside: streams, exit code, no TTY."""
     done = bench.cli("run", "gone.md", check=4)

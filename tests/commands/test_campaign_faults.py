@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 BEGINNING = (
     *("repository.hypothesis_committed", "campaign.drafted", "repository.claimed", "campaign.claimed"),
     *("campaign.committed", "repository.slot_added", "repository.switched", "launch.claimed"),
@@ -174,9 +176,7 @@ def test_two_that_resume_at_once(crashes: Any) -> None:
     refused = crashes.bench.ask("campaign", "resume", "one", check=4)
     assert refused["error"]["code"] == "spec_damaged" and str(crashes.place.spec) in refused["error"]["message"]
     crashes.place.spec.write_bytes(spec)
-    begun = [
-        crashes.bench.spawn("campaign", "resume", "--detach", "--json", stdout=subprocess.PIPE) for _ in range(2)
-    ]
+    begun = [crashes.bench.spawn("campaign", "resume", "--detach", "--json", stdout=subprocess.PIPE) for _ in range(2)]
     told = [crashes.bench.answer(process) for process in begun]
     assert {process.returncode for process in begun} <= {0, 5} and any(payload["ok"] for payload in told), told
     crashes.ended(2)

@@ -9,6 +9,8 @@ import pytest
 
 from autoresearch.records.campaign_dir import add
 
+pytestmark = pytest.mark.system
+
 RECIPE = "experiment_name: one\nlr: 0.1\nseed: 5\nmetrics_jsonl_path: {out}/metrics.jsonl\n"
 PROGRAM = """
 import json, os, sys

@@ -13,6 +13,8 @@ import pytest
 
 from autoresearch.records.rundir import is_locked
 
+pytestmark = pytest.mark.system
+
 CHEAT = """
 step(1)
 step(2)
@@ -84,7 +86,7 @@ def test_one_that_fails_is_a_run_without_a_metric(
 
 
 def test_a_log_that_is_full_of_noise_is_read(bench: Any) -> None:
-    noise = 'python -c "print(chr(10).join(f\'batch {n}: ok, seen: {n}, t=1s\' for n in range(50000)))"'
+    noise = "python -c \"print(chr(10).join(f'batch {n}: ok, seen: {n}, t=1s' for n in range(50000)))\""
     done = run(bench, CHEAT, f"{noise}; echo '{{\"task_pass_rate@1\": 0.3}}'; echo 'task_pass_rate@1 = 0.25'; {noise}")
     assert done["metrics"]["task_pass_rate@1"] == 0.25
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 KEYS = {
     *("schema", "command", "ok", "error", "next", "run", "state", "ending", "returncode", "failure", "failure_line"),
     *("line_number", "byte_offset", "times", "also", "overcome", "process", "hung", "chatty", "silent_s", "how", "try"),

@@ -16,6 +16,8 @@ import pytest
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir, is_locked
 
+pytestmark = pytest.mark.system
+
 WIRED = """
 import sys
 sys.path.append({repo!r})

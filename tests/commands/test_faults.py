@@ -13,6 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+pytestmark = pytest.mark.system
+
 
 def settled(bench: Any, payload: dict[str, Any], ending: str) -> dict[str, Any]:
     """Assert the invariant after a fault and give back the flag."""

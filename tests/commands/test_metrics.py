@@ -245,6 +245,7 @@ def ran(bench: Any) -> dict[str, Any]:
     return dict(bench.ask("run", path))
 
 
+@pytest.mark.system
 def test_a_run_its_records_and_its_sources(bench: Any, ran: dict[str, Any]) -> None:
     assert ran["metrics"] == {"max(task_pass_rate@1)": 0.75, "best": 0.75, "step": 2}
     url = "https://wandb.corp.io/team/proj/runs/1a2b3c4d"
@@ -290,6 +291,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.system
 def test_what_an_expression_has_come_to_in_a_run_that_lives(bench: Any) -> None:
     file = str(bench.root / "rates.jsonl")
     path = bench.script(LIVING.format(file=file), notes=f"- source: jsonl {file}")
@@ -302,6 +304,7 @@ def test_what_an_expression_has_come_to_in_a_run_that_lives(bench: Any) -> None:
     bench.until(lambda: bench.json("status", ran["run"])["state"] == "ended")
 
 
+@pytest.mark.system
 def test_a_broken_expression_is_refused_before_anything_starts(bench: Any) -> None:
     path = bench.blueprint("ok")
     whole = path.read_text()

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 NRL = """#!{python}
 import json, os, sys, time
 jobs = os.environ["NRL_JOBS"]

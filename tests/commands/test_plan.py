@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 REPO = Path(__file__).parents[2]
 
 RECIPE = """experiment_name: tiny
@@ -196,12 +198,12 @@ def test_a_campaign_that_dies_is_taken_up_and_one_that_is_paused_is_told(planned
 def test_from_a_topic_to_an_approval_by_hand(planned: Planned) -> None:
     bench = planned.bench
     topic = bench.repo / "TOPIC.md"
-    topic.write_text("# Does KL matter?\n\nPlease \"find out\": `rm -rf` {{ x }}\n# - and more\n")
+    topic.write_text('# Does KL matter?\n\nPlease "find out": `rm -rf` {{ x }}\n# - and more\n')
     made = bench.ask("plan", "TOPIC.md")
     path = Path(bench.repo / "topic.plan.yaml")
     assert made["plan"] == str(path) and made["next"] == ["autoresearch plan check topic.plan.yaml"]
     text = path.read_text()
-    assert '# > Please "find out": `rm -rf` {{ x }}' in text and "title: \"Does KL matter?\"" in text
+    assert '# > Please "find out": `rm -rf` {{ x }}' in text and 'title: "Does KL matter?"' in text
     assert "blueprint: exp.md" in text and "confirmed_delta" in text
     bad = bench.ask("plan", "check", path, check=3)
     told = bad["error"]["findings"]

@@ -24,6 +24,8 @@ from autoresearch.lab.experiment import Experiment
 from autoresearch.lab.launch import Prepared, prepare
 from autoresearch.lab.parts import Parts
 
+pytestmark = pytest.mark.system
+
 PREPARE = """
 import os, signal, sys
 from pathlib import Path

@@ -7,6 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 # It prints a validation at steps 0, 10, 20 and 30; a level below 0.3 is a run that never comes to its end.
 TRAINER = """
 import json, sys, time

@@ -213,6 +213,7 @@ def jobs(bench: Bench, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.Monk
 # ------------------------------------------------------------------------------------------ without a terminal
 
 
+@pytest.mark.system
 def test_nothing_runs(bench: Bench) -> None:
     assert bench.here("queue")[1].splitlines()[0] == "nothing runs"
     told = bench.ask("top")
@@ -220,6 +221,7 @@ def test_nothing_runs(bench: Bench) -> None:
     assert told["places"][0]["place"] == "local" and told["next"] == ["autoresearch run BLUEPRINT"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -239,6 +241,7 @@ def test_bad_input(bench: Bench, words: tuple[str, ...], says: str) -> None:
     assert bench.ask("queue", *words, check=2)["error"]["code"] == "usage"
 
 
+@pytest.mark.system
 def test_a_run_while_it_lives_and_after(bench: Bench) -> None:
     started = bench.ask("run", bench.blueprint("long"), "--detach")
     run = started["run"]
@@ -258,6 +261,7 @@ def test_a_run_while_it_lives_and_after(bench: Bench) -> None:
     assert run not in bench.here("queue")[1]
 
 
+@pytest.mark.system
 def test_runs_at_other_places(bench: Bench, far: Far) -> None:
     far("waits-1", "pending", reason="Resources: 8 GPUs of a kind " + "that is not free yet " * 4)
     far("silent-1", "unreachable", Kind.SSH, reason="ssh: connect to host gpu1: No route to host")
@@ -277,6 +281,7 @@ def test_runs_at_other_places(bench: Bench, far: Far) -> None:
     assert bench.ask("queue", "--campaign", "nobody")["count"] == 0
 
 
+@pytest.mark.system
 def test_a_place_that_nobody_follows_gets_its_follower(bench: Bench, far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr("autoresearch.lab.far.attend.attend", lambda place, parts, socket: asked.append(place.name))
@@ -289,6 +294,7 @@ def test_a_place_that_nobody_follows_gets_its_follower(bench: Bench, far: Far, m
     assert "gpu1" in asked and "slurm" not in asked
 
 
+@pytest.mark.system
 def test_many_runs_and_damaged_files(bench: Bench, far: Far) -> None:
     index = Index(environ=bench.env)
     for n in range(1000):
@@ -307,6 +313,7 @@ def test_many_runs_and_damaged_files(bench: Bench, far: Far) -> None:
     assert "and 10 more: --limit 0 shows all" in text and max(map(len, text.splitlines())) <= 80
 
 
+@pytest.mark.system
 def test_settings_that_cannot_be_read_are_told_and_hide_nothing(bench: Bench, far: Far) -> None:
     far("waits-1", "pending")
     (bench.repo / "autoresearch.yaml").write_text("launcher: frobnicate\n")
@@ -456,6 +463,7 @@ def test_filter_find_and_sort() -> None:
 # ------------------------------------------------------------------------------------------ in a terminal
 
 
+@pytest.mark.system
 def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
     started = bench.ask("run", bench.blueprint("long"), "--detach")
     run, rundir = started["run"], RunDir(Path(started["run_dir"]))
@@ -512,6 +520,7 @@ def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callabl
     one.ends(0)
 
 
+@pytest.mark.system
 def test_a_run_at_another_place_and_its_follower(bench: Bench, jobs: Any, pane: Callable[..., Pane]) -> None:
     (jobs.directory / "held").write_text("Resources")
     started = bench.ask("run", bench.blueprint("long"), "--launcher", "slurm", "--detach")
@@ -545,6 +554,7 @@ def test_a_run_at_another_place_and_its_follower(bench: Bench, jobs: Any, pane: 
     assert (read_json(rundir.exit_record) or {})["ending"] == "stopped"
 
 
+@pytest.mark.system
 def test_attaching_and_coming_back(bench: Bench, pane: Callable[..., Pane]) -> None:
     started = bench.ask("run", bench.blueprint("long"), "--detach")
     one = pane()
@@ -562,6 +572,7 @@ def test_attaching_and_coming_back(bench: Bench, pane: Callable[..., Pane]) -> N
     one.ends(130)
 
 
+@pytest.mark.system
 def test_the_terminal_is_given_back_whatever_ends_the_screen(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
     far("waits-1", "pending")
     one = pane()
@@ -588,6 +599,7 @@ def test_the_terminal_is_given_back_whatever_ends_the_screen(bench: Bench, far: 
     one.ends(0)
 
 
+@pytest.mark.system
 def test_files_that_go_and_break_while_it_looks(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
     gone, broken = far("gone-1", "running"), far("broken-1", "running")
     far("whole-1", "running")
@@ -602,6 +614,7 @@ def test_files_that_go_and_break_while_it_looks(bench: Bench, far: Far, pane: Ca
     one.ends(0)
 
 
+@pytest.mark.system
 def test_a_terminal_that_can_nothing_gets_the_static_form(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
     far("waits-1", "pending")
     one = pane("--once")

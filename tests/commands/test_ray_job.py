@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 RAY = """#!{python}
 import json, os, sys, time, urllib.request
 words = sys.argv[1:]

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture
 def cluster(bench: Any, fake_ray: Any) -> Iterator[Any]:

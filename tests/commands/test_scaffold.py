@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 AGENT = """
 import http.client, json, os, sys
 host = os.environ["OPENAI_BASE_URL"].split("/")[2]

@@ -165,6 +165,7 @@ def test_what_is_in_a_table_of_steps_is_one_command_each() -> None:
 # ------------------------------------------------------------------------------------ the command itself
 
 
+@pytest.mark.system
 def test_show_lists_the_pages_and_serves_each(bench: Any) -> None:
     payload = bench.ask("skill", "show")
     assert [one["topic"] for one in payload["topics"]] == sorted(PAGES)
@@ -174,6 +175,7 @@ def test_show_lists_the_pages_and_serves_each(bench: Any) -> None:
     assert (one["topic"], one["text"], one["next"]) == ("run", PAGES["run"], [])
 
 
+@pytest.mark.system
 def test_an_unknown_page_names_the_nearest(bench: Any) -> None:
     for asked, meant in (("failure", "failures"), ("verl", "trainers"), ("openrlhf", "trainers"), ("nemo", "nemo-rl")):
         error = bench.ask("skill", "show", asked, check=4)["error"]
@@ -182,6 +184,7 @@ def test_an_unknown_page_names_the_nearest(bench: Any) -> None:
     bench.ask("skill", "show", "../SKILL", check=4)
 
 
+@pytest.mark.system
 def test_install_writes_where_agents_look(bench: Any) -> None:
     payload = bench.ask("skill", "install")
     assert [one["done"] for one in payload["places"]] == ["written", "linked"]
@@ -192,6 +195,7 @@ def test_install_writes_where_agents_look(bench: Any) -> None:
     assert bench.git("status", "--porcelain").split() == ["??", ".agents/", "??", ".claude/"]
 
 
+@pytest.mark.system
 def test_install_for_a_user(bench: Any) -> None:
     home, config = bench.root / "home", bench.root / "config"
     home.mkdir()
@@ -202,6 +206,7 @@ def test_install_for_a_user(bench: Any) -> None:
     assert not (home / ".claude").exists()
 
 
+@pytest.mark.system
 def test_install_refuses_what_it_does_not_know(bench: Any) -> None:
     before = bench.picture()
     assert "claude" in bench.ask("skill", "install", "--agent", "claud", check=2)["error"]["hint"]
@@ -235,6 +240,7 @@ def test_it_is_valid_by_the_official_validator(tmp_path: Path) -> None:
     assert code(installed) != 0
 
 
+@pytest.mark.system
 def test_what_the_skill_says_of_the_answers_is_so(bench: Any) -> None:
     """The loop of SKILL.md, step by step, and the keys that it and its pages name."""
     assert bench.ask("doctor")["fit"] in (True, False)

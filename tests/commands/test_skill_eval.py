@@ -62,6 +62,7 @@ def test_no_query_quotes_the_description() -> None:
         assert not any(piece in " ".join(re.findall(r"\w+", description)) for piece in pieces), query.prompt
 
 
+@pytest.mark.system
 def test_the_blueprints_of_the_tasks_are_good_ones(bench: Any) -> None:
     for folder in ("quick", "broken", "weak", "slow"):
         for path in (SKILL / "evals/files" / folder).iterdir():
@@ -73,6 +74,7 @@ def test_the_blueprints_of_the_tasks_are_good_ones(bench: Any) -> None:
 # ---------------------------------------------------------------------------------------- attempts
 
 
+@pytest.mark.system
 def test_with_and_without_the_skill(bench: Any) -> None:
     told = measure(bench, "--task", "run-a-blueprint", "--task", "12")
     rows = {row["task"]: row for row in told["tasks"]}
@@ -95,6 +97,7 @@ def test_with_and_without_the_skill(bench: Any) -> None:
     assert not list((place / WITH).rglob("evals.json"))
 
 
+@pytest.mark.system
 def test_what_runs_at_the_end_is_ended_and_nobody_elses_is_seen(bench: Any) -> None:
     mine = bench.blueprint("long")
     run = bench.ask("run", mine, "--detach")["run"]
@@ -107,11 +110,13 @@ def test_what_runs_at_the_end_is_ended_and_nobody_elses_is_seen(bench: Any) -> N
     bench.until(lambda: not bench.carriers())
 
 
+@pytest.mark.system
 def test_only_whether_it_triggers(bench: Any) -> None:
     told = measure(bench, "--triggers", "--task", "trigger-11", "--attempts", 2)
     assert told["attempts"] == 2 and WITHOUT not in told["run_summary"]
 
 
+@pytest.mark.system
 def test_a_skill_of_the_user_would_spoil_the_comparison(bench: Any) -> None:
     home = bench.root / "home"
     home.mkdir()
@@ -122,6 +127,7 @@ def test_a_skill_of_the_user_would_spoil_the_comparison(bench: Any) -> None:
     assert bench.ask("skill", "eval", *line, "--variant", "with", HOME=str(home))["attempts"] == 1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -141,6 +147,7 @@ def test_what_cannot_be_measured_is_said(bench: Any, words: tuple[object, ...], 
     assert error["hint"] and len(error["message"]) < 500
 
 
+@pytest.mark.system
 def test_they_are_listed_without_an_agent(bench: Any) -> None:
     assert [one["name"] for one in bench.ask("skill", "eval")["evals"]] == [task.name for task in TASKS]
     assert len(bench.ask("skill", "eval", "--triggers")["evals"]) == 20

@@ -20,6 +20,8 @@ import pytest
 from autoresearch.records.rundir import is_locked
 from tests.engines.ports import free_port
 
+pytestmark = pytest.mark.system
+
 SAMPLES = Path(__file__).parents[1] / "samples" / "swarm"
 PORT = "--swarm-port=$AJET_SWARM_PORT"
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-VERL = '''
+pytestmark = pytest.mark.system
+
+VERL = """
 import json, os, sys
 said = dict(word.lstrip("+").split("=", 1) for word in sys.argv[1:])
 print("Training from scratch", flush=True)
@@ -24,7 +26,7 @@ for step in range(1, 4):
 folder = said.get("trainer.default_local_dir", "checkpoints/p/e")
 os.makedirs(folder, exist_ok=True)
 open(folder + "/latest_checkpointed_iteration.txt", "w").write("3")
-'''
+"""
 COMMAND = "python -m verl.trainer.main_ppo trainer.project_name=p trainer.experiment_name=e"
 NEMO = """
 defaults: base.yaml

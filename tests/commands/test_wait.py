@@ -12,6 +12,8 @@ from autoresearch.commands import wait
 from autoresearch.core.run import RunState
 from autoresearch.records.events import append
 
+pytestmark = pytest.mark.system
+
 if TYPE_CHECKING:
     from autoresearch.lab.outcome import Outcome
     from autoresearch.lab.parts import Parts

@@ -182,8 +182,7 @@ def test_a_quoted_blueprint_is_taken_out_of_its_fence() -> None:
     assert b.venv_exe == "/foo/bar/.venv/bin/python"
     assert b.yaml_path == "/foo/bar/conf.yaml"
     assert b.launch_command == (
-        'cd /foo/bar/codebase && \\\nexport SCRIPT="bash env.sh" && \\\n'
-        "python -m ajet.launcher --conf conf.yaml"
+        'cd /foo/bar/codebase && \\\nexport SCRIPT="bash env.sh" && \\\npython -m ajet.launcher --conf conf.yaml'
     )
     assert b.result_dir == "/foo/results/"
     assert (b.max_time_s, b.first_step_s) == (43200.0, 1200.0)
@@ -264,11 +263,7 @@ def test_keys_in_an_indented_block_are_no_headings() -> None:
     ],
 )
 def test_values_in_the_heading(one_line: str) -> None:
-    command = (
-        "5. [exp_launch_command]: python x.py"
-        if "#" not in one_line
-        else "## [exp_launch_command] python x.py"
-    )
+    command = "5. [exp_launch_command]: python x.py" if "#" not in one_line else "## [exp_launch_command] python x.py"
     b = parse(f"{one_line}\n{command}\n")
     assert (b.codebase_dir, b.launch_command) == ("/data/code", "python x.py")
 
@@ -332,7 +327,7 @@ def test_paths(body: str, path: str) -> None:
         ("../a b/结果 目录/copy (1)", "../a b/结果 目录/copy (1)"),
         ("~/my code", "~/my code"),
         ("~bob/my code", "~bob/my code"),
-        ("\"/data/my code\"", "/data/my code"),
+        ('"/data/my code"', "/data/my code"),
     ],
 )
 def test_a_bare_path_with_spaces_is_whole(body: str, path: str) -> None:
@@ -379,15 +374,10 @@ def test_what_is_no_path(body: str) -> None:
     assert parse(f"## [exp_codebase_dir]\n{body}\n\n{COMMAND}").codebase_dir == "./"
 
 
-@pytest.mark.parametrize(
-    "word", ["NA", "N/A", "none", "None.", "null", "无", "NA, the agent writes its own", "-"]
-)
+@pytest.mark.parametrize("word", ["NA", "N/A", "none", "None.", "null", "无", "NA, the agent writes its own", "-"])
 def test_no_recipe(word: str) -> None:
     assert parse(f"## [exp_yaml_path]\n- path: {word}\n\n{COMMAND}").yaml_path == ""
-    assert (
-        parse(f"## [exp_yaml_path]\n- path: {word}/x.yaml\n\n{COMMAND}").yaml_path == f"{word}/x.yaml"
-        or "," in word
-    )
+    assert parse(f"## [exp_yaml_path]\n- path: {word}/x.yaml\n\n{COMMAND}").yaml_path == f"{word}/x.yaml" or "," in word
     assert parse(f"## [exp_yaml_path]\nnone.yaml\n\n{COMMAND}").yaml_path == "none.yaml"
 
 
@@ -417,9 +407,7 @@ def test_missing_sections_have_the_documented_defaults() -> None:
 
 
 def test_explanations() -> None:
-    silent = parse(
-        "## [exp_codebase_dir]\n/data/x\n## [exp_result_dir]\n- description: where\n- path: /r\n" + COMMAND
-    )
+    silent = parse("## [exp_codebase_dir]\n/data/x\n## [exp_result_dir]\n- description: where\n- path: /r\n" + COMMAND)
     lines = [f.line for f in silent.findings if f.code == "no_explanation"]
     assert lines == [1, 6]
     filled = parse("## [exp_purpose]\n- description:\n- hint:\n" + COMMAND)
@@ -481,10 +469,7 @@ def test_what_is_no_blueprint_at_all(data: bytes, word: str, line: int) -> None:
 
 
 def test_bom_crlf_and_an_exact_mebibyte_are_fine() -> None:
-    assert (
-        parse(b"\xef\xbb\xbf" + COMMAND.replace("\n", "\r\n").encode()).launch_command
-        == "python -m x --conf c.yaml"
-    )
+    assert parse(b"\xef\xbb\xbf" + COMMAND.replace("\n", "\r\n").encode()).launch_command == "python -m x --conf c.yaml"
     filler = b"x" * (MAX_BYTES - len(COMMAND) - 1)
     assert parse(filler + b"\n" + COMMAND.encode()).launch_command
 

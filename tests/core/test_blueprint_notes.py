@@ -60,9 +60,7 @@ def test_headings(heading: str) -> None:
     assert read("- trainer: verl", heading)[0].trainer == "verl"
 
 
-@pytest.mark.parametrize(
-    "heading", ["## Notebooks", "## Noted", "### Notes below a section", "Notes", "## 备"]
-)
+@pytest.mark.parametrize("heading", ["## Notebooks", "## Noted", "### Notes below a section", "Notes", "## 备"])
 def test_near_misses_of_headings(heading: str) -> None:
     assert read("- trainer: verl", heading)[0].trainer == ""
 

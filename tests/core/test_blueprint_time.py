@@ -37,11 +37,9 @@ def refused(section: str) -> str:
         "- MaxTime per run:\n  12 hours\n- First step success timeout:\n"
         "  40 minutes (when you see the first kl loss value, "
         "it succeeded; if you did not see any kl loss value after 40 minutes, it failed)",
-        "The run is forcefully terminated after twelve hours. No first KL value after forty minutes "
-        "means it failed.",
+        "The run is forcefully terminated after twelve hours. No first KL value after forty minutes means it failed.",
         "The first KL loss must be printed within 40 minutes; the run is killed at 12 hours.",
-        "Each experiment is forcefully terminated after 12 hours (720 minutes); first update: 40 min "
-        "(2400 s).",
+        "Each experiment is forcefully terminated after 12 hours (720 minutes); first update: 40 min (2400 s).",
         "It may run for twelve\nhours in all, and it must print its first step within forty\nminutes.",
         "整体 12 小时，首步 40 分钟",
         "首步（看到 KL）不超过四十分钟；总时间不超过十二小时。",
@@ -107,8 +105,7 @@ def test_one_limit_or_none(section: str, expected: tuple[float, float]) -> None:
         ),
         (
             "12 hours\n\n40 minutes",
-            "b.md:7: [exp_max_time] does not say which limit is which: '12 hours' (line 5) and '40 "
-            "minutes' (line 7)",
+            "b.md:7: [exp_max_time] does not say which limit is which: '12 hours' (line 5) and '40 minutes' (line 7)",
         ),
     ],
 )

@@ -79,7 +79,11 @@ def test_parse(text: str, seconds: float) -> None:
         "1e400 h",
         "9" * 400 + "h",
         "400 days",
-        "12 h 3 h","24 hours in all", "24 hours and 20 minutes to the first step", "1h; rm -rf /"],
+        "12 h 3 h",
+        "24 hours in all",
+        "24 hours and 20 minutes to the first step",
+        "1h; rm -rf /",
+    ],
 )
 def test_parse_refuses(text: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -105,9 +109,7 @@ def test_find_in_prose(text: str, seconds: list[float]) -> None:
     assert [f.seconds for f in find_durations(normalise(text))] == seconds
 
 
-@pytest.mark.parametrize(
-    "seconds", [1.0, 0.1, 59.0, 60.0, 90.0, 3600.0, 5400.0, 86400.0, 1e-3, 12345.678, LONGEST_S]
-)
+@pytest.mark.parametrize("seconds", [1.0, 0.1, 59.0, 60.0, 90.0, 3600.0, 5400.0, 86400.0, 1e-3, 12345.678, LONGEST_S])
 def test_spoken_reads_back_exactly(seconds: float) -> None:
     assert parse_duration(spoken(seconds)) == seconds
 

@@ -125,13 +125,9 @@ def test_words_are_unquoted() -> None:
 
 
 def test_scripts() -> None:
-    command = (
-        "bash -x run.sh --a && source env.sh; ./go.sh b.sh; python z.sh; cat q.sh; exec sub/x.bash; . ./d.sh"
-    )
+    command = "bash -x run.sh --a && source env.sh; ./go.sh b.sh; python z.sh; cat q.sh; exec sub/x.bash; . ./d.sh"
     assert named_scripts(command) == ("run.sh", "env.sh", "./go.sh", "sub/x.bash", "./d.sh")
-    findings = lint_script(
-        "#!/bin/bash\nset -e\n\nray stop --force\npython x | tee y\nsleep 3 &\n", where="run.sh"
-    )
+    findings = lint_script("#!/bin/bash\nset -e\n\nray stop --force\npython x | tee y\nsleep 3 &\n", where="run.sh")
     assert [str(f).split(": ")[0] for f in findings] == ["run.sh:4", "run.sh:5"]
 
 

@@ -52,9 +52,7 @@ def test_the_last_point_counts_and_a_diverged_run_has_none() -> None:
 
 
 @pytest.mark.parametrize(("objective", "best"), [(REWARD, (3, 0.7)), (LOSS, (2, 0.1))])
-def test_the_best_point_is_finite_whatever_stands_first(
-    objective: Objective, best: tuple[int, float]
-) -> None:
+def test_the_best_point_is_finite_whatever_stands_first(objective: Objective, best: tuple[int, float]) -> None:
     series = [(0, math.nan), (1, 0.5), (2, 0.1), (3, 0.7), (4, math.inf), (5, -math.inf), (6, math.nan)]
     assert objective.best(series) == best
 

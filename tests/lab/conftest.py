@@ -43,9 +43,7 @@ class Made:
     indexes: dict[str, int] = field(default_factory=dict)
 
     def git(self, *args: str) -> str:
-        done = subprocess.run(
-            ["git", *args], cwd=self.root, env=os.environ, capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(["git", *args], cwd=self.root, env=os.environ, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     def idea(self, slug: str, sentence: str = "", *, parent: str = "baseline", **more: Any) -> int:
@@ -113,9 +111,7 @@ class Made:
 
     def _commit(self, slug: str, above: str, hypothesis: Hypothesis) -> str:
         self.git("checkout", "-q", "--detach", above)
-        (self.root / "recipe.yaml").write_text(
-            RECIPE.format(lr=hypothesis.overrides.get("lr", 0.1), seed=0, out="out")
-        )
+        (self.root / "recipe.yaml").write_text(RECIPE.format(lr=hypothesis.overrides.get("lr", 0.1), seed=0, out="out"))
         (self.root / f"{slug}.py").write_text(f"print('{slug} </script><b>')\n")
         (self.root / ".autoresearch").mkdir(exist_ok=True)
         (self.root / ".autoresearch/blueprint.md").write_text(f"# {slug}\n")

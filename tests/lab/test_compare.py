@@ -16,6 +16,8 @@ from autoresearch.lab.compare import compare, metrics_of
 from autoresearch.lab.parts import Parts
 from autoresearch.records.index import Index
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Parts:

@@ -207,9 +207,7 @@ def test_what_was_overcome_explains_a_bad_end_only(spec: RunSpec, tmp_path: Path
         ("ValueError: boom", None),  # some print what they caught, and end well
     ],
 )
-def test_a_trainer_that_exits_with_0_and_says_that_it_crashed(
-    spec: RunSpec, line: str, kind: str | None
-) -> None:
+def test_a_trainer_that_exits_with_0_and_says_that_it_crashed(spec: RunSpec, line: str, kind: str | None) -> None:
     nemo = registry.by_name("nemo_rl")
     log = Path(spec.run_dir) / "run.log"
     log.write_text(f"===== Step 1/3 =====\n📊 Training Results:\n  • Loss: 1\n{line}\nAsync GRPO training complete!\n")

@@ -89,6 +89,7 @@ def test_nothing_changed_nothing_asked(tmp_path: Path) -> None:
     assert prove_imports(tmp_path / "no python", tmp_path, {}, ["README.md", "conf/a.yaml"]) == ()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("place", ["pkg", "src/pkg"])
 def test_a_pth_file_loses_against_the_worktree(yard: Yard, place: str) -> None:
     yard.write(f"{place}/__init__.py")
@@ -102,6 +103,7 @@ def test_a_pth_file_loses_against_the_worktree(yard: Yard, place: str) -> None:
     assert said.stdout.strip() == str(yard.checkout / place / "__init__.py")
 
 
+@pytest.mark.system
 def test_a_pth_file_wins_where_the_package_lies_deeper(yard: Yard) -> None:
     yard.write("packages/pkg/lib/pkg/__init__.py")
     (yard.site / "pkg.pth").write_text(f"{yard.checkout}/packages/pkg/lib\n")
@@ -114,6 +116,7 @@ def test_a_pth_file_wins_where_the_package_lies_deeper(yard: Yard) -> None:
     assert yard.prove("packages/pkg/lib/pkg/__init__.py", PYTHONPATH=fixed) == ()
 
 
+@pytest.mark.system
 def test_an_appended_finder_loses_where_the_path_finds_it_and_wins_where_not(yard: Yard) -> None:
     yard.write("pkg/__init__.py")
     yard.write("lib/other/__init__.py")
@@ -126,12 +129,14 @@ def test_an_appended_finder_loses_where_the_path_finds_it_and_wins_where_not(yar
     assert "pip uninstall other" in finding.hint
 
 
+@pytest.mark.system
 def test_a_finder_in_front_wins(yard: Yard) -> None:
     yard.write("pkg/__init__.py")
     install_finder(yard, "pkg", "pkg", "insert(0, _EditableFinder)")
     assert yard.codes("pkg/__init__.py") == ["imports_elsewhere"]
 
 
+@pytest.mark.system
 def test_a_pth_file_that_puts_the_checkout_in_front(yard: Yard) -> None:
     yard.write("pkg/__init__.py")
     (yard.site / "easy-install.pth").write_text(f"import sys; sys.path.insert(0, {str(yard.checkout)!r})\n")
@@ -140,6 +145,7 @@ def test_a_pth_file_that_puts_the_checkout_in_front(yard: Yard) -> None:
     assert "before PYTHONPATH" in finding.hint
 
 
+@pytest.mark.system
 def test_packages_without_init_and_single_modules(yard: Yard) -> None:
     for path in ("ns/part/x.py", "train.py", "scripts/run-me.py", "tests/conftest.py", "setup.py", "src/one.py"):
         yard.write(path)
@@ -151,6 +157,7 @@ def test_packages_without_init_and_single_modules(yard: Yard) -> None:
     assert "train would be imported from" in messages[1]
 
 
+@pytest.mark.system
 def test_a_file_that_the_hypothesis_removed_proves_nothing(yard: Yard) -> None:
     assert yard.prove("gone/__init__.py", "gone2.py") == ()
 
@@ -199,6 +206,7 @@ def not_executable(yard: Yard) -> None:
     yard.python.write_text("x")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("damage", "says"),
     [(no_file, "cannot be started"), (no_python, "failed (3): broken"), (not_executable, "cannot be started")],
@@ -213,6 +221,7 @@ def test_an_interpreter_that_does_not_answer_proves_nothing(
     assert says in finding.message
 
 
+@pytest.mark.system
 def test_an_interpreter_that_hangs_is_ended_with_all_it_started(yard: Yard) -> None:
     yard.write("pkg/__init__.py")
     hang = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)\n"
@@ -222,6 +231,7 @@ def test_an_interpreter_that_hangs_is_ended_with_all_it_started(yard: Yard) -> N
     assert "did not answer within 0.5 s" in finding.message  # the reaper fails the test if the sleep lives on
 
 
+@pytest.mark.system
 def test_an_environment_that_prints_is_understood(yard: Yard) -> None:
     yard.write("pkg/__init__.py")
     (yard.site / "loud.pth").write_text("import sys; print('hello {'); sys.stderr.write('warning')\n")
@@ -235,6 +245,7 @@ print(template("pkg", {"pkg": sys.argv[1]}, {}))
 """
 
 
+@pytest.mark.system
 def test_the_finder_that_setuptools_writes(yard: Yard) -> None:
     yard.write("lib/pkg/__init__.py")
     argv = [sys.executable, "-W", "ignore", "-c", FINDER, str(yard.checkout / "lib/pkg")]
@@ -248,6 +259,7 @@ def test_the_finder_that_setuptools_writes(yard: Yard) -> None:
     assert "__editable___pkg_0_1_finder" in finding.hint
 
 
+@pytest.mark.system
 def test_a_real_editable_install(yard: Yard) -> None:
     """`pip install -e` of the user's checkout, by a backend that is already here."""
     place = "lib/pkg"

@@ -163,6 +163,7 @@ def test_every_spelling_of_the_codebase(tmp_path: Path) -> None:
     assert done.findings == ()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["plain", "with space", "it's", 'a "b" $HOME `x`', "ü\\n(1)&;*"])
 def test_a_shell_reads_the_mapped_path_whatever_is_in_it(tmp_path: Path, name: str) -> None:
     worktree = tmp_path / name
@@ -171,7 +172,7 @@ def test_a_shell_reads_the_mapped_path_whatever_is_in_it(tmp_path: Path, name: s
     codebase = tmp_path / "re po"
     escaped = str(codebase).replace(" ", "\\ ")
     for written in (shlex.quote(f"{codebase}/x"), f'"{codebase}/x"', f"{escaped}/x", f'"{codebase}"/x'):
-        done = command(f"F={written}; cat {written}; cat \"$F\"", places(str(codebase), str(worktree)))
+        done = command(f'F={written}; cat {written}; cat "$F"', places(str(codebase), str(worktree)))
         said = subprocess.run(["bash", "-c", done.command], capture_output=True, text=True, cwd="/")
         assert said.stdout.endswith("found"), (done.command, said.stderr)
         assert said.stdout.startswith("found"), (done.command, said.stderr)

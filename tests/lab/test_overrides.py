@@ -55,8 +55,10 @@ def test_what_would_not_be_heard_is_refused(command: str, settings: dict[str, ob
 
 
 def test_a_flag_that_is_off_may_stay_off() -> None:
-    assert Launch(SLIME, None, "python slime/train.py").with_settings({"use_kl_loss": False, "lr": 1e-6}).endswith(
-        "--lr 1e-06"
+    assert (
+        Launch(SLIME, None, "python slime/train.py")
+        .with_settings({"use_kl_loss": False, "lr": 1e-6})
+        .endswith("--lr 1e-06")
     )
 
 

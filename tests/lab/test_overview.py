@@ -193,6 +193,7 @@ def test_places_and_who_follows_them(account: Account) -> None:
     assert [rundir.path.name for rundir in looker.unattended()] == ["a", "c"]
 
 
+@pytest.mark.system
 def test_a_campaign_and_its_plan(account: Account, campaign: Callable[..., Made]) -> None:
     made = campaign(prefix="autoresearch/plans/grand/20261121-sort")
     made.idea("lr-up", overrides={"lr": 0.2})
@@ -243,6 +244,7 @@ def test_gpus_are_asked_for_in_the_background_and_only_where_a_run_has_one(accou
     assert (found.places[0].gpus, found.places[0].gpus_leased) == (2, 0)
 
 
+@pytest.mark.system
 def test_runs_that_ended(account: Account, lived: Made) -> None:
     for name in ("gone", "half"):
         account.run(name, lives=False)

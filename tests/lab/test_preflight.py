@@ -216,9 +216,7 @@ def test_a_missing_blueprint_suggests_one(project: Path) -> None:
     assert "blueprint new" in error_of(project / "blueprints/xyz.md").hint
 
 
-@pytest.mark.parametrize(
-    "name", ["a" * 300, "no\nsuch\nfile", "x\0y", "'; rm -rf $(x) \"", "ünï/码.md", "\x1b[2J"]
-)
+@pytest.mark.parametrize("name", ["a" * 300, "no\nsuch\nfile", "x\0y", "'; rm -rf $(x) \"", "ünï/码.md", "\x1b[2J"])
 def test_names_that_are_not_there(tmp_path: Path, name: str) -> None:
     assert error_of(tmp_path / name).exit_code == 4
 
@@ -248,9 +246,7 @@ def test_bad_contents(tmp_path: Path, data: bytes, word: str) -> None:
     assert word in error.message
 
 
-@pytest.mark.parametrize(
-    "name", ["a b.md", "a\"b'.md", "a;b.md", "$(touch pwned).md", "a\nb.md", "ü码.md", "a:b.c.md"]
-)
+@pytest.mark.parametrize("name", ["a b.md", "a\"b'.md", "a;b.md", "$(touch pwned).md", "a\nb.md", "ü码.md", "a:b.c.md"])
 def test_names_that_are_there(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(COMMAND)
     r = resolve(tmp_path / name, environ=ENV)

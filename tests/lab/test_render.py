@@ -135,9 +135,7 @@ def test_round_trip_of_evil_strings(evil: str) -> None:
         )
     )
     assert_same(
-        replace(
-            PLAIN, title=line if line[0] not in "-_" else f"x {line}", env={"A": evil}, include=(f"d/{line}",)
-        )
+        replace(PLAIN, title=line if line[0] not in "-_" else f"x {line}", env={"A": evil}, include=(f"d/{line}",))
     )
 
 

@@ -66,12 +66,14 @@ def bystander(started: list[subprocess.Popen[bytes]], **env: str) -> subprocess.
     return started[-1]
 
 
+@pytest.mark.system
 def test_a_daemon_ends_with_all_that_is_below_and_beside_it(companion: tuple[str, Path]) -> None:
     token, file = companion
     assert sweep_companions([file], RUN, time.time() - 60, grace_s=10.0) == 3
     assert living(token) == []
 
 
+@pytest.mark.system
 def test_its_group_alone_is_enough(tmp_path: Path, bystanders: list[subprocess.Popen[bytes]]) -> None:
     """Older trees give it no mark."""
     process = bystander(bystanders)
@@ -79,6 +81,7 @@ def test_its_group_alone_is_enough(tmp_path: Path, bystanders: list[subprocess.P
     assert process.wait() == -signal.SIGTERM
 
 
+@pytest.mark.system
 def test_one_that_was_there_before_the_run_is_spared(companion: tuple[str, Path]) -> None:
     """The launcher found it alive, and used it."""
     token, file = companion
@@ -90,6 +93,7 @@ def test_one_that_was_there_before_the_run_is_spared(companion: tuple[str, Path]
         process.kill()
 
 
+@pytest.mark.system
 def test_a_number_that_somebody_else_has_now_is_spared(
     tmp_path: Path, bystanders: list[subprocess.Popen[bytes]]
 ) -> None:
@@ -99,6 +103,7 @@ def test_a_number_that_somebody_else_has_now_is_spared(
     assert process.poll() is None
 
 
+@pytest.mark.system
 def test_another_machine_s_is_spared(tmp_path: Path, bystanders: list[subprocess.Popen[bytes]]) -> None:
     process = bystander(bystanders)
     file = written(tmp_path, process.pid, host="elsewhere.example")
@@ -106,6 +111,7 @@ def test_another_machine_s_is_spared(tmp_path: Path, bystanders: list[subprocess
     assert process.poll() is None
 
 
+@pytest.mark.system
 def test_another_run_s_is_spared_with_what_is_below_it(
     tmp_path: Path, bystanders: list[subprocess.Popen[bytes]], eventually: Eventually
 ) -> None:

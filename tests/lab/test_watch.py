@@ -68,6 +68,7 @@ def test_the_exit_record_wakes(tmp_path: Path, sight: str) -> None:
         assert watcher.wait(120) == [run]
 
 
+@pytest.mark.system
 def test_a_runner_that_dies_without_a_word_wakes(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "a")
     with contextlib.ExitStack() as stack:

@@ -49,6 +49,7 @@ def test_with_the_word_all_stays(prepared: RunDir, sign: str) -> None:
     assert prepared.spec.exists()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("does", "taken"), [("spec.json", True), ("runner.json", False)])
 def test_a_runner_that_is_at_it_decides(prepared: RunDir, does: str, taken: bool) -> None:
     """It holds its lock: it has taken the environment and will say so, or it goes."""

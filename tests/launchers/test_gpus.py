@@ -66,6 +66,7 @@ def test_the_name_is_kept_whole() -> None:
     assert [g.name for g in gpus.parse(f"0, {A}, Some, GPU, 10, 1")] == ["Some, GPU"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("script", "found"),
     [
@@ -89,6 +90,7 @@ def test_find_asks_the_program(script: str | None, found: int, tmp_path: Path, m
         assert asked == "--query-gpu=index,uuid,name,memory.total,memory.used --format=csv,noheader,nounits\n"
 
 
+@pytest.mark.system
 def test_a_hanging_nvidia_smi_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 1000\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
@@ -182,6 +184,7 @@ def test_a_place_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
     assert error.value.code == "no_lease" and "AUTORESEARCH_GPU_LEASES" in error.value.hint
 
 
+@pytest.mark.system
 def test_a_lease_is_held_until_the_last_heir_is_dead(leases: dict[str, str]) -> None:
     (path, _) = gpus.make_leases((A, B), leases)
     assert not gpus.is_leased(A, leases) and not gpus.is_leased(C, leases)

@@ -45,10 +45,12 @@ def job(run: str = "lr-abc123", **changes: Any) -> Job:
     return Job(run, f"ajet_{run}", "20260101-lr", **{**given, **changes})
 
 
+@pytest.mark.system
 def test_the_contract(contract_check: Callable[..., None], fake_ray: Any, tmp_path: Path) -> None:
     contract_check(launcher(fake_ray), str(tmp_path / "far"), unknown="ajet_never", python=sys.executable)
 
 
+@pytest.mark.system
 def test_the_contract_where_nothing_is_shared(
     contract_check: Callable[..., None], fake_ray: Any, tmp_path: Path
 ) -> None:
@@ -56,6 +58,7 @@ def test_the_contract_where_nothing_is_shared(
     contract_check(one, str(tmp_path / "far"), unknown="ajet_never", python=sys.executable)
 
 
+@pytest.mark.system
 def test_a_stop_request_where_nothing_is_shared(fake_ray: Any, eventually: Any, tmp_path: Path) -> None:
     """It goes as Ray's own stop, and the record says who asked; the log's cadence is bounded."""
     clock = Clock()
@@ -82,6 +85,7 @@ def test_a_stop_request_where_nothing_is_shared(fake_ray: Any, eventually: Any, 
 # -- submitting -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_what_is_submitted(fake_ray: Any, eventually: Any) -> None:
     """The name comes from the run; what everybody can read holds no environment; nothing is reserved."""
     handle = launcher(fake_ray).submit(job())
@@ -104,6 +108,7 @@ def test_what_a_driver_reserves(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) 
     assert (bodies[1]["entrypoint_num_gpus"], bodies[1]["entrypoint_resources"]) == (2.0, {"pool_a": 1})
 
 
+@pytest.mark.system
 def test_an_answer_that_was_lost(fake_ray: Any) -> None:
     """Submitted, and nobody heard of it: unreachable, and the next submit finds that one job."""
     one = launcher(fake_ray)
@@ -115,6 +120,7 @@ def test_an_answer_that_was_lost(fake_ray: Any) -> None:
     assert fake_ray.asked["POST /api/jobs/"] == 1
 
 
+@pytest.mark.system
 def test_a_name_that_is_taken_is_ours(fake_ray: Any) -> None:
     """HTTP 500 with a traceback: the head is asked, and knows it."""
     one = launcher(fake_ray)
@@ -122,6 +128,7 @@ def test_a_name_that_is_taken_is_ours(fake_ray: Any) -> None:
     assert len(fake_ray.jobs) == 1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "said", [(200, "<html>Log in</html>"), (404, "default backend - 404"), (405, "Not Allowed"), (409, "Conflict")]
 )
@@ -150,6 +157,7 @@ def test_no_agent_is_waited_for_and_then_named(fake_ray: Any) -> None:
         one.submit(job())
 
 
+@pytest.mark.system
 def test_few_tries_are_not_enough_however_long_they_take(fake_ray: Any) -> None:
     fake_ray.no_agent = True
     clock = Clock()
@@ -198,6 +206,7 @@ def test_a_token_comes_from_where_ray_looks(fake_ray: Any, tmp_path: Path) -> No
         assert not launcher(fake_ray, environ=given).preflight()
 
 
+@pytest.mark.system
 def test_the_token_is_nowhere_in_what_is_submitted(fake_ray: Any) -> None:
     fake_ray.token = "secret"
     launcher(fake_ray, environ={"RAY_AUTH_TOKEN": "secret"}).submit(job())
@@ -338,6 +347,7 @@ def test_what_is_ours_is_found(fake_ray: Any) -> None:
     assert str(left).startswith("actor keeper, ")
 
 
+@pytest.mark.system
 def test_what_cannot_be_freed_is_told(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No Ray runs here, so that the small job fails: the sentence says what is still there. Nothing of it stays."""
     one = launcher(fake_ray)
@@ -349,6 +359,7 @@ def test_what_cannot_be_freed_is_told(fake_ray: Any, monkeypatch: pytest.MonkeyP
     assert not fake_ray.jobs
 
 
+@pytest.mark.system
 def test_actors_that_are_meant_to_stay(fake_ray: Any) -> None:
     one = launcher(fake_ray, keep_actors="yes")
     handle = one.submit(job("r"))
@@ -357,6 +368,7 @@ def test_actors_that_are_meant_to_stay(fake_ray: Any) -> None:
     assert one.forget(handle) == "" and fake_ray.asked["GET /api/v0/actors"] == 0
 
 
+@pytest.mark.system
 def test_what_a_killed_runner_left_is_ended(fake_ray: Any, eventually: Any, tmp_path: Path) -> None:
     """Its supervisor died and it with that: the trainer, in a session of its own, is found by the run id."""
     start = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 600' & sleep 600"

@@ -382,12 +382,14 @@ def test_what_tells_of_another_allocation_is_cleared() -> None:
     assert cleaned({**given, **kept}) == kept
 
 
+@pytest.mark.system
 def test_the_script_waits_for_its_directory_and_says_that_it_is_not_there(tmp_path: Path) -> None:
     text = slurm_job.script(job(directory=str(tmp_path / "gone")), Place("s", Kind.SLURM), pause_s=0.0)
     done = subprocess.run(["bash"], input=text, capture_output=True, text=True)
     assert done.returncode == 66 and "does not see" in done.stdout
 
 
+@pytest.mark.system
 def test_the_script_becomes_what_it_starts(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text("{}")
     (tmp_path / "environment").write_bytes(b"SLURM_NTASKS=64\0A=1\0M=old\0N=x\ny\0CUDA_VISIBLE_DEVICES=3")

@@ -32,6 +32,7 @@ case "$*" in *index*) echo "0, GPU-aaaa, Fake, 80000, $(cat {0}/used)"; echo "1,
 """
 
 
+@pytest.mark.system
 def test_the_contract(contract_check: Any, fake_ssh: Any, tmp_path: Path) -> None:
     contract_check(fake_ssh.launcher(), str(tmp_path / "far"))
 
@@ -83,6 +84,7 @@ def test_bytes_and_names_travel_whole() -> None:
     assert serving.unpack(json.loads(json.dumps(serving.pack(value)))) == value
 
 
+@pytest.mark.system
 def test_one_connection_serves_all_calls_and_one_look_all_runs(fake_ssh: Any, tmp_path: Path) -> None:
     reach = fake_ssh.launcher().reach
     for number in range(300):
@@ -105,21 +107,25 @@ def test_much_comes_in_pieces_and_everybody_has_his_turn(tmp_path: Path, monkeyp
     assert all(one["b"]["more"] or one["b"]["grown"] for one in told)  # else its exit record would be its last word
 
 
+@pytest.mark.system
 def test_noise_of_the_shell_is_no_answer(fake_ssh: Any, tmp_path: Path) -> None:
     noisy = 'printf "hello\\nno newline %09999d" 0; echo {\\"id\\": 0}; echo complaint >&2'
     reach = fake_ssh.launcher(setup=noisy).reach
     assert reach.run(["echo", "fine"]).text == "fine\n"
 
 
+@pytest.mark.system
 def test_a_host_without_python_is_told_before_anything_is_written(fake_ssh: Any) -> None:
     launcher = fake_ssh.launcher(python="/nowhere/python3")
     assert [found.code for found in launcher.preflight()] == ["no_python"]
 
 
+@pytest.mark.system
 def test_a_host_that_goes_on_talking_is_noise(fake_ssh: Any) -> None:
     assert [found.code for found in fake_ssh.launcher(setup="echo no logins; exit 0").preflight()] == ["noise"]
 
 
+@pytest.mark.system
 def test_without_ssh_the_code_says_so(tmp_path: Path) -> None:
     launcher = SshLauncher(Place("far", Kind.SSH, 0, {"host": "far"}), {"PATH": str(tmp_path)})
     assert [found.code for found in launcher.preflight()] == ["no_ssh"]
@@ -138,6 +144,7 @@ def test_an_unknown_option_has_a_near_miss() -> None:
     assert "forwards" in (told.value.hint or "")
 
 
+@pytest.mark.system
 def test_silence_is_asked_again_at_growing_distances(fake_ssh: Any) -> None:
     now = [100.0]
     reach = SshReach(fake_ssh.launcher().place, fake_ssh.environ, clock=lambda: now[0])
@@ -161,10 +168,12 @@ def test_silence_is_asked_again_at_growing_distances(fake_ssh: Any) -> None:
     reach.close()
 
 
+@pytest.mark.system
 def test_exit_255_of_a_program_is_its_own(fake_ssh: Any) -> None:
     assert fake_ssh.launcher().reach.run(["sh", "-c", "exit 255"]).returncode == 255
 
 
+@pytest.mark.system
 def test_a_connection_that_died_in_between_is_made_again_within_the_call(fake_ssh: Any, eventually: Any) -> None:
     reach = fake_ssh.launcher().reach
     first = reach.hello["pid"]
@@ -173,6 +182,7 @@ def test_a_connection_that_died_in_between_is_made_again_within_the_call(fake_ss
     assert reach.look([]) == {} and reach.hello["pid"] != first
 
 
+@pytest.mark.system
 def test_errors_of_the_host_are_its_own(fake_ssh: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     reach = fake_ssh.launcher().reach
@@ -182,6 +192,7 @@ def test_errors_of_the_host_are_its_own(fake_ssh: Any, tmp_path: Path) -> None:
     assert reach.run(["true"]).returncode == 0 and fake_ssh.connections == 1
 
 
+@pytest.mark.system
 def test_a_file_goes_there_and_back_in_pieces(fake_ssh: Any, tmp_path: Path) -> None:
     reach = fake_ssh.launcher().reach
     (tmp_path / "big").write_bytes(os.urandom(3 << 20) + b"end")
@@ -193,6 +204,7 @@ def test_a_file_goes_there_and_back_in_pieces(fake_ssh: Any, tmp_path: Path) -> 
     assert sorted(os.listdir(tmp_path / "there")) == ["big", "empty"]
 
 
+@pytest.mark.system
 def test_clocks_that_differ_are_measured(fake_ssh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = fake_ssh.launcher()
     real = time.time
@@ -201,6 +213,7 @@ def test_clocks_that_differ_are_measured(fake_ssh: Any, monkeypatch: pytest.Monk
     assert codes == ["clock_differs"] and 3590 < launcher.reach.clock_offset() < 3610
 
 
+@pytest.mark.system
 def test_a_free_lock_tells_nothing_of_another_host(fake_ssh: Any, tmp_path: Path) -> None:
     here, login = fake_ssh.launcher().reach, SshReach(fake_ssh.launcher().place, fake_ssh.environ)
     (tmp_path / "run").mkdir()
@@ -212,6 +225,7 @@ def test_a_free_lock_tells_nothing_of_another_host(fake_ssh: Any, tmp_path: Path
     login.close()
 
 
+@pytest.mark.system
 def test_a_name_that_became_another_host_concludes_nothing(fake_ssh: Any, ssh_job: Any, tmp_path: Path) -> None:
     launcher = fake_ssh.launcher()
     handle = launcher.submit(ssh_job(tmp_path / "run-1", "exit 0"))
@@ -223,6 +237,7 @@ def test_a_name_that_became_another_host_concludes_nothing(fake_ssh: Any, ssh_jo
     assert (said.state, said.cause) == (JobState.OVER, "host_restarted")
 
 
+@pytest.mark.system
 def test_a_runner_that_cannot_start_is_declined(fake_ssh: Any, ssh_job: Any, tmp_path: Path) -> None:
     launcher, job = fake_ssh.launcher(), ssh_job(tmp_path / "run-1", "true")
     with pytest.raises(Declined) as told:
@@ -233,6 +248,7 @@ def test_a_runner_that_cannot_start_is_declined(fake_ssh: Any, ssh_job: Any, tmp
     assert told.value.code == "runner_failed"
 
 
+@pytest.mark.system
 def test_a_hard_stop_finds_what_left_the_tree(fake_ssh: Any, ssh_job: Any, tmp_path: Path, eventually: Any) -> None:
     launcher = fake_ssh.launcher()
     job = ssh_job(tmp_path / "run-1", "setsid sleep 500 & trap '' TERM; touch up; while :; do sleep 0.1; done")
@@ -267,6 +283,7 @@ def gpu_host(fake_ssh: Any, tmp_path: Path) -> Any:
 SHOW = 'echo "$CUDA_VISIBLE_DEVICES" > shown.tmp; mv shown.tmp shown; exec sleep 300'
 
 
+@pytest.mark.system
 def test_runs_share_out_the_gpus_of_their_host_by_its_leases(
     gpu_host: Any, ssh_job: Any, tmp_path: Path, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
@@ -286,6 +303,7 @@ def test_runs_share_out_the_gpus_of_their_host_by_its_leases(
     launcher.stop(handles[1], hard=True)
 
 
+@pytest.mark.system
 def test_a_run_that_is_asked_for_again_keeps_its_gpus(gpu_host: Any, ssh_job: Any, tmp_path: Path) -> None:
     launcher, job = gpu_host.launcher(gpus=2), ssh_job(tmp_path / "run-1", SHOW, gpus=2)
     first = launcher.submit(job)
@@ -293,6 +311,7 @@ def test_a_run_that_is_asked_for_again_keeps_its_gpus(gpu_host: Any, ssh_job: An
     launcher.stop(first, hard=True)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("gpus", "count", "used", "code"),
     [

@@ -22,6 +22,7 @@ def here(tmp_path: Path) -> Surroundings:
     return surroundings.look([tmp_path / "not" / "yet"], git_directory=tmp_path / ".git", environ={"CLAUDECODE": "1"})
 
 
+@pytest.mark.system
 def test_the_facts_of_this_machine(here: Surroundings, tmp_path: Path) -> None:
     assert here.python == platform.python_version()
     assert here.tmux and here.tmux[0].isdecimal() and here.git[0].isdecimal()
@@ -33,12 +34,14 @@ def test_the_facts_of_this_machine(here: Surroundings, tmp_path: Path) -> None:
     assert surroundings.look(environ={}).git_directory_writable is None
 
 
+@pytest.mark.system
 def test_a_good_machine_has_no_findings(here: Surroundings, tmux_socket: str) -> None:
     roomy = tuple(dataclasses.replace(disk, free_bytes=1 << 30) for disk in here.disks)
     assert surroundings.findings(dataclasses.replace(here, disks=roomy), TmuxLauncher(tmux_socket)) == []
     assert not Path(tmux_socket).exists()  # looking starts no server
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("worse", "severity", "code"),
     [
@@ -77,6 +80,7 @@ def test_a_full_or_read_only_disk(tmp_path: Path) -> None:
     assert surroundings.disk(Path("/proc/x")).free_bytes == 0
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("says", "version"),
     [
@@ -115,6 +119,7 @@ def test_is_older(version: str, older: bool) -> None:
     assert program.is_older(version, (3, 2)) is older
 
 
+@pytest.mark.system
 def test_a_program_that_cannot_be_run_or_hangs_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken").write_bytes(b"\x7fELF no")
     (tmp_path / "slow").write_text("#!/bin/sh\nexec sleep 1000\n")

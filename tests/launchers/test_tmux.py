@@ -21,6 +21,8 @@ from autoresearch.launchers import tmux
 from autoresearch.launchers.program import is_older, version
 from autoresearch.launchers.tmux import SessionInfo, TmuxLauncher
 
+pytestmark = pytest.mark.system
+
 Eventually = Callable[[Callable[[], object]], None]
 
 HOSTILE = """

@@ -1,6 +1,6 @@
 """A trainer that prints a lot of something that is not a well-formed log, then one real step.
 
-    noisy.py KIND MEGABYTES     KIND: lines, binary, no-newline, cr, nul
+noisy.py KIND MEGABYTES     KIND: lines, binary, no-newline, cr, nul
 """
 
 import os

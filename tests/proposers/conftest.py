@@ -83,9 +83,7 @@ def program(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
         environment = {**os.environ, "PYTHONPATH": str(root)}
         arguments = [sys.executable, "-W", "error", "-c", text]
         pipe = subprocess.PIPE
-        started.append(
-            subprocess.Popen(arguments, cwd=tmp_path, env=environment, stdin=pipe, stdout=pipe, text=True)
-        )
+        started.append(subprocess.Popen(arguments, cwd=tmp_path, env=environment, stdin=pipe, stdout=pipe, text=True))
         return started[-1]
 
     yield start

@@ -221,9 +221,7 @@ def test_what_was_measured_but_never_told_is_told(tpe: Any, campaign: Any, tmp_p
 
 
 @pytest.mark.parametrize("harm", ["removed", "torn", "garbled", "emptied"])
-def test_a_damaged_journal_is_made_anew_from_the_attempts(
-    tpe: Any, campaign: Any, tmp_path: Path, harm: str
-) -> None:
+def test_a_damaged_journal_is_made_anew_from_the_attempts(tpe: Any, campaign: Any, tmp_path: Path, harm: str) -> None:
     running, path = campaign(score, BASE), tmp_path / JOURNAL
     running.run(tpe(), 6)
     data = path.read_bytes()
@@ -264,6 +262,7 @@ def test_without_optuna_it_says_what_to_install(tpe: Any, monkeypatch: pytest.Mo
     assert caught.value.code == "no_optuna"
 
 
+@pytest.mark.system
 def test_nothing_is_written_or_imported_before_the_first_ask(program: Any, tmp_path: Path) -> None:
     text = (
         "import sys; from pathlib import Path; from autoresearch.proposers.registry import *\n"
@@ -323,6 +322,7 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_random_moments(program: Any, tmp_path: Path, seed: int) -> None:
     chance, killed, said = random.Random(seed), 0, ""

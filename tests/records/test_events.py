@@ -107,6 +107,7 @@ def test_only_the_last_ones_are_parsed(path: Path, monkeypatch: pytest.MonkeyPat
     assert len(parsed) == 10
 
 
+@pytest.mark.system
 def test_several_writers_do_not_mix(path: Path) -> None:
     pids = []
     for writer in range(4):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 HOUSE = Path(__file__).parents[2]
 CODE = "from autoresearch.records.failpoint import failpoint; failpoint('room.name'); print('alive')"
 

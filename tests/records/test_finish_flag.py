@@ -137,6 +137,7 @@ def test_a_full_disk_does_not_prevent_it(tmp_path: Path, monkeypatch: pytest.Mon
     assert flag_of(tmp_path)["foreign"]["text"] == FOREIGN
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("before", ["nothing", "reserve", "foreign", "another"])
 def test_killed_at_every_call_it_is_whole_or_missing_and_whole_when_repeated(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 HEAVY = {
     "pandas",
     "numpy",
@@ -33,8 +37,6 @@ def test_records_import_nothing_heavy() -> None:
         "from autoresearch.records import ledger_views, secrets, spec_file\n"
         "print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert "autoresearch.records.secrets" in done.stdout.split()
     assert not HEAVY & set(done.stdout.split())

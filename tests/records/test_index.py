@@ -45,9 +45,7 @@ def test_an_index_that_is_not_there_is_empty_and_stays_so(index: Index) -> None:
     assert not index.directory.exists()
 
 
-def test_a_run_answers_to_all_its_names(
-    index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_run_answers_to_all_its_names(index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     out = tmp_path / "some" / "out put ü"
     out.mkdir(parents=True)
     (tmp_path / "link").symlink_to(out)
@@ -75,9 +73,7 @@ def test_a_run_answers_to_all_its_names(
     assert index.find(".") == [run]
 
 
-def test_a_run_id_beats_a_session_a_slug_and_a_directory(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_id_beats_a_session_a_slug_and_a_directory(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = entry(1, slug="x"), entry(2, slug="x-000001")
     index.add(first)
     index.add(second)
@@ -208,6 +204,7 @@ def test_entries_are_found_over_block_edges(index: Index, monkeypatch: pytest.Mo
         assert [index.find(e.run) for e in entries] == [[e] for e in entries]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_every_call_a_launched_run_is_never_lost(
     index: Index,
@@ -227,6 +224,7 @@ def test_killed_at_every_call_a_launched_run_is_never_lost(
     assert points >= 6
 
 
+@pytest.mark.system
 def test_two_commands_on_one_blueprint_take_turns(index: Index, tmp_path: Path) -> None:
     pids = []
     for _ in range(6):
@@ -257,9 +255,7 @@ def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.
         index.live,
         lambda: index.find("x"),
     ):
-        with pytest.raises(
-            EnvironmentUnusable, match=r"file/state cannot be used: Not a directory"
-        ) as caught:
+        with pytest.raises(EnvironmentUnusable, match=r"file/state cannot be used: Not a directory") as caught:
             work()
         assert "XDG_STATE_HOME" in caught.value.hint
 
@@ -284,8 +280,6 @@ def test_where_it_lies(environ: dict[str, str], path: str) -> None:
     assert str(state_home(environ)) == path
 
 
-def test_the_environment_is_read_when_the_index_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_is_read_when_the_index_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert Index().directory == tmp_path / "autoresearch"

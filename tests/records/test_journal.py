@@ -66,9 +66,7 @@ def test_lines_have_the_runners_format(tmp_path: Path) -> None:
     journal.append(tmp_path, "note: several\nlines\tand \x1b[31mcolour\x1b[0m\0, --token abcdef")
     first, second = (tmp_path / journal.NAME).read_text().splitlines()
     assert first == "- 2026-09-21 14:13:20Z +12.3s first step"
-    assert re.fullmatch(
-        r"- \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ note: several lines and colour , --token \*\*\*", second
-    )
+    assert re.fullmatch(r"- \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ note: several lines and colour , --token \*\*\*", second)
 
 
 def test_a_line_of_a_killed_writer_is_not_glued_to_the_next(tmp_path: Path) -> None:
@@ -156,6 +154,7 @@ def test_a_flag_that_names_a_path_stays_inside(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "earlier").iterdir()] == ["1"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_every_call_nothing_is_lost_or_split(
     tmp_path: Path, spec: RunSpec, forked: Forked, dying: Dying, after: bool
@@ -213,6 +212,7 @@ def test_a_damaged_claim_holds_nobody_off(tmp_path: Path, text: str) -> None:
     assert '"a-1"' in (tmp_path / journal.OWNER).read_text()
 
 
+@pytest.mark.system
 def test_a_run_that_nobody_knows_yet_is_alive_while_its_launcher_is(tmp_path: Path) -> None:
     done, go_on = os.pipe()
     ready, tell = os.pipe()
@@ -239,6 +239,7 @@ def test_a_run_that_nobody_knows_yet_is_alive_while_its_launcher_is(tmp_path: Pa
     journal.claim(tmp_path, "c-3", lambda run: None)  # the same process launches one after the other
 
 
+@pytest.mark.system
 def test_of_many_claimants_at_once_one_wins(tmp_path: Path) -> None:
     hold, let_go = os.pipe()
     pids = []

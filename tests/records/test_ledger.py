@@ -45,9 +45,7 @@ def test_a_row_without_a_run_id_is_refused(ledger: Ledger, row: MakeRow) -> None
         ledger.append_once(row(""))
 
 
-def test_evil_strings_come_back_and_pandas_agrees(
-    ledger: Ledger, row: MakeRow, evil: tuple[str, ...]
-) -> None:
+def test_evil_strings_come_back_and_pandas_agrees(ledger: Ledger, row: MakeRow, evil: tuple[str, ...]) -> None:
     import pandas
 
     rows = [row(f"r-{n}", description=e, command=e[::-1], failure=e) for n, e in enumerate(evil)]
@@ -76,9 +74,7 @@ def test_tail_reads_from_the_end_over_block_edges(
         assert ledger.next_index() == 60
 
 
-def test_tail_does_not_read_the_whole_file(
-    ledger: Ledger, row: MakeRow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tail_does_not_read_the_whole_file(ledger: Ledger, row: MakeRow, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.append_once(row("r-0"))
     body = ledger.path.read_bytes().splitlines(keepends=True)[1]
     with ledger.path.open("ab") as file:
@@ -139,9 +135,7 @@ def test_missing_columns_of_ours_are_empty(ledger: Ledger, row: MakeRow) -> None
     edited(ledger, row, lambda ls: ["\t".join(line.rstrip("\n").split("\t")[:17]) + "\n" for line in ls])
     assert ledger.append_once(row("r-3"))
     assert ledger.path.read_text().splitlines()[-1].count("\t") == 16
-    assert [(r.run_id, r.ending, r.schema) for r in ledger.rows()] == [
-        (f"r-{n}", "", None) for n in (1, 2, 3)
-    ]
+    assert [(r.run_id, r.ending, r.schema) for r in ledger.rows()] == [(f"r-{n}", "", None) for n in (1, 2, 3)]
 
 
 def test_windows_line_ends_blank_lines_a_bom_and_short_rows(ledger: Ledger, row: MakeRow) -> None:

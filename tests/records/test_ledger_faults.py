@@ -33,6 +33,7 @@ def started(work: Callable[[], object]) -> int:
     return pid
 
 
+@pytest.mark.system
 def test_ten_writers_at_once_lose_and_break_nothing(tmp_path: Path, row: MakeRow) -> None:
     ledger = Ledger(tmp_path / "results.tsv")
 
@@ -52,6 +53,7 @@ def test_ten_writers_at_once_lose_and_break_nothing(tmp_path: Path, row: MakeRow
     assert not (tmp_path / "results.tsv.torn").exists()
 
 
+@pytest.mark.system
 def test_kill_9_while_appending_is_mended_by_the_next_append(tmp_path: Path, row: MakeRow) -> None:
     ledger = Ledger(tmp_path / "results.tsv")
 
@@ -74,6 +76,7 @@ def test_kill_9_while_appending_is_mended_by_the_next_append(tmp_path: Path, row
     assert {line.count(b"\t") for line in lines} == {header.count(b"\t")}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("tail", [b"", b"torn \t tai"])
 def test_killed_at_every_call_and_repeated_there_is_one_row(
@@ -97,6 +100,7 @@ def test_killed_at_every_call_and_repeated_there_is_one_row(
     assert points >= (7 if tail else 4)
 
 
+@pytest.mark.system
 def test_a_full_disk_leaves_the_ledger_as_it_was(tmp_path: Path, row: MakeRow, forked: Forked) -> None:
     ledger = Ledger(tmp_path / "results.tsv")
     ledger.append_once(row("r-1"))
@@ -142,9 +146,7 @@ def test_an_error_of_the_disk_leaves_the_ledger_as_it_was(
     assert ledger.append_once(row("r-2"))
 
 
-def test_a_short_write_is_cut_off_again(
-    tmp_path: Path, row: MakeRow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_write_is_cut_off_again(tmp_path: Path, row: MakeRow, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger(tmp_path / "results.tsv")
     ledger.append_once(row("r-1"))
     whole = ledger.path.read_bytes()
@@ -165,9 +167,7 @@ def test_a_ledger_that_cannot_be_written_gives_one_sentence(tmp_path: Path, row:
         Ledger(tmp_path / "file" / "results.tsv").append_once(row())
 
 
-def test_a_read_only_ledger_gives_one_sentence(
-    tmp_path: Path, row: MakeRow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_ledger_gives_one_sentence(tmp_path: Path, row: MakeRow, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger(tmp_path / "results.tsv")
     ledger.append_once(row("r-1"))
     ledger.path.chmod(0o444)
@@ -180,9 +180,7 @@ def test_a_read_only_ledger_gives_one_sentence(
             return real(path, flags, *rest)
 
         monkeypatch.setattr(os, "open", refusing)
-    with pytest.raises(
-        EnvironmentUnusable, match=r"results\.tsv cannot be written: Permission denied"
-    ) as caught:
+    with pytest.raises(EnvironmentUnusable, match=r"results\.tsv cannot be written: Permission denied") as caught:
         ledger.append_once(row("r-2"))
     assert caught.value.exit_code == 6
     assert list(ledger.rows()) == [row("r-1")]

@@ -53,9 +53,7 @@ def test_a_lock_is_seen_and_not_taken_twice(tmp_path: Path) -> None:
     assert not rundir.is_locked(path)
 
 
-def test_an_atomic_write_that_fails_leaves_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_atomic_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     rundir.write_atomically(path, b"before", mode=0o600)
     assert path.stat().st_mode & 0o777 == 0o600

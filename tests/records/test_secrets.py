@@ -71,9 +71,7 @@ def test_variables_whose_name_only_sounds_like_it(name: str) -> None:
     assert mask_environment({name: "x7"}) == {name: "x7"}
 
 
-@pytest.mark.parametrize(
-    "secret", [OPENAI, HUGGING, GITHUB, AWS, WEB_TOKEN, PEM, "sk-ant-api03-" + "x9" * 20]
-)
+@pytest.mark.parametrize("secret", [OPENAI, HUGGING, GITHUB, AWS, WEB_TOKEN, PEM, "sk-ant-api03-" + "x9" * 20])
 def test_values_that_look_like_keys(secret: str) -> None:
     assert mask_environment({"SETTING": f"a {secret} b"}) == {"SETTING": "a *** b"}
     assert mask_text(f"401 for {secret}, again") == "401 for ***, again"

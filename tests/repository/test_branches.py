@@ -14,6 +14,8 @@ from autoresearch.errors import ConflictError, UsageError
 from autoresearch.repository.branches import advance_branch, branch_commit, branch_fault, claim_branch
 from autoresearch.repository.checkout import Checkout, find
 
+pytestmark = pytest.mark.system
+
 if TYPE_CHECKING:
     from tests.repository.conftest import Repo
 
@@ -70,9 +72,7 @@ def test_a_name_that_is_taken_gets_a_number(repo: Repo, checkout: Checkout) -> N
         (["ar/c/x", "ar/c-2/y"], "ar/c", "ar/c-3"),
     ],
 )
-def test_a_branch_is_no_directory(
-    there: list[str], wanted: str, made: str, repo: Repo, checkout: Checkout
-) -> None:
+def test_a_branch_is_no_directory(there: list[str], wanted: str, made: str, repo: Repo, checkout: Checkout) -> None:
     for name in there:
         repo.git("branch", name)
     for before in (("rev-parse",), ("pack-refs", "--all")):  # refs as files, then packed

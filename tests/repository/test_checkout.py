@@ -10,6 +10,8 @@ import pytest
 
 from autoresearch.repository.checkout import find, why_not
 
+pytestmark = pytest.mark.system
+
 if TYPE_CHECKING:
     from tests.repository.conftest import Repo
 

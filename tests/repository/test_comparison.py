@@ -20,6 +20,8 @@ from autoresearch.repository.hypothesis_commit import Change, commit_hypothesis
 
 from .conftest import Repo
 
+pytestmark = pytest.mark.system
+
 
 def of(repo: Repo) -> Checkout:
     found = find(repo.root)

@@ -14,6 +14,8 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.repository.checkout import Checkout, find
 from autoresearch.repository.exclude import exclude, pattern_for
 
+pytestmark = pytest.mark.system
+
 if TYPE_CHECKING:
     from tests.repository.conftest import Repo
 

@@ -45,6 +45,7 @@ def run_snapshot(repo: Repo, failpoint: str) -> int:
     return subprocess.run(command, env=environment, capture_output=True).returncode
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_in_the_middle_leaves_nothing_in_the_way(point: str, repo: Repo) -> None:
     repo.write("train.py", "changed\n")
@@ -66,6 +67,7 @@ def test_killed_in_the_middle_leaves_nothing_in_the_way(point: str, repo: Repo) 
     assert repo.tree(name) == disk | {"extra.md": (0o100644, b"extra")}
 
 
+@pytest.mark.system
 def test_a_private_index_without_owner_is_removed_after_an_hour(repo: Repo, tmp_path: Path) -> None:
     run_snapshot(repo, "repository.filled:kill")
     (left,) = (tmp_path / "tmp").iterdir()
@@ -104,6 +106,7 @@ def read_only(directory: Path) -> None:
             path.chmod(0o555)
 
 
+@pytest.mark.system
 def test_a_read_only_repository_is_a_clear_error(somebody: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = somebody.root.parent / "tmp"
     if os.geteuid() == 65534:
@@ -130,6 +133,7 @@ def test_a_read_only_repository_is_a_clear_error(somebody: Repo, monkeypatch: py
     assert [(left.path, left.reason) for left in made.left_out] == [("unreadable.py", "cannot be read")]
 
 
+@pytest.mark.system
 def test_a_repository_of_somebody_else_is_a_reason(repo: Repo) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a repository away")
@@ -146,6 +150,7 @@ def lives(pid: int) -> bool:
         return False
 
 
+@pytest.mark.system
 def test_git_that_hangs_ends_with_all_that_it_started(
     repo: Repo, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
@@ -156,6 +161,7 @@ def test_git_that_hangs_ends_with_all_that_it_started(
     eventually(lambda: not lives(pid))
 
 
+@pytest.mark.system
 def test_an_error_tells_command_status_and_words(repo: Repo) -> None:
     with pytest.raises(GitFailed) as raised:
         Git(repo.root).run("rev-parse", "--verify", "no such thing")
@@ -166,6 +172,7 @@ def test_an_error_tells_command_status_and_words(repo: Repo) -> None:
     assert failure.exit_code == 6
 
 
+@pytest.mark.system
 def test_git_that_is_missing_says_so(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     checkout = find(repo.root)
     assert checkout is not None

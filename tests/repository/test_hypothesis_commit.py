@@ -17,6 +17,8 @@ from autoresearch.repository.hypothesis_commit import Change, Committed, PatchEr
 
 from .conftest import Repo
 
+pytestmark = pytest.mark.system
+
 PATCH = """\
 diff --git a/lib/a.py b/lib/a.py
 --- a/lib/a.py

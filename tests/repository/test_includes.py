@@ -15,6 +15,8 @@ from autoresearch.repository.worktrees import slot
 
 from .conftest import Repo
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture
 def data(repo: Repo, tmp_path: Path) -> Repo:

@@ -14,6 +14,8 @@ from autoresearch.repository.worktrees import slot
 
 from .conftest import Repo
 
+pytestmark = pytest.mark.system
+
 CONTENT = b"weights"
 OID = hashlib.sha256(CONTENT).hexdigest()
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{OID}\nsize {len(CONTENT)}\n"

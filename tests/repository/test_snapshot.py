@@ -16,6 +16,8 @@ from autoresearch.repository.git import GitFailed
 from autoresearch.repository.snapshot import Snapshot, snapshot
 from autoresearch.repository.survey import survey
 
+pytestmark = pytest.mark.system
+
 if TYPE_CHECKING:
     from tests.repository.conftest import Files, Repo
 
@@ -458,9 +460,7 @@ def test_a_subdirectory_stands_for_its_whole_repository(repo: Repo) -> None:
     assert repo.tree(made.commit) == repo.disk()
 
 
-def test_submodules_are_recorded_as_the_commit_they_stand_on(
-    make_repo: Callable[[str], Repo], repo: Repo
-) -> None:
+def test_submodules_are_recorded_as_the_commit_they_stand_on(make_repo: Callable[[str], Repo], repo: Repo) -> None:
     library = make_repo("library")
     library.write("x.py")
     first = library.commit()
@@ -572,9 +572,7 @@ def test_without_identity_ours_fills_in_what_is_missing(configured: dict[str, st
     assert author == configured.get("user.name", author)
 
 
-def test_identities_of_configuration_and_environment_are_kept(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_identities_of_configuration_and_environment_are_kept(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     assert repo.git("log", "-1", "--format=%an <%ae>", take(repo).commit).strip() == "T <t@example.invalid>"
     monkeypatch.setenv("GIT_AUTHOR_NAME", "Somebody")
     assert repo.git("log", "-1", "--format=%an %cn", take(repo).commit).strip() == "Somebody T"

@@ -19,6 +19,8 @@ from autoresearch.repository.worktrees import Slot, prune, slot, slots_below
 
 from .conftest import Files, Repo
 
+pytestmark = pytest.mark.system
+
 
 def checkout_of(repo: Repo) -> Checkout:
     found = find(repo.root)

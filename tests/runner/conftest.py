@@ -124,9 +124,7 @@ class Yard:
         code = f"import sys; sys.path.append({str(RUNNER.parent)!r}); from runner import {modules}\n{patch}\n"
         return [*alone, "-c", code + "sys.exit(runner.main(sys.argv[1:]))", str(live.dir)]
 
-    def start(
-        self, command: str, *, patch: str = "", env: dict[str, str] | None = None, **changes: Any
-    ) -> Live:
+    def start(self, command: str, *, patch: str = "", env: dict[str, str] | None = None, **changes: Any) -> Live:
         """Make a run and start its Runner plainly."""
         return self.launch(self.make(command, **changes), patch=patch, env=env)
 

@@ -8,7 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from autoresearch.trainers.agentjet import AgentJet
+
+pytestmark = pytest.mark.system
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "trainer-logs" / "agentjet.log"
 SIGNALS = [asdict(signal) for signal in AgentJet().signals()]

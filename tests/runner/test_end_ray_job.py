@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 PROGRAM = Path(__file__).parents[2] / "autoresearch" / "runner" / "end_ray_job.py"
 
 

@@ -15,6 +15,8 @@ import pytest
 from autoresearch.runner import processes, runner
 from autoresearch.runner.basics import RUN_ID
 
+pytestmark = pytest.mark.system
+
 
 @pytest.mark.parametrize(
     ("command", "ending", "returncode", "signal"),
@@ -27,9 +29,7 @@ from autoresearch.runner.basics import RUN_ID
         ("exec 2>&1; sleep 0.1 | false", "crashed", 1, None),
     ],
 )
-def test_exit_codes_are_exact(
-    yard: Any, command: str, ending: str, returncode: int, signal: int | None
-) -> None:
+def test_exit_codes_are_exact(yard: Any, command: str, ending: str, returncode: int, signal: int | None) -> None:
     live, record = yard.ended(command)
     assert (record["ending"], record["returncode"], record["signal"]) == (ending, returncode, signal)
     ended = live.event("ended")
@@ -63,9 +63,7 @@ def test_the_directory_is_a_program(yard: Any, tmp_path: Path, started: str) -> 
         ({"command": "true " + "x" * 200_000}, None, "exec_failed"),
     ],
 )
-def test_launch_failures_have_a_cause(
-    yard: Any, changes: dict[str, Any], environment: str | None, cause: str
-) -> None:
+def test_launch_failures_have_a_cause(yard: Any, changes: dict[str, Any], environment: str | None, cause: str) -> None:
     live = yard.make(**({"command": "touch started"} | changes))
     if environment:
         (live.dir / "environment").write_text(environment)

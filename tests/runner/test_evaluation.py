@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 
 def told(live: Any) -> str:
     return str((live.dir / "evaluation.log").read_text())

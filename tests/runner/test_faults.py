@@ -15,6 +15,7 @@ from autoresearch.runner.basics import parse_object
 from autoresearch.runner.chronicle import RECORD_BYTES, Chronicle
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("point", "recorded", "started"),
     [
@@ -31,6 +32,7 @@ def test_killed_at_a_named_point(yard: Any, living: Any, point: str, recorded: b
     assert ("started" in live.names()) is started
 
 
+@pytest.mark.system
 def test_a_fault_of_the_runner_is_recorded_and_the_tree_ended(yard: Any) -> None:
     patch = "stopping.Stopping.check_limits = lambda self: 1 / 0"
     live, record = yard.ended("setsid sleep 1000 & sleep 1000", patch=patch, cleanup=["echo cleaned"])
@@ -40,11 +42,13 @@ def test_a_fault_of_the_runner_is_recorded_and_the_tree_ended(yard: Any) -> None
     assert b"\ncleaned\n" in live.log()
 
 
+@pytest.mark.system
 def test_even_a_fault_while_ending_the_tree_is_recorded(yard: Any) -> None:
     _, record = yard.ended("exit 3", patch="processes.Tree.alive = lambda self: 1 / 0")
     assert (record["ending"], record["cause"], record["returncode"]) == ("crashed", "runner_error", 3)
 
 
+@pytest.mark.system
 def test_events_that_cannot_be_written_stop_nothing(yard: Any) -> None:
     live = yard.make("echo 'step:1 - actor/x:1'; exit 6", journal="/dev/full")
     (live.dir / "events.jsonl").symlink_to("/dev/full")
@@ -73,6 +77,7 @@ def test_a_record_that_is_too_long_is_shortened(tmp_path: Path) -> None:
     assert parse_object(data)["ending"] == "crashed"
 
 
+@pytest.mark.system
 def test_a_limit_on_file_size_ends_the_trainer_only(yard: Any) -> None:
     live = yard.make("yes")
     code = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (65536,) * 2); "
@@ -81,6 +86,7 @@ def test_a_limit_on_file_size_ends_the_trainer_only(yard: Any) -> None:
     assert (record["ending"], record["log_bytes"]) == ("crashed", 65536)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", ["lines", "binary", "no-newline", "cr", "nul"])
 def test_a_hundred_megabytes_of_anything(yard: Any, nasty: Path, kind: str) -> None:
     program = f"{sys.executable} -S {nasty}/noisy.py {kind} 100"
@@ -97,6 +103,7 @@ SEEN = {"kind": "validation", "pattern": "^all of it$", "hold_s": 0.0}
 STEP = {"kind": "step", "pattern": r"^step:(?P<step>\d+) - actor/", "needles": ["step:"]}
 
 
+@pytest.mark.system
 def test_a_log_that_is_truncated_and_replaced_is_followed(yard: Any) -> None:
     # Much before it, little after: a file that grew past the old place again between two looks cannot be told.
     block = "head -c 5000 /dev/zero | tr '\\0' x; echo; echo all of it"
@@ -109,6 +116,7 @@ def test_a_log_that_is_truncated_and_replaced_is_followed(yard: Any) -> None:
     assert live.record()["first_step"] == 3
 
 
+@pytest.mark.system
 def test_the_log_is_deleted(yard: Any) -> None:
     command = "echo all of it; until [ -e go ]; do echo some words; sleep 0.05; done; echo 'step:3 - actor/x:1'"
     live = yard.start(command, signals=[SEEN, STEP])
@@ -134,6 +142,7 @@ def test_a_disk_that_is_full_from_the_start(yard: Any, disk: Any, tmp_path: Path
     assert yard.launch(live).process.wait(120) == 1
 
 
+@pytest.mark.system
 def test_the_runner_is_small_and_imports_nothing_of_ours() -> None:
     place = str(Path(runner.__file__).parents[1])
     code = f"import sys; sys.path.append({place!r}); import runner.runner; print(*sys.modules)"

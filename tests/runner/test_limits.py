@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 BAR = {"kind": "progress", "pattern": r"boot \d+%", "hold_s": 60.0}
 VALIDATION = {"kind": "validation", "pattern": r"step:\d+ - val-core/", "hold_s": 300.0}
 STEP = r"printf 'step:1 - actor/kl_loss:np.float64(0.25) - x:1\n'"

@@ -28,6 +28,7 @@ def test_an_older_or_newer_python_gets_the_public_way(monkeypatch: pytest.Monkey
     assert native.function("prctl", "i", "iLLLL")(37, 0, 0, 0, 0) == -1  # PR_GET_CHILD_SUBREAPER to nowhere
 
 
+@pytest.mark.system
 def test_a_runner_is_spared_the_dear_half() -> None:
     place = str(Path(autoresearch.runner.__file__).parents[1])
     code = f"import sys; sys.path.append({place!r}); import runner.runner; sys.exit('ctypes' in sys.modules)"

@@ -24,6 +24,7 @@ def in_tmux(yard: Any, tmux: Any, command: str, *, patch: str = "", **changes: A
     return live
 
 
+@pytest.mark.system
 def test_the_pane_mirrors_the_log(yard: Any, tmux: Any, until: Any) -> None:
     live = in_tmux(yard, tmux, "echo hello; sleep 0.3; echo bye; exit 3")
     assert live.record()["returncode"] == 3
@@ -35,6 +36,7 @@ def test_the_pane_mirrors_the_log(yard: Any, tmux: Any, until: Any) -> None:
     assert "crashed, exit code 3" in lines[3]
 
 
+@pytest.mark.system
 def test_killing_the_session_stops_the_run(yard: Any, tmux: Any) -> None:
     live = in_tmux(yard, tmux, "trap '' HUP; setsid sleep 1000 & sleep 1000")
     live.event("started")
@@ -45,6 +47,7 @@ def test_killing_the_session_stops_the_run(yard: Any, tmux: Any) -> None:
     assert live.marked() == []
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("others", [[], ["mine"], ["ajet_other"]])
 def test_killing_the_last_session_lets_our_server_go(
     yard: Any, tmux: Any, tmp_path: Path, until: Any, dead: Any, others: list[str]
@@ -71,6 +74,7 @@ def test_the_server_is_released_in_the_launchers_words() -> None:
     assert list(RELEASE) == release_server()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("how", ["kill-server", "SIGKILL"])
 def test_a_dead_server_leaves_the_run_headless(yard: Any, tmux: Any, how: str, until: Any) -> None:
     live = in_tmux(yard, tmux, "until [ -e go ]; do sleep 0.05; done; echo 'step:1 - actor/x:1'; exit 5", patch=SOON)
@@ -86,6 +90,7 @@ def test_a_dead_server_leaves_the_run_headless(yard: Any, tmux: Any, how: str, u
     assert (record["ending"], record["returncode"], record["first_step"]) == ("crashed", 5, 1)
 
 
+@pytest.mark.system
 def test_sighup_alone_means_nothing(yard: Any, tmux: Any, until: Any) -> None:
     live = in_tmux(yard, tmux, "until [ -e go ]; do sleep 0.05; done", patch=SOON)
     runner_pid = live.event("started")["runner"]
@@ -96,6 +101,7 @@ def test_sighup_alone_means_nothing(yard: Any, tmux: Any, until: Any) -> None:
     assert live.record()["ending"] == "finished"
 
 
+@pytest.mark.system
 def test_sighup_without_a_terminal_means_nothing(yard: Any, until: Any) -> None:
     live = yard.start("until [ -e go ]; do sleep 0.05; done", patch=SOON, env={"TMUX": f"/tmp/x,{os.getpid()},0"})
     live.event("started")
@@ -106,6 +112,7 @@ def test_sighup_without_a_terminal_means_nothing(yard: Any, until: Any) -> None:
     assert live.record()["ending"] == "finished"
 
 
+@pytest.mark.system
 def test_a_flood_is_shown_in_part(yard: Any, tmux: Any, until: Any) -> None:
     flood = "yes $(printf 'x%.0s' {1..90}) | head -c 30000000"
     live = in_tmux(yard, tmux, flood + r"; echo; printf 'the %s\n' end")
@@ -114,6 +121,7 @@ def test_a_flood_is_shown_in_part(yard: Any, tmux: Any, until: Any) -> None:
     assert "bytes skipped; full log:" in screen
 
 
+@pytest.mark.system
 def test_a_stopped_terminal_stops_nothing(yard: Any, tmux: Any) -> None:
     """Ctrl-S in the pane: the terminal takes no more output, the trainer goes on."""
     command = "until [ -e go ]; do sleep 0.05; done; yes | head -c 5000000; echo 'step:1 - actor/x:1'"
@@ -125,6 +133,7 @@ def test_a_stopped_terminal_stops_nothing(yard: Any, tmux: Any) -> None:
     assert (record["ending"], record["first_step"]) == ("finished", 1)
 
 
+@pytest.mark.system
 def test_ctrl_z_and_ctrl_c_in_the_pane(yard: Any, tmux: Any) -> None:
     live = in_tmux(yard, tmux, "sleep 1000")
     live.event("started")

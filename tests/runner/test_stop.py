@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 SLOW_STEPS = "for i in $(seq 5000); do echo step:$i - actor/x:1; sleep 0.3; done"
 
 

@@ -8,7 +8,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from autoresearch.core import told
+
+pytestmark = pytest.mark.system
 
 ALL = {"run.log": 0, "events.jsonl": 0, "evaluation.log": 0, "journal.md": 0}
 

@@ -17,6 +17,8 @@ import pytest
 
 from autoresearch.runner import runner
 
+pytestmark = pytest.mark.system
+
 
 def start_tree(yard: Any, nasty: Path, **changes: Any) -> tuple[Any, str]:
     token = f"nasty-{time.monotonic_ns()}"

@@ -192,6 +192,7 @@ def test_numbers_of_every_kind(name: str, shape: str, key: str, text: str, value
     assert 0.5 in found.metrics.values()
 
 
+@pytest.mark.system
 def test_gigabytes_in_little_memory(tmp_path: Path) -> None:
     """Six gigabytes of hole and some of text with an endless line, in a process that may not have 300 MB."""
     path = tmp_path / "run.log"

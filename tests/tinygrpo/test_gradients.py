@@ -40,9 +40,7 @@ def a_batch(policy: Policy, task: Sort | Countdown, temperature: float, rng: np.
     )
 
 
-def worst_error(
-    weights: Weights, loss: Callable[[], float], gradient: Floats, rng: np.random.Generator
-) -> float:
+def worst_error(weights: Weights, loss: Callable[[], float], gradient: Floats, rng: np.random.Generator) -> float:
     """Largest difference to finite differences over 150 weights that matter, at least 10 of every part."""
     parts = Weights.over(np.arange(weights.flat.size, dtype=np.float64), *_sizes_of(weights))
     chosen: list[int] = []
@@ -131,9 +129,7 @@ def test_the_batch_of_the_gradient_check_covers_all_branches() -> None:
         (-1.0, -0.2, True),
     ],
 )
-def test_clipping_stops_only_what_already_went_far_enough(
-    advantage: float, log_ratio: float, moves: bool
-) -> None:
+def test_clipping_stops_only_what_already_went_far_enough(advantage: float, log_ratio: float, moves: bool) -> None:
     """Ratio 1.65 is above 1.28, 0.61 below 0.8; 1.22 and 0.82 are within."""
     sizes = Sort().sizes
     answers = np.full((1, sizes.answer_slots), sizes.end)

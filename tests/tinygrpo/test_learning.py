@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 Learn = Callable[..., "Outcome"]
 
 

@@ -23,10 +23,7 @@ METRICS = {
 
 def test_a_console_line_is_verls() -> None:
     line = metric_line(3, METRICS)
-    assert (
-        line
-        == "step:3 - actor/kl_loss:0.000420001 - actor/pg_loss:nan - actor/lr:1e-06 - training/global_step:3"
-    )
+    assert line == "step:3 - actor/kl_loss:0.000420001 - actor/pg_loss:nan - actor/lr:1e-06 - training/global_step:3"
     match = re.search(r"\bstep:(\d+) - (.*)", line)
     assert match is not None
     pairs = [part.rpartition(":") for part in match[2].split(" - ")]

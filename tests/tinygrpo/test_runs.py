@@ -15,13 +15,15 @@ import pytest
 from autoresearch.tinygrpo.faults import seconds_of_sleep
 from autoresearch.tinygrpo.recipe import Recipe
 
+pytestmark = pytest.mark.system
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 TINY = (
     "task=sort",
     "hidden=16",
-    "sft_steps=20",
-    "batch_size=4",
+    "sft_steps=100",  # enough for a few rewards: without any, what the policy learns is the rounding of this processor
+    "batch_size=8",
     "train_prompts=100",
     "total_steps=4",
     "val_tasks=70",

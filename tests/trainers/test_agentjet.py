@@ -182,9 +182,7 @@ def test_the_model_must_be_there_if_it_is_a_path() -> None:
         (4.9, None, 100, 10, {"cut_by_max_time"}),
     ],
 )
-def test_time_against_steps(
-    max_h: float, steps: int | None, epochs: int | None, every: int, wanted: set[str]
-) -> None:
+def test_time_against_steps(max_h: float, steps: int | None, epochs: int | None, every: int, wanted: set[str]) -> None:
     here = Circumstances("/code", HERE.result_dir, max_h * 3600, {}, lambda path: True)
     lengths = {"total_training_steps": steps, "total_epochs": epochs, "test_freq": every}
     recipe = changed(**{f"ajet__trainer_common__{key}": value for key, value in lengths.items()})

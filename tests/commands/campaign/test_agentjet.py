@@ -6,7 +6,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+pytestmark = pytest.mark.system
 
 LAUNCHER = """
 import os, sys

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 SPACE = {"lr": {"low": 0.001, "high": 0.1, "log": True}}
 
 # keys of the campaign file, flags, exit code, what the sentence says

@@ -7,7 +7,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-VERL = '''
+import pytest
+
+pytestmark = pytest.mark.system
+
+VERL = """
 import json, os, sys
 said = {}
 for word in sys.argv[1:]:
@@ -18,11 +22,11 @@ with open(os.environ["VERL_FILE_LOGGER_PATH"], "wb") as file:
         reward = float(said["actor_rollout_ref.actor.optim.lr"]) + 0.001 * step + 0.0001 * int(said.get("data.seed", 0))
         print(f"step:{step} - actor/kl_loss:0.001 - critic/rewards/mean:{reward:.3f}", flush=True)
         file.write(json.dumps({"step": step, "data": {"critic/rewards/mean": reward}}).encode() + b"\\n")
-'''
+"""
 LR = "actor_rollout_ref.actor.optim.lr"
 COMMAND = f"python -m verl.trainer.main_ppo {LR}=0.25 data.seed=7 trainer.project_name=p trainer.experiment_name=e"
 
-NEMO = '''
+NEMO = """
 import sys
 def read(path):
     lines = [line.strip() for line in open(path)]
@@ -36,7 +40,7 @@ for step in (1, 2, 3):
     print(f"  • Loss: {step}")
     print("📊 Validation Results:")
     print(f"    • Accuracy: {lr}", flush=True)
-'''
+"""
 
 
 def blueprint(bench: Any, command: str, trainer: str, recipe: str = "NA") -> None:
@@ -146,7 +150,7 @@ def test_a_variable_that_a_script_reads(camp: Any) -> None:
     assert camp.bench.ask("compare", "one:1", "one:2")["config"] == {"$LR": ["(absent)", 0.2]}
 
 
-CHECKPOINTS = '''
+CHECKPOINTS = """
 import os, sys
 recipe = dict(line.split(": ") for line in open(sys.argv[1]).read().splitlines())
 place = recipe["trainer.default_local_dir"]
@@ -155,7 +159,7 @@ open(place + "/latest_checkpointed_iteration.txt", "w").write("1")
 print("step:1 - actor/kl_loss:0.001 - critic/rewards/mean:0.1", flush=True)
 assert recipe["mode"] == "ok", "the reward model is gone"
 print("step:1 - global_steps:1 - pass_n:2 - task_pass_rate@1:0.5 - mean_reward:0.5", flush=True)
-'''
+"""
 
 
 def test_a_repaired_idea_begins_afresh_beside_what_its_first_run_left(camp: Any) -> None:

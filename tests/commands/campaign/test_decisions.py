@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 
 def statuses(view: Any) -> dict[str, list[str]]:
     return {idea.slug: [row.status for row in idea.rows] for idea in view.ideas}

@@ -6,6 +6,10 @@ import os
 import time
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 WORSE = [{"slug": f"worse-{n}", "overrides": {"lr": n}, "parent": "baseline"} for n in range(1, 9)]
 SMI = """#!/bin/sh
 echo '0, GPU-aaaa, A card, 81559, 0'

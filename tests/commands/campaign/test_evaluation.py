@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 # What measures: it says which tree it stands in, and takes the weights' word for how good they are.
 MEASURE = """
 import os, subprocess, sys

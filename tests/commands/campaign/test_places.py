@@ -8,6 +8,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 
 def test_a_campaign_on_slurm(camp: Any, pretend_slurm: Any) -> None:
     pretend_slurm.home.joinpath("slots").write_text("2")

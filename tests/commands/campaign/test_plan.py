@@ -7,6 +7,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 
 def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     camp.recipe(lr=0.05)  # a dirty file, which the plan names

@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from autoresearch.core.blueprint import parse_blueprint
+
+pytestmark = pytest.mark.system
 
 LR = {"lr": {"low": 0.001, "high": 1.0, "log": True}}
 

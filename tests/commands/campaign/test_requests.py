@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 KEYS = ("campaign", "state", "controller_pid", "attempted", "remaining", "best", "ledger", "next")
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 TRAINER = """
 import sys
 recipe = dict(line.split(": ") for line in open(sys.argv[1]).read().splitlines() if ": " in line)

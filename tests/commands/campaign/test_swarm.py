@@ -7,7 +7,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.engines.ports import free_port
+
+pytestmark = pytest.mark.system
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "swarm"
 

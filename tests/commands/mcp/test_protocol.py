@@ -8,7 +8,11 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from autoresearch.lab.mcp.server import LONGEST_LINE
+
+pytestmark = pytest.mark.system
 
 
 def test_what_clients_ask_before_and_instead_of_initialize(client: Any) -> None:

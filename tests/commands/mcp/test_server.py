@@ -13,6 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+pytestmark = pytest.mark.system
+
 
 def children(client: Any) -> list[psutil.Process]:
     try:

@@ -19,6 +19,7 @@ from autoresearch.lab.stand_in_model import REPLY, stand_in_model
 STAND_IN = Endpoint()
 
 
+@pytest.mark.system
 def test_against_the_stand_in(scaffold: Any) -> None:
     done = check(scaffold("ok").place, sys.executable, STAND_IN)
     assert (done.items, done.reward, done.asked, done.endpoint) == (2, 0.0, 1, "a stand-in model")
@@ -29,12 +30,14 @@ def test_against_the_stand_in(scaffold: Any) -> None:
     )
 
 
+@pytest.mark.system
 def test_against_an_endpoint_with_a_key(scaffold: Any, model: Any) -> None:
     done = check(scaffold().place, sys.executable, Endpoint(model.url, "sk-secret"), item="row-000001")
     assert (done.item, done.reward, done.asked, done.endpoint) == ("row-000001", 1.0, None, model.url)
     assert model.keys == ["Bearer sk-secret"]
 
 
+@pytest.mark.system
 def test_where_agentjet_is_installed_its_job_is_built(
     scaffold: Any, stub: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +51,7 @@ def test_where_agentjet_is_installed_its_job_is_built(
         check(made.place, sys.executable, STAND_IN)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("mode", "changes", "why"),
     [
@@ -67,6 +71,7 @@ def test_what_does_not_work_is_said_in_a_sentence(
     assert reaper.find() == []
 
 
+@pytest.mark.system
 def test_a_reward_that_is_edited_into_nan_is_caught(scaffold: Any) -> None:
     made = scaffold()
     path = made.place / "run_episode_once.py"
@@ -89,6 +94,7 @@ def test_files_that_are_missing_or_torn(scaffold: Any) -> None:
         check(made.place, sys.executable, STAND_IN)
 
 
+@pytest.mark.system
 def test_a_program_that_says_nothing_or_never_ends(scaffold: Any, reaper: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = scaffold()
     collector = made.place / "get_training_dataset_item_list.py"
@@ -103,6 +109,7 @@ def test_a_program_that_says_nothing_or_never_ends(scaffold: Any, reaper: Any, m
     assert reaper.find() == []
 
 
+@pytest.mark.system
 def test_secrets_are_not_shown(scaffold: Any, model: Any) -> None:
     key = "my-own-kind-of-key"
     made = scaffold(agent=(sys.executable, "-c", "import os, sys; sys.exit(os.environ['OPENAI_API_KEY'])", "{prompt}"))
@@ -111,6 +118,7 @@ def test_secrets_are_not_shown(scaffold: Any, model: Any) -> None:
     assert key not in failed.value.message and "***" in failed.value.message
 
 
+@pytest.mark.system
 def test_an_interpreter_that_is_not_there(scaffold: Any) -> None:
     with pytest.raises(EnvironmentUnusable, match="/no/python cannot be started"):
         check(scaffold().place, "/no/python", STAND_IN)
@@ -141,6 +149,7 @@ def test_the_stand_in_speaks_what_agents_speak() -> None:
         assert model.unknown == ["POST /v1/responses"]
 
 
+@pytest.mark.system
 def test_an_agent_that_speaks_something_else(scaffold: Any) -> None:
     code = (
         "import http.client, os; c = http.client.HTTPConnection(os.environ['OPENAI_BASE_URL'].split('/')[2]);"
@@ -151,6 +160,7 @@ def test_an_agent_that_speaks_something_else(scaffold: Any) -> None:
         check(made.place, sys.executable, STAND_IN)
 
 
+@pytest.mark.system
 def test_nothing_is_written_into_the_scaffold(scaffold: Any) -> None:
     made = scaffold()
     before = sorted(os.listdir(made.place))

@@ -15,6 +15,7 @@ import pytest
 COLLECTOR = "get_training_dataset_item_list.py"
 
 
+@pytest.mark.system
 def test_an_episode_has_the_reward_of_its_answer(scaffold: Any, model: Any) -> None:
     made = scaffold()
     told = made.episode(model, OPENAI_API_KEY="sk-1234")
@@ -24,6 +25,7 @@ def test_an_episode_has_the_reward_of_its_answer(scaffold: Any, model: Any) -> N
     assert made.episode(model, "row-000002")["reward"] == 0.0
 
 
+@pytest.mark.system
 def test_an_item_may_be_given_whole(scaffold: Any, model: Any) -> None:
     assert scaffold().episode(model, json.dumps({"prompt": "say 4", "answer": " 4 "}))["reward"] == 1.0
     assert "no prompt" in scaffold().episode(model, '{"answer": "4"}', check=1)["error"]
@@ -47,11 +49,13 @@ def test_programmatic_rewards(scaffold: Any, reward: str, said: str, wanted: flo
     assert reward_of({"id": "1", "answer": "4"}, f"thinking\n{said}\n", Path()) == wanted
 
 
+@pytest.mark.system
 def test_a_pattern_in_a_real_episode(scaffold: Any, model: Any) -> None:
     model.reply = lambda body: 'the "answer": 4'
     assert scaffold(reward=r'regex:"answer": (\d)').episode(model)["reward"] == 1.0
 
 
+@pytest.mark.system
 def test_a_reward_of_a_command_and_of_a_function_see_what_the_agent_left(scaffold: Any, model: Any) -> None:
     made = scaffold()
     (made.base / "rate.py").write_text(
@@ -71,6 +75,7 @@ def test_a_reward_of_a_command_and_of_a_function_see_what_the_agent_left(scaffol
     assert scaffold("write", "mine.py:score").episode(model)["reward"] == 8.0
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("body", "why"),
     [("return float('nan')", "the reward is nan"), ("return 'high'", "could not convert"), ("1 / 0", "ZeroDivision")],
@@ -81,6 +86,7 @@ def test_a_reward_that_is_none_is_never_made_one(scaffold: Any, model: Any, body
     assert why in told["error"] and "reward" not in told
 
 
+@pytest.mark.system
 def test_commands_that_give_no_number(scaffold: Any, model: Any) -> None:
     for command, why in (
         ("echo high", "no number"),
@@ -90,6 +96,7 @@ def test_commands_that_give_no_number(scaffold: Any, model: Any) -> None:
         assert why in scaffold(reward=f"command:{command}").episode(model, check=1)["error"]
 
 
+@pytest.mark.system
 def test_a_reward_that_never_comes_back_is_ended(scaffold: Any, model: Any) -> None:
     """A regular expression holds the interpreter's lock, so that no thread could do it."""
     made = scaffold()
@@ -101,22 +108,26 @@ def test_a_reward_that_never_comes_back_is_ended(scaffold: Any, model: Any) -> N
     assert done.returncode != 0 and "Timeout" in done.stderr and "slow.py" in done.stderr
 
 
+@pytest.mark.system
 def test_an_agent_that_crashes(scaffold: Any, model: Any) -> None:
     error = scaffold("crash").episode(model, check=1)["error"]
     assert error == "the agent ended with 1: ValueError: no such tool"
 
 
+@pytest.mark.system
 def test_an_agent_that_hangs_is_ended_with_all_it_started(scaffold: Any, model: Any, reaper: Any) -> None:
     error = scaffold("hang", agent_timeout_s=2.0).episode(model, check=1)["error"]
     assert "ran longer than 2 s" in error
     assert reaper.find() == []
 
 
+@pytest.mark.system
 def test_what_an_agent_leaves_behind_is_ended(scaffold: Any, model: Any, reaper: Any) -> None:
     assert scaffold("leaves").episode(model)["reward"] == 1.0
     assert reaper.find() == []
 
 
+@pytest.mark.system
 def test_an_episode_that_is_told_to_end_ends_its_agent(
     scaffold: Any, model: Any, reaper: Any, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
@@ -129,16 +140,19 @@ def test_an_episode_that_is_told_to_end_ends_its_agent(
     assert reaper.find() == []
 
 
+@pytest.mark.system
 def test_output_without_end_is_kept_in_part(scaffold: Any, model: Any) -> None:
     told = scaffold("endless").episode(model)
     assert told["reward"] == 1.0 and len(told["output"]) == 2000
 
 
+@pytest.mark.system
 def test_a_program_that_is_not_there(scaffold: Any, model: Any) -> None:
     error = scaffold(agent=("no-such-agent", "{prompt}")).episode(model, check=1)["error"]
     assert error == "no-such-agent cannot be started: No such file or directory"
 
 
+@pytest.mark.system
 def test_prompts_are_never_shell_code_and_may_be_long(scaffold: Any, model: Any) -> None:
     evil = "$(touch /tmp/evil-{workdir}) `id` 'a' \"b\" {base_url}\n; exit 3"
     data = json.dumps({"prompt": evil, "answer": "4"}) + "\n" + json.dumps({"prompt": "x" * 200_000, "answer": "4"})
@@ -151,6 +165,7 @@ def test_prompts_are_never_shell_code_and_may_be_long(scaffold: Any, model: Any)
     assert told["output"] == "200000\n"
 
 
+@pytest.mark.system
 def test_nothing_is_left_on_disk(scaffold: Any, model: Any, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -163,6 +178,7 @@ def test_nothing_is_left_on_disk(scaffold: Any, model: Any, tmp_path: Path) -> N
     assert [p.name for p in scratch.rglob("*.txt")] == ["answer.txt"]
 
 
+@pytest.mark.system
 def test_a_judge(scaffold: Any, model: Any, judge: Any) -> None:
     def reply(body: dict[str, Any]) -> str:
         if body["model"] != "judge-1":
@@ -197,6 +213,7 @@ def test_scores(scaffold: Any, model: Any, judge: Any) -> None:
     assert [score_in(said) for said in ('{"score": 0}', '```json\n{"score": 0.25}\n```')] == [0.0, 0.25]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("said", ["good!", "HTTP 500"])
 def test_a_judge_that_answers_nonsense_gives_no_reward(scaffold: Any, model: Any, judge: Any, said: str) -> None:
     model.reply = lambda body: said if body["model"] == "judge-1" else "4"
@@ -208,12 +225,14 @@ def test_a_judge_that_answers_nonsense_gives_no_reward(scaffold: Any, model: Any
     assert len(model.asked) == 4
 
 
+@pytest.mark.system
 def test_a_judge_may_recover(scaffold: Any, model: Any, judge: Any) -> None:
     answers = iter(["4", "hm", '{"score": 1}'])
     model.reply = lambda body: next(answers)
     assert scaffold(reward=judge(model)).episode(model)["reward"] == 1.0
 
 
+@pytest.mark.system
 def test_a_judge_without_an_endpoint(scaffold: Any, model: Any, judge: Any) -> None:
     reward = judge(type(model)(url=""))
     assert "JUDGE_BASE_URL is not set" in scaffold(reward=reward).episode(model, check=1)["error"]
@@ -221,6 +240,7 @@ def test_a_judge_without_an_endpoint(scaffold: Any, model: Any, judge: Any) -> N
     assert scaffold(reward=reward).episode(model, JUDGE_BASE_URL=model.url)["reward"] == 1.0
 
 
+@pytest.mark.system
 def test_items_of_a_csv_file_and_of_json_lines_are_the_same(scaffold: Any) -> None:
     lines = '{"q": "a, b", "a": 1, "id": "x"}\n\n{"q": "two\\nlines", "a": null, "id": "y"}\n'
     made = scaffold(data=lines, reward="regex", prompt_column="q", answer_column="a")
@@ -253,6 +273,7 @@ def test_data_that_cannot_be_used(scaffold: Any, data: str, why: str) -> None:
     assert why in str(failed.value) and "data.jsonl" in str(failed.value) and "\n" not in str(failed.value)
 
 
+@pytest.mark.system
 def test_data_that_is_no_text_or_not_there(scaffold: Any) -> None:
     made = scaffold()
     (made.base / "data.jsonl").write_bytes(b'{"prompt": "\xff"}')
@@ -273,6 +294,7 @@ def test_the_same_rows_are_held_out_whatever_is_added(scaffold: Any) -> None:
     assert held_out(1000) == (936, 64)
 
 
+@pytest.mark.system
 def test_validation_data_of_its_own(scaffold: Any, tmp_path: Path) -> None:
     made = scaffold()
     (made.base / "test.jsonl").write_text('{"prompt": "a", "answer": "b"}\n')

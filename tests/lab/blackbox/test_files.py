@@ -25,6 +25,7 @@ def box(place: Path, reward: Reward, **changes: Any) -> Blackbox:
     return blackbox.settle(given, place / "out", place)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "reward",
     [

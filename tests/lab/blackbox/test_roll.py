@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 FAST = ["--batch-size", 1, "--grpo-repeat", 2, "--max-parallel", 2, "--total-training-steps", 2, "--n-gpu", 1]
 
 

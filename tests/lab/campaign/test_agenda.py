@@ -11,6 +11,8 @@ import pytest
 from autoresearch.core.campaign import Rules
 from autoresearch.lab.campaign import agenda, claims
 
+pytestmark = pytest.mark.system
+
 
 def bare(made: Any) -> Any:
     """The campaign without its baseline's rows."""

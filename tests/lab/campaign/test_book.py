@@ -16,6 +16,8 @@ from autoresearch.lab.judge import incumbent, noise_without, pending
 from autoresearch.records import campaign_dir
 from autoresearch.records.ledger import Ledger
 
+pytestmark = pytest.mark.system
+
 
 def whole(made: Any) -> CampaignView:
     """Everything read again."""

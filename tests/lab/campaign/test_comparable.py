@@ -20,6 +20,8 @@ from autoresearch.lab.parts import Parts
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import Index
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture
 def made(campaign: Callable[..., Any]) -> Any:

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from autoresearch.core.campaign import CampaignState, Rules
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.lab.campaign import memory
 from autoresearch.records.campaign_dir import add
+
+pytestmark = pytest.mark.system
 
 
 def written(made: Any) -> dict[str, str]:

@@ -90,10 +90,12 @@ def fill(pool: Pool, *runs: str) -> list[tuple[str, ...] | None]:
     return got
 
 
+@pytest.mark.system
 def test_none_is_needed(box: Box) -> None:
     assert box.pool(A, per_run=0).gpus([]) == () and box.asked == 0
 
 
+@pytest.mark.system
 def test_each_run_gets_its_own_until_all_are_taken(box: Box) -> None:
     pool = box.pool(A, B)
     assert fill(pool, "r1", "r2", "r3") == [(A,), (B,), None]
@@ -101,6 +103,7 @@ def test_each_run_gets_its_own_until_all_are_taken(box: Box) -> None:
     assert pool.gpus(["r2"]) == (A,)
 
 
+@pytest.mark.system
 def test_sets_are_all_or_nothing(box: Box) -> None:
     pool = box.pool(A, B, C, per_run=2)
     assert fill(pool, "r1", "r2") == [(A, B), None]
@@ -111,11 +114,13 @@ def test_sets_are_all_or_nothing(box: Box) -> None:
     assert pool.gpus([]) is None
 
 
+@pytest.mark.system
 def test_several_runs_on_each_are_spread_first(box: Box) -> None:
     pool = box.pool(A, B, per_gpu=2)
     assert fill(pool, "r1", "r2", "r3", "r4", "r5") == [(A,), (B,), (A,), (B,), None]
 
 
+@pytest.mark.system
 def test_what_others_have_leased_is_waited_for(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     box.hold(A)
     pool = box.pool(A)
@@ -127,6 +132,7 @@ def test_what_others_have_leased_is_waited_for(box: Box, monkeypatch: pytest.Mon
     assert pool.may_ask_again and pool.gpus([]) == (A,) and not pool.may_ask_again
 
 
+@pytest.mark.system
 def test_shares_of_others_count(box: Box) -> None:
     box.hold(A, share=1)
     assert box.pool(A).gpus([]) is None, "alone it cannot be had"
@@ -136,6 +142,7 @@ def test_shares_of_others_count(box: Box) -> None:
     assert box.pool(A, per_gpu=3).gpus([]) == (A,)
 
 
+@pytest.mark.system
 def test_a_gpu_that_somebody_computes_on_without_a_lease_is_not_taken(box: Box) -> None:
     box.memory(a=9000)
     assert box.pool(A, B).gpus([]) == (B,)
@@ -144,6 +151,7 @@ def test_a_gpu_that_somebody_computes_on_without_a_lease_is_not_taken(box: Box) 
     assert box.pool(A, B, busy_mib=3).gpus([]) is None
 
 
+@pytest.mark.system
 def test_memory_of_a_leased_gpu_is_that_of_its_runs(box: Box) -> None:
     box.memory(a=9000)
     pool = box.pool(A, per_gpu=2)
@@ -153,12 +161,14 @@ def test_memory_of_a_leased_gpu_is_that_of_its_runs(box: Box) -> None:
     assert box.pool(A, per_gpu=2).gpus([]) == (A,), "its memory is that of somebody who shares it with us"
 
 
+@pytest.mark.system
 def test_nobody_tells_of_memory(box: Box) -> None:
     (box.place / "bin" / "nvidia-smi").write_text("#!/bin/sh\necho 'No devices were found'; exit 6\n")
     slice_ = "MIG-11111111-2222-3333-4444-555566667777"
     assert box.pool(slice_).gpus([]) == (slice_,)
 
 
+@pytest.mark.system
 def test_a_run_that_found_its_lease_taken_runs_again_and_says_nothing_of_its_idea(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.idea("new", git=False)
@@ -189,6 +199,7 @@ def berths(pool: Pool, place: Path, *runs: str) -> tuple[list[str], dict[str, Ru
     return got, live
 
 
+@pytest.mark.system
 def test_places_are_filled_in_their_order(box: Box, tmp_path: Path) -> None:
     pool = box.pool(A)
     pool.places = parse_pool("local:2, slurm:1, ssh:gpu1:2", {})
@@ -200,6 +211,7 @@ def test_places_are_filled_in_their_order(box: Box, tmp_path: Path) -> None:
     assert found is not None and found.place.name == "slurm" and found.gpus == ()
 
 
+@pytest.mark.system
 def test_a_place_that_does_not_answer_gets_nothing_new(box: Box, tmp_path: Path) -> None:
     pool = box.pool(A, per_run=0)
     pool.places = parse_pool("slurm:2, local:1", {})
@@ -219,6 +231,7 @@ def test_swarm_mode_stays_where_its_sessions_are() -> None:
     assert arrange.only_here("agentjet_swarm", LOCAL) == () == arrange.only_here("verl", parse_pool("slurm", {})[0])
 
 
+@pytest.mark.system
 def test_runs_of_before_count_where_this_machine_has_a_name_of_its_own(box: Box, tmp_path: Path) -> None:
     pool = box.pool(A, per_run=0)
     pool.places = parse_pool("mybox:1, slurm:1", {"mybox": {"kind": "local"}})

@@ -20,6 +20,8 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, read_json
 
+pytestmark = pytest.mark.system
+
 METRIC = "task_pass_rate@1"
 
 

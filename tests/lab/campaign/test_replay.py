@@ -13,6 +13,8 @@ from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign.replay import past_runs, replays, warmups_of
 from autoresearch.records.ledger import Ledger
 
+pytestmark = pytest.mark.system
+
 
 def redraw(made: Any, slug: str, *values: float) -> None:
     """Another curve for the first run of an idea: validations at 0, 10, 20 ..."""

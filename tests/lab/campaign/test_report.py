@@ -68,6 +68,7 @@ def read_page(html: str) -> Page:
     return page
 
 
+@pytest.mark.system
 def test_every_attempt_is_a_point(lived: Any) -> None:
     _, _, html = written(lived)
     plot = html[html.index('<svg class="plot"') : html.index("</svg>")]
@@ -88,6 +89,7 @@ def test_every_attempt_is_a_point(lived: Any) -> None:
     read_page(html)
 
 
+@pytest.mark.system
 def test_the_words_are_honest(lived: Any) -> None:
     _, markdown, html = written(lived)
     for text in (markdown, html):
@@ -100,6 +102,7 @@ def test_the_words_are_honest(lived: Any) -> None:
         assert "autoresearch repro 20261121-sort:1.3" in text
 
 
+@pytest.mark.system
 def test_without_a_confirmation_nothing_is_claimed(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.idea("one")
@@ -111,6 +114,7 @@ def test_without_a_confirmation_nothing_is_claimed(campaign: Callable[..., Any])
     assert "0.9" in html and "not confirmed</span>" in html
 
 
+@pytest.mark.system
 def test_what_others_wrote_is_data(campaign: Callable[..., Any]) -> None:
     made = campaign()
     index = made.idea("e-vil", EVIL, parent=EVIL, git=False, overrides={EVIL: EVIL})
@@ -127,6 +131,7 @@ def test_what_others_wrote_is_data(campaign: Callable[..., Any]) -> None:
     assert len(table) == 1 and len(re.findall(r"(?<!\\)\|", table[0])) == 13
 
 
+@pytest.mark.system
 def test_a_diff_is_escaped_bounded_and_without_our_own_files(lived: Any) -> None:
     _, markdown, html = written(lived)
     assert "+print(&#39;best &lt;/script&gt;&lt;b&gt;&#39;)" in html
@@ -135,6 +140,7 @@ def test_a_diff_is_escaped_bounded_and_without_our_own_files(lived: Any) -> None
     assert "best.py" in markdown
 
 
+@pytest.mark.system
 def test_what_is_gone_is_a_remark(lived: Any) -> None:
     shutil.rmtree(lived.place.path / "best-1")
     (lived.place.path / "best-2/spec.json").write_text("{")
@@ -145,12 +151,14 @@ def test_what_is_gone_is_a_remark(lived: Any) -> None:
     read_page(html)
 
 
+@pytest.mark.system
 def test_curves_are_those_of_the_runs(lived: Any) -> None:
     _, _, html = written(lived)
     assert html.count('class="curve confirmed"') == 4 * 2  # overlaid, and beside each other
     assert "best-000001): confirmed, last 0.7" in html
 
 
+@pytest.mark.system
 def test_a_campaign_without_anything(campaign: Callable[..., Any]) -> None:
     made = campaign(rules=Rules())
     for path in (made.place.journal, made.place.ledger):
@@ -161,6 +169,7 @@ def test_a_campaign_without_anything(campaign: Callable[..., Any]) -> None:
     assert "No rule limits ideas" in html
 
 
+@pytest.mark.system
 def test_minimised_metrics_have_their_edge_above(campaign: Callable[..., Any]) -> None:
     made = campaign(objective=Objective("loss", Direction.MINIMIZE))
     made.idea("down")
@@ -175,6 +184,7 @@ def test_minimised_metrics_have_their_edge_above(campaign: Callable[..., Any]) -
     assert cross and float(cross[1]) < 60 and "lower is better" in html
 
 
+@pytest.mark.system
 def test_an_outlier_does_not_flatten_the_rest(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.idea("far")
@@ -185,6 +195,7 @@ def test_an_outlier_does_not_flatten_the_rest(campaign: Callable[..., Any]) -> N
     assert "(off the scale)" in written(made)[2]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("values", "low"), [([0.15, 0.07, 0.0], 0.0), ([0.48] * 20 + [0.0], 0.45)])
 def test_the_scale_shows_most_of_what_is_worse(campaign: Callable[..., Any], values: list[float], low: float) -> None:
     """A quiet baseline, and ideas that are all much worse: they are what there is to see."""
@@ -197,6 +208,7 @@ def test_the_scale_shows_most_of_what_is_worse(campaign: Callable[..., Any], val
     assert low - 0.06 < data.low <= low + 0.06 and data.high > 0.5
 
 
+@pytest.mark.system
 def test_budgets_burn_down(lived: Any) -> None:
     view = lived.view()
     ideas, time = plot_data.budgets_of(view, lived.clock)
@@ -204,6 +216,7 @@ def test_budgets_burn_down(lived: Any) -> None:
     assert time.name == "time" and 0 < time.points[-1][1] < 1
 
 
+@pytest.mark.system
 def test_the_picture_is_a_png(lived: Any) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
     report, markdown, _ = written(lived, png=True)
@@ -211,6 +224,7 @@ def test_the_picture_is_a_png(lived: Any) -> None:
     assert "![progress](progress.png)" in markdown
 
 
+@pytest.mark.system
 def test_without_matplotlib_there_is_a_sentence(lived: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 

@@ -29,6 +29,7 @@ POINTS = (
 )
 
 
+@pytest.mark.system
 def test_a_run_is_submitted_mirrored_and_ended(ground: Any) -> None:
     rundir = ground.order("echo one; echo two >&2; exit 0")
     end = ground.ended(ground.follower(), rundir)
@@ -41,6 +42,7 @@ def test_a_run_is_submitted_mirrored_and_ended(ground: Any) -> None:
     assert "submitted to yard as 1" in (ground.root / "results" / rundir.path.name / "experiment_log.md").read_text()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_anywhere_the_next_one_finds_exactly_one_job(ground: Any, point: str) -> None:
     rundir = ground.order("sleep 0.3; exit 0")
@@ -52,6 +54,7 @@ def test_killed_anywhere_the_next_one_finds_exactly_one_job(ground: Any, point: 
     assert not rundir.environment.exists()
 
 
+@pytest.mark.system
 def test_killed_again_and_again(ground: Any) -> None:
     rundir = ground.order("echo done; exit 3")
     for point in POINTS[:4]:
@@ -64,6 +67,7 @@ def test_killed_again_and_again(ground: Any) -> None:
     assert [line for line in lines if line in far] == far, "a line was lost, doubled or moved"
 
 
+@pytest.mark.system
 def test_a_job_that_is_over_before_it_was_noted_is_not_started_again(ground: Any, eventually: Any) -> None:
     rundir = ground.order("exit 0")
     ground.killed_at("follower.submitted")
@@ -97,6 +101,7 @@ def test_stopped_in_the_queue(ground: Any) -> None:
     assert not ground.jobs.lives("1")
 
 
+@pytest.mark.system
 def test_stopped_while_it_runs_and_twice(ground: Any) -> None:
     rundir, follower = ground.order("sleep 300"), ground.follower()
     ground.until(follower, lambda: ground.starts(rundir))
@@ -145,6 +150,7 @@ def test_declined_is_a_launch_that_failed(ground: Any) -> None:
     assert "launch_failed" in ground.names(rundir)
 
 
+@pytest.mark.system
 def test_nobody_answers_and_then_they_do(ground: Any) -> None:
     rundir, follower = ground.order("sleep 300"), ground.follower()
     ground.until(follower, lambda: ground.starts(rundir) and rundir.state() is RunState.RUNNING)
@@ -166,6 +172,7 @@ def test_nobody_answers_and_then_they_do(ground: Any) -> None:
     assert names.count("unreachable") == names.count("recovered") == 1
 
 
+@pytest.mark.system
 def test_a_run_that_began_and_ended_while_nobody_answered(ground: Any, eventually: Any) -> None:
     ground.hold()
     rundir, follower = ground.order("exit 0"), ground.follower()
@@ -181,6 +188,7 @@ def test_a_run_that_began_and_ended_while_nobody_answered(ground: Any, eventuall
     assert names.count("unreachable") == names.count("recovered") == 1
 
 
+@pytest.mark.system
 def test_a_silent_launcher_says_nothing_about_what_its_files_say(ground: Any) -> None:
     rundir, follower = ground.order("until [ -e go ]; do sleep 0.1; done"), ground.follower()
     ground.until(follower, lambda: rundir.state() is RunState.RUNNING and ground.starts(rundir))
@@ -199,6 +207,7 @@ def test_a_silent_launcher_says_nothing_about_what_its_files_say(ground: Any) ->
     assert ground.starts(other) == 1
 
 
+@pytest.mark.system
 def test_silence_is_asked_less_and_less_and_then_at_once(ground: Any, turned: Any) -> None:
     ground.order("sleep 300")
     follower = ground.follower(turned)
@@ -218,6 +227,7 @@ def test_silence_is_asked_less_and_less_and_then_at_once(ground: Any, turned: An
     assert follower.no_launcher.tries == 0 and len(ground.jobs.records()) == 1
 
 
+@pytest.mark.system
 def test_the_launcher_says_who_signalled(ground: Any) -> None:
     rundir, follower = ground.order("sleep 300"), ground.follower()
     ground.until(follower, lambda: ground.starts(rundir))
@@ -227,6 +237,7 @@ def test_the_launcher_says_who_signalled(ground: Any) -> None:
     assert (end.ending, end.cause, end.reason) == ("lost", "preempted", "a better job came")
 
 
+@pytest.mark.system
 def test_a_job_that_ends_before_its_runner_shows(ground: Any, turned: Any) -> None:
     ground.options["python"] = "/no/such/python"
     rundir, follower = ground.order(), ground.follower(turned)
@@ -239,6 +250,7 @@ def test_a_job_that_ends_before_its_runner_shows(ground: Any, turned: Any) -> No
     assert (end.ending, end.reason) == ("launch_failed", "127:0, and its last words: python: not found")
 
 
+@pytest.mark.system
 def test_a_runner_that_is_killed_with_everything_is_lost(ground: Any, turned: Any) -> None:
     rundir, follower = ground.order("echo step:1; sleep 300"), ground.follower(turned)
     ground.until(follower, lambda: b"step:1" in rundir.log.read_bytes())
@@ -249,6 +261,7 @@ def test_a_runner_that_is_killed_with_everything_is_lost(ground: Any, turned: An
     assert (end.ending, end.cause) == ("lost", "no_exit_record") and end.duration_s < 60
 
 
+@pytest.mark.system
 def test_the_trouble_of_one_run_is_not_the_others(ground: Any) -> None:
     damaged, unshipped, good = ground.order(), ground.order(), ground.order()
     damaged.spec.write_text("{")
@@ -261,6 +274,7 @@ def test_the_trouble_of_one_run_is_not_the_others(ground: Any) -> None:
     assert ground.ended(follower, unshipped).ending == "finished"
 
 
+@pytest.mark.system
 def test_a_run_whose_directory_is_removed_is_ended(ground: Any, eventually: Any) -> None:
     gone, stays = ground.order("sleep 300"), ground.order("sleep 300")
     follower = ground.follower()
@@ -272,6 +286,7 @@ def test_a_run_whose_directory_is_removed_is_ended(ground: Any, eventually: Any)
     assert not (ground.folder / "jobs" / gone.path.name).exists()
 
 
+@pytest.mark.system
 def test_clocks_that_differ_by_an_hour(ground: Any) -> None:
     ground.jobs.ahead_s = ground.jobs.reach.offset_s = 3600.0
     rundir = ground.order("echo hello; exit 0")
@@ -288,6 +303,7 @@ def test_clocks_that_differ_by_an_hour(ground: Any) -> None:
     assert "the trainer exited with 0" in text and hour not in text
 
 
+@pytest.mark.system
 def test_one_question_for_all_runs(ground: Any) -> None:
     rundirs = [ground.order("sleep 300") for _ in range(5)]
     follower = ground.follower()
@@ -299,6 +315,7 @@ def test_one_question_for_all_runs(ground: Any) -> None:
     assert ground.jobs.calls("poll")[polls:] == ["poll 5"] and ground.jobs.calls("look")[looks:] == ["look 5"]
 
 
+@pytest.mark.system
 def test_the_launcher_is_asked_now_and_then_and_the_files_often(ground: Any, turned: Any) -> None:
     rundir = ground.order("sleep 300")
     follower = ground.follower(turned)
@@ -312,6 +329,7 @@ def test_the_launcher_is_asked_now_and_then_and_the_files_often(ground: Any, tur
     assert 6 <= polls <= 20 and 25 <= looks <= 90, (polls, looks)
 
 
+@pytest.mark.system
 def test_the_option_poll_is_the_launchers_alone(ground: Any, turned: Any) -> None:
     ground.options["poll"] = "40s"
     rundir, follower = ground.order("sleep 300"), ground.follower(turned)
@@ -324,6 +342,7 @@ def test_the_option_poll_is_the_launchers_alone(ground: Any, turned: Any) -> Non
     assert 2 <= len(ground.jobs.calls("poll")) - polls <= 4
 
 
+@pytest.mark.system
 def test_it_leaves_when_there_is_nothing(ground: Any, turned: Any) -> None:
     follower = ground.follower(turned)
     real = follower.turn
@@ -340,6 +359,7 @@ def test_it_leaves_when_there_is_nothing(ground: Any, turned: Any) -> None:
     assert ground.ended(follower, rundir).ending == "finished"
 
 
+@pytest.mark.system
 def test_unreachable_in_the_middle_of_a_submit(ground: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It got through, and the answer did not."""
     rundir, follower = ground.order("sleep 0.2"), ground.follower()
@@ -357,6 +377,7 @@ def test_unreachable_in_the_middle_of_a_submit(ground: Any, monkeypatch: pytest.
     assert tries == [False, True] and len(ground.jobs.records()) == 1 and ground.starts(rundir) == 1
 
 
+@pytest.mark.system
 def test_a_full_disk_keeps_the_last_word_waiting(ground: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rundir, follower = ground.order("echo words; exit 0"), ground.follower()
     real, full = follower_module.write_json, [True]
@@ -376,6 +397,7 @@ def test_a_full_disk_keeps_the_last_word_waiting(ground: Any, monkeypatch: pytes
     assert ground.ended(follower, rundir).ending == "finished"
 
 
+@pytest.mark.system
 def test_an_interpreter_of_the_place_may_lie_below_the_home(
     ground: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +410,7 @@ def test_an_interpreter_of_the_place_may_lie_below_the_home(
     assert record["argv"][0] == str(tmp_path / "home/py")
 
 
+@pytest.mark.system
 def test_a_second_job_of_a_run_is_refused_by_its_runner(ground: Any, eventually: Any) -> None:
     """As on a file system whose locks do not cross machines: the lock is another one, the claim is the same."""
     rundir, follower = ground.order("sleep 300"), ground.follower()
@@ -402,6 +425,7 @@ def test_a_second_job_of_a_run_is_refused_by_its_runner(ground: Any, eventually:
     assert ground.starts(rundir) == 1 and ground.jobs.lives("1")
 
 
+@pytest.mark.system
 def test_a_signal_because_of_a_stop_request_is_that_request(ground: Any) -> None:
     """A launcher's signal may come before the request is seen."""
     rundir, follower = ground.order("sleep 300"), ground.follower()
@@ -415,6 +439,7 @@ def test_a_signal_because_of_a_stop_request_is_that_request(ground: Any) -> None
     assert (end.ending, end.cause) == ("stopped", "superseded")
 
 
+@pytest.mark.system
 def test_a_drain_is_left_to_the_runner(ground: Any, turned: Any) -> None:
     rundir, follower = ground.order("sleep 300"), ground.follower(turned)
     ground.until(follower, lambda: ground.starts(rundir))
@@ -433,6 +458,7 @@ def test_a_drain_is_left_to_the_runner(ground: Any, turned: Any) -> None:
     assert [call.split()[1] for call in ground.jobs.calls("stop")] == ["soft", "hard"]
 
 
+@pytest.mark.system
 def test_after_a_long_silence_everything_is_fetched_at_once(ground: Any, turned: Any) -> None:
     rundir, follower = ground.order("head -c 7000000 /dev/zero | tr '\\0' y; sleep 300"), ground.follower(turned)
     ground.silence("", ".files")

@@ -25,6 +25,7 @@ def turn(follower: Any, times: int = 3) -> None:
         follower.turn()
 
 
+@pytest.mark.system
 def test_a_directory_that_cannot_be_looked_at_keeps_no_other_run_from_being_found(ground: Any) -> None:
     ground.index.add(Entry("bad-000000", "bad", "", f"/{'x' * 300}", "", created=1.0))
     rundir = ground.order()
@@ -52,6 +53,7 @@ def test_a_no_to_another_question_than_submit_ends_nothing(
     assert ground.ended(follower, rundir).reason == "enough"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("text", ['{"run": "x"}', '{"ending": "mad", "run": "x"}', '{"ending": ["x"]}', "{", ""])
 def test_an_exit_record_that_says_no_ending_is_none(ground: Any, text: str) -> None:
     rundir, other = ground.order("sleep 300"), ground.order("exit 0")
@@ -63,6 +65,7 @@ def test_an_exit_record_that_says_no_ending_is_none(ground: Any, text: str) -> N
     assert not rundir.exit_record.exists()
 
 
+@pytest.mark.system
 def test_a_run_that_alone_gets_no_answer_keeps_no_other_waiting(
     ground: Any, monkeypatch: pytest.MonkeyPatch, turned: Any
 ) -> None:
@@ -93,6 +96,7 @@ def test_a_run_that_alone_gets_no_answer_keeps_no_other_waiting(
     ground.until(follower, lambda: ground.starts(bad))
 
 
+@pytest.mark.system
 def test_a_stop_request_passes_a_disk_that_is_full_here(ground: Any, eventually: Any) -> None:
     rundir, follower = ground.order("sleep 300"), ground.follower()
     ground.until(follower, lambda: ground.starts(rundir))
@@ -123,6 +127,7 @@ def test_no_secret_stays_where_no_runner_came_to_read_it(ground: Any, how: str) 
     assert not (rundir.far / "environment").exists()
 
 
+@pytest.mark.system
 def test_a_run_whose_project_is_out_of_sight_lives_on(ground: Any, tmp_path: Path) -> None:
     """A file system that is not mounted now, a project that is moved: it may come back."""
     rundir, follower = ground.order("until [ -e go ]; do sleep 0.1; done"), ground.follower()
@@ -143,11 +148,13 @@ def test_a_run_whose_project_is_out_of_sight_lives_on(ground: Any, tmp_path: Pat
     ground.until(follower, lambda: not ground.jobs.lives("1"))
 
 
+@pytest.mark.system
 def test_a_line_that_never_ends_is_no_reason_to_wait_for_ever(ground: Any) -> None:
     rundir = ground.order("yes x | head -c 3000000 | tr -d '\\n' >> $AUTORESEARCH_RUN_DIR/events.jsonl; exit 0")
     assert ground.ended(ground.follower(), rundir).ending == "finished"
 
 
+@pytest.mark.system
 def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None:
     rundir, follower = ground.order("sleep 300"), ground.follower()
     ground.until(follower, lambda: ground.starts(rundir))
@@ -157,6 +164,7 @@ def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None
     assert not rundir.path.exists()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("text", ['{"events.jsonl": null, "journal.md": "x"}', "[]", ""])
 def test_damaged_notes_of_what_was_mirrored(ground: Any, text: str) -> None:
     rundir, follower = ground.order("until [ -e go ]; do sleep 0.1; done"), ground.follower()
@@ -167,6 +175,7 @@ def test_damaged_notes_of_what_was_mirrored(ground: Any, text: str) -> None:
     assert ground.names(rundir).count("started") == 1
 
 
+@pytest.mark.system
 def test_a_no_to_sending_again_ends_no_run_that_may_have_a_job(ground: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rundir = ground.order("until [ -e go ]; do sleep 0.1; done")
     ground.killed_at("follower.submitted")
@@ -187,6 +196,7 @@ def test_a_no_to_sending_again_ends_no_run_that_may_have_a_job(ground: Any, monk
     assert ground.ended(follower, rundir).ending == "finished" and ground.starts(rundir) == 1
 
 
+@pytest.mark.system
 def test_an_order_that_names_the_follower_by_another_path_is_found(ground: Any) -> None:
     """Another shell's HOME, or XDG_STATE_HOME, may lead through a link."""
     rundir = ground.order()

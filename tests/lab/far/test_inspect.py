@@ -82,6 +82,7 @@ def test_who_follows_it(local_jobs: Any, tmp_path: Path) -> None:
     assert not inspect(PLACE, parts).followed.alive
 
 
+@pytest.mark.system
 def test_a_canary_comes_back(local_jobs: Any, tmp_path: Path) -> None:
     home = tmp_path / "reports"
     found = inspect(PLACE, parts_for(local_jobs, tmp_path), canary=home)
@@ -91,6 +92,7 @@ def test_a_canary_comes_back(local_jobs: Any, tmp_path: Path) -> None:
     assert [one["state"] for one in local_jobs.records()] and local_jobs.calls("forget")
 
 
+@pytest.mark.system
 def test_a_canary_that_cannot_see_our_files(local_jobs: Any, tmp_path: Path) -> None:
     put = local_jobs.reach.put
 
@@ -111,6 +113,7 @@ def test_a_canary_in_a_long_queue(local_jobs: Any, tmp_path: Path, why: str) -> 
     assert [one["state"] for one in local_jobs.records()] == ["cancelled"]
 
 
+@pytest.mark.system
 def test_a_canary_whose_files_never_come(local_jobs: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """A job that ran where our directory is not: its launcher says that it is over, and nothing is there."""
     monkeypatch.setattr(canaries, "RUNNER", tmp_path / "nothing")

@@ -47,6 +47,7 @@ def said(tool: str, /, meta: Any = None, **arguments: Any) -> list[dict[str, Any
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("token", ["t", 0])
 def test_progress_is_told_to_who_asked(token: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "TICK_S", 0.02)
@@ -59,6 +60,7 @@ def test_progress_is_told_to_who_asked(token: Any, monkeypatch: pytest.MonkeyPat
     assert answer["result"]["structuredContent"]["error"]["code"] == "not_found"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("meta", [None, {}, {"progressToken": None}, {"progressToken": [1]}])
 def test_and_to_nobody_else(meta: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "TICK_S", 0.02)
@@ -66,6 +68,7 @@ def test_and_to_nobody_else(meta: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer["result"]["isError"] is True
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("name", "hint"), [("wait", ""), ("run", "it was left to go on; look what became of it")])
 def test_a_command_that_never_ends_is_given_up(name: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "TICK_S", 0.02)
@@ -75,6 +78,7 @@ def test_a_command_that_never_ends_is_given_up(name: str, hint: str, monkeypatch
     assert (error["code"], error["hint"]) == ("no_answer", hint)
 
 
+@pytest.mark.system
 def test_a_command_that_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     (answer,) = said("status")

@@ -17,6 +17,8 @@ from autoresearch.lab.planning.ask import Question, written
 from autoresearch.lab.planning.pursue import in_pursuit, pursue
 from autoresearch.lab.planning.write import place_for
 
+pytestmark = pytest.mark.system
+
 STAGE: dict[str, Any] = {
     "name": "screen", "question": "Which one?", "blueprint": "exp.md", "proposer": "ideas", "space": [],
     "ideas": [{"slug": "lr-high", "sentence": "higher", "expected": "", "overrides": [{"key": "lr", "value": "0.9"}]}],
@@ -137,9 +139,7 @@ def test_a_revision_tells_it_what_came_out(yard: Any) -> None:
         assert pursue(place, yard.parts, yard.said.append).state == "revise"
     view = register.read_view(place)
     agent = Agent(said(changed(lambda p: p["stages"][0].update(name="again"))))
-    asked = Question(
-        yard.repo / "topic.md", yard.file, place, agent, "claude", view=view, reason="another way"
-    )
+    asked = Question(yard.repo / "topic.md", yard.file, place, agent, "claude", view=view, reason="another way")
     found = written(asked, yard.parts)
     prompt = agent.turns[0].prompt
     assert "screen was run: expectation not met; Nothing is proved. [baseline 0.5" in prompt

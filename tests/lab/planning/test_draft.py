@@ -18,6 +18,7 @@ def stage(plan: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.system
 def test_it_holds_everything_that_decides_what_is_run(yard: Any) -> None:
     draft = yard.draft()
     assert draft.findings == () and draft.slug == "lr"
@@ -52,6 +53,7 @@ CASES: list[tuple[Callable[[dict[str, Any]], object], int, str]] = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("change", "line", "words"), CASES)
 def test_what_is_wrong_is_told_with_its_line(
     yard: Any, change: Callable[[dict[str, Any]], object], line: int, words: str
@@ -66,6 +68,7 @@ def test_what_is_wrong_is_told_with_its_line(
     assert caught.value.exit_code == 3 and "--count" not in str(caught.value)
 
 
+@pytest.mark.system
 def test_bad_yaml_has_its_line(yard: Any) -> None:
     yard.file.write_text("title: x\nstages:\n  - name: [\n")
     with pytest.raises(BlueprintError, match=r"lr\.plan\.yaml:\d"):
@@ -75,6 +78,7 @@ def test_bad_yaml_has_its_line(yard: Any) -> None:
         yard.draft()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("content", "words"), [(b"", "is empty"), (b" \n", "is empty"), (b"a\0b", "is no text"),
                                                 (b"x" * (300 << 10), "larger than 256 KiB")])  # fmt: skip
 def test_a_topic_that_cannot_be_used(yard: Any, content: bytes, words: str) -> None:
@@ -83,11 +87,13 @@ def test_a_topic_that_cannot_be_used(yard: Any, content: bytes, words: str) -> N
     assert [f.line for f in found] == [3] and words in found[0].message
 
 
+@pytest.mark.system
 def test_a_long_topic_is_a_topic(yard: Any) -> None:
     (yard.repo / "topic.md").write_text("why? " * (40 << 10))
     assert yard.draft().plan is not None
 
 
+@pytest.mark.system
 def test_no_file_and_too_large_a_file(yard: Any) -> None:
     with pytest.raises(NotFoundError):
         read_draft(yard.repo / "gone.yaml", yard.parts)
@@ -111,6 +117,7 @@ def test_what_it_is_called(path: str, slug: str) -> None:
     assert slug_of(Path(path)) == slug
 
 
+@pytest.mark.system
 def test_stages_of_two_repositories_are_refused(yard: Any, tmp_path: Path) -> None:
     import shutil
 

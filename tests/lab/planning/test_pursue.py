@@ -16,6 +16,8 @@ from autoresearch.lab.planning.place import add_record, find, read_view, tree_of
 from autoresearch.lab.planning.pursue import Stopped, in_pursuit, pursue, pursue_alone
 from autoresearch.records.rundir import locked
 
+pytestmark = pytest.mark.system
+
 GOOD = {"lr-high": ("confirmed", 0.6), "lr-low": ("discard", 0.49)}
 
 

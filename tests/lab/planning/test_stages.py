@@ -18,6 +18,8 @@ from autoresearch.lab.planning.pursue import in_pursuit, pursue
 from autoresearch.records.campaign_dir import CampaignDir, add, entries
 from autoresearch.records.rundir import locked
 
+pytestmark = pytest.mark.system
+
 GOOD = {"lr-high": ("keep", 0.6), "lr-low": ("discard", 0.4)}
 
 

@@ -16,6 +16,7 @@ from autoresearch.lab.yaml_files import parse_any
 REPO = Path(__file__).parents[3]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "topic",
     [
@@ -38,11 +39,13 @@ def test_any_topic_makes_a_skeleton_that_is_yaml(yard: Any, topic: str) -> None:
     assert found and all("TODO" in text.splitlines()[f.line - 1] for f in found), found  # nothing else is wrong
 
 
+@pytest.mark.system
 def test_a_long_topic_is_quoted_in_part(yard: Any) -> None:
     (yard.repo / "T.md").write_text("line\n" * 500)
     assert "# > ... 440 more lines" in skeleton(yard.repo / "T.md", yard.repo / "t.plan.yaml")
 
 
+@pytest.mark.system
 def test_what_is_in_the_way(yard: Any, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         skeleton(yard.repo / "gone.md", yard.repo / "x.yaml")

@@ -14,6 +14,8 @@ from autoresearch.core.researcher import Unmade
 from autoresearch.repository.gathered import MAX_FILES
 from autoresearch.repository.intact import intact
 
+pytestmark = pytest.mark.system
+
 
 def honest(tree: Path) -> None:
     (tree / "train.py").write_text("import evaluate\n\nlr = 0.2\nprint('step 1')\n")

@@ -32,6 +32,7 @@ def test_the_level_without_bubblewrap(without_bubblewrap: None) -> None:
     assert caught.value.exit_code == 6 and "bubblewrap" in caught.value.hint
 
 
+@pytest.mark.system
 def test_bubblewrap_that_may_not_work_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed is not allowed: it is tried, once."""
     program = tmp_path / "bwrap"

@@ -15,6 +15,7 @@ def raise_lr(tree: Path) -> None:
     (tree / "train.py").write_text("import evaluate\n\nlr = 0.2\nprint('step 1')\n")
 
 
+@pytest.mark.system
 def test_an_edit_becomes_a_patch_that_the_harness_can_commit(yard: Any) -> None:
     before = yard.untouched()
     edit = yard.edit(raise_lr)
@@ -31,6 +32,7 @@ def test_an_edit_becomes_a_patch_that_the_harness_can_commit(yard: Any) -> None:
     assert yard.untouched() == before
 
 
+@pytest.mark.system
 def test_the_agent_is_told_what_to_do_and_what_not(yard: Any) -> None:
     yard.with_spec(guard=("true",)).edit(raise_lr)
     turn = yard.asked[0]
@@ -39,6 +41,7 @@ def test_the_agent_is_told_what_to_do_and_what_not(yard: Any) -> None:
         assert words in turn.prompt
 
 
+@pytest.mark.system
 def test_the_agent_sees_the_commit_and_not_the_dirty_checkout(yard: Any) -> None:
     seen = {}
 
@@ -55,6 +58,7 @@ def test_which_faults_break_a_turn_off() -> None:
     assert set(GRADED) == {None, Fault.SILENT, Fault.ANSWER}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT, Fault.ENDED, Fault.TURNS])
 def test_after_a_turn_that_broke_off_the_files_are_not_taken(yard: Any, fault: Fault) -> None:
     edit = yard.edit(raise_lr, fault=fault, said="token=hunter2secret is wrong")
@@ -62,11 +66,13 @@ def test_after_a_turn_that_broke_off_the_files_are_not_taken(yard: Any, fault: F
     assert fault.value in edit.why and "hunter2" not in edit.why
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("fault", [Fault.SILENT, Fault.ANSWER])
 def test_an_agent_without_words_is_judged_by_its_files(yard: Any, fault: Fault) -> None:
     assert yard.edit(raise_lr, text="", fault=fault).unmade is None
 
 
+@pytest.mark.system
 def test_an_agent_that_changed_nothing_and_says_that_it_did(yard: Any) -> None:
     edit = yard.edit(lambda tree: None, text="I raised the learning rate!", denied=("Edit train.py",))
     assert edit.unmade is Unmade.EMPTY

@@ -13,6 +13,8 @@ import pytest
 
 from autoresearch.core.researcher import Unmade
 
+pytestmark = pytest.mark.system
+
 NEW = "lr = 0.2\n"
 
 

@@ -15,6 +15,8 @@ from autoresearch.core.researcher import Unmade
 from autoresearch.lab.research.guard import end_leftover
 from autoresearch.records.rundir import RunDir, is_locked
 
+pytestmark = pytest.mark.system
+
 
 def better(tree: Path) -> None:
     (tree / "lib/a.py").write_text("a = 7\n")

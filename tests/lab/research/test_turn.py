@@ -168,6 +168,7 @@ def alive(pid: int) -> bool:
 # -- what comes back ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_an_answer_and_what_is_kept_of_it(desk: Desk) -> None:
     turn = replace(desk.turn(Role.PROPOSE), schema={"type": "object"})
     answer = desk.ask("import sys; sys.stderr.write('a warning'); print('three ideas')", turn)
@@ -183,6 +184,7 @@ def test_an_answer_and_what_is_kept_of_it(desk: Desk) -> None:
     assert spent(desk.turns).tokens_out == 11
 
 
+@pytest.mark.system
 def test_a_long_prompt_arrives_whole(desk: Desk) -> None:
     prompt = "äöü {} '\"\\ \n" * 25_000
     code = "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
@@ -193,6 +195,7 @@ def test_a_long_prompt_arrives_whole(desk: Desk) -> None:
     assert desk.ask(code, desk.turn(prompt=prompt)).text == hashlib.sha256(data).hexdigest()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("code", "fault", "said"),
     [
@@ -209,6 +212,7 @@ def test_how_it_may_end(desk: Desk, code: str, fault: Fault, said: str) -> None:
     assert desk.result()["fault"] == fault
 
 
+@pytest.mark.system
 def test_killed_in_the_middle_of_an_edit(desk: Desk) -> None:
     """What it wrote stays: the truth is the diff, and somebody else's to look at."""
     code = "import os; open('train.py', 'w').write('half'); os.kill(os.getpid(), 9)"
@@ -224,6 +228,7 @@ def test_a_missing_program_is_said_with_how_to_get_it(desk: Desk) -> None:
     assert desk.result()["fault"] == "not_installed"
 
 
+@pytest.mark.system
 def test_a_program_that_cannot_be_run(desk: Desk) -> None:
     for name, text, mode in (("plain", "#!/bin/sh\necho hi\n", 0o644), ("orphan", "#!/no/such/sh\n", 0o755)):
         program = desk.cwd / name
@@ -233,11 +238,13 @@ def test_a_program_that_cannot_be_run(desk: Desk) -> None:
         assert answer.fault is Fault.NOT_INSTALLED and name in answer.said
 
 
+@pytest.mark.system
 def test_a_command_line_that_is_too_long(desk: Desk) -> None:
     answer = desk.ask(Scripted(command=(sys.executable, "-c", "pass", "x" * (140 << 10))))
     assert answer.fault is Fault.ENDED and "longer" in answer.said
 
 
+@pytest.mark.system
 def test_last_words_in_a_file_are_read_but_no_link_and_no_pipe_is(desk: Desk) -> None:
     heard: list[str] = []
 
@@ -257,6 +264,7 @@ def test_last_words_in_a_file_are_read_but_no_link_and_no_pipe_is(desk: Desk) ->
 # -- bounds ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_one_that_hangs_is_ended(desk: Desk) -> None:
     answer = desk.ask(
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", desk.turn(seconds=0.5)
@@ -265,6 +273,7 @@ def test_one_that_hangs_is_ended(desk: Desk) -> None:
     assert "it took longer than" in answer.said
 
 
+@pytest.mark.system
 def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) -> None:
     """A tool in a session of its own, a daemon deaf to TERM, and one that was given another environment."""
     code = DAEMON + (
@@ -281,6 +290,7 @@ def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) ->
     assert carriers("") == []
 
 
+@pytest.mark.system
 def test_what_it_leaves_in_the_background_ends_with_the_turn(desk: Desk) -> None:
     """It holds the pipes, too: that is nothing to wait for."""
     answer = desk.ask(DAEMON + "daemon(); daemon(); print('done')")
@@ -288,6 +298,7 @@ def test_what_it_leaves_in_the_background_ends_with_the_turn(desk: Desk) -> None
     assert carriers() == []
 
 
+@pytest.mark.system
 def test_a_flood_of_words_costs_neither_memory_nor_disk(desk: Desk) -> None:
     answer = desk.ask("import os\nwhile True: os.write(1, b'x' * 65536)", printed_bytes=1 << 20)
     assert answer.fault is Fault.FLOOD and len(answer.text) == 1 << 20
@@ -297,6 +308,7 @@ def test_a_flood_of_words_costs_neither_memory_nor_disk(desk: Desk) -> None:
     assert len(str(desk.result()["text"])) <= 64 << 10
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("where", ["os.getcwd()", "os.environ['TMPDIR']"])
 @pytest.mark.parametrize("what", ["open(str(n), 'wb').write(b'x' * (1 << 20))", "os.mkdir(str(n))"])
 def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
@@ -307,12 +319,14 @@ def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
     assert answer.fault is Fault.FLOOD and "it wrote more than it may (1 MiB)" in answer.said
 
 
+@pytest.mark.system
 def test_a_large_worktree_is_no_growth(desk: Desk) -> None:
     for n in range(50):
         (desk.cwd / f"{n}.bin").write_bytes(b"x" * (1 << 16))
     assert desk.ask("import time; time.sleep(0.5); print('ok')", written_bytes=1 << 20).fault is None
 
 
+@pytest.mark.system
 def test_its_own_file_may_know_better(desk: Desk) -> None:
     """An agent that waits for its network for ever has met an outage, which passes; one that edits may say nothing."""
 
@@ -334,6 +348,7 @@ def test_damaged_records_of_a_turn_are_passed_over(desk: Desk) -> None:
     assert spent(desk.turns) == Usage()
 
 
+@pytest.mark.system
 def test_stopped_by_somebody(desk: Desk, eventually: Eventually) -> None:
     turn = desk.turn()
     answer = desk.begin(f"open('up', 'w').close(); {SLEEP}", turn)
@@ -344,6 +359,7 @@ def test_stopped_by_somebody(desk: Desk, eventually: Eventually) -> None:
     assert not (desk.cwd / "began").exists(), "nothing is started any more"
 
 
+@pytest.mark.system
 def test_two_at_once_do_not_end_each_other_s(desk: Desk, eventually: Eventually) -> None:
     code = DAEMON + "daemon(); open('up', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('late')"
     late = desk.begin(code)
@@ -363,6 +379,7 @@ def test_a_turn_under_way_is_not_asked_again(desk: Desk) -> None:
 # -- what it sees ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_its_environment(desk: Desk) -> None:
     mine = {
         **{"WANDB_API_KEY": "abc", "ANTHROPIC_API_KEY": "sk", "MY_TOKEN": "t", "CLAUDECODE": "1", "TMUX": "/t,1,0"},
@@ -380,6 +397,7 @@ def test_its_environment(desk: Desk) -> None:
 # -- when we are killed ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path, eventually: Eventually) -> None:
     """Its processes end by themselves; what it said until then is kept."""
     code = DAEMON + f"daemon(); print('half a thought', flush=True); open('up', 'w').close(); {SLEEP}"
@@ -409,6 +427,7 @@ def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path,
     assert lost_turns(desk.turns, Scripted()) == []
 
 
+@pytest.mark.system
 def test_the_processes_of_a_turn_are_found_even_without_its_warden(desk: Desk, eventually: Eventually) -> None:
     answer = desk.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
     eventually((desk.cwd / "up").exists)

@@ -19,6 +19,7 @@ def run(stand: Any, place: Any) -> int:
     return clients.client(place, stand.said.append)
 
 
+@pytest.mark.system
 def test_steps_are_told_once_with_their_kl(stand: Any, capfd: pytest.CaptureFixture[str]) -> None:
     place = stand.place("agent_roll.py steps=3")
     stand.serve(place)
@@ -29,12 +30,14 @@ def test_steps_are_told_once_with_their_kl(stand: Any, capfd: pytest.CaptureFixt
     assert "Training complete!" in capfd.readouterr().out
 
 
+@pytest.mark.system
 def test_the_exit_code_is_the_clients(stand: Any) -> None:
     place = stand.place("agent_roll.py steps=1 rc=7")
     stand.serve(place)
     assert run(stand, place) == 7
 
 
+@pytest.mark.system
 def test_an_engine_that_is_not_off_is_not_given_to_a_client(stand: Any) -> None:
     place = stand.place("agent_roll.py reuse")
     stand.serve(place, "--state", "ROLLING:3")
@@ -43,6 +46,7 @@ def test_an_engine_that_is_not_off_is_not_given_to_a_client(stand: Any) -> None:
     assert place.server().look().status == "ENGINE.ROLLING"
 
 
+@pytest.mark.system
 def test_old_steps_and_errors_of_the_server_are_no_news(stand: Any) -> None:
     place = stand.place("agent_roll.py steps=2")
     stand.serve(place, "--state", "OFFLINE:7")
@@ -50,6 +54,7 @@ def test_old_steps_and_errors_of_the_server_are_no_news(stand: Any) -> None:
     assert set(re.findall(r"^\[swarm\] step (\d+)", stand.log, re.MULTILINE)) == {"1"}
 
 
+@pytest.mark.system
 def test_booting_to_offline_ends_a_client_that_would_wait_for_ever(stand: Any) -> None:
     place = stand.place("agent_roll.py")
     stand.serve(place, "--fault", "boot_failure")
@@ -58,6 +63,7 @@ def test_booting_to_offline_ends_a_client_that_would_wait_for_ever(stand: Any) -
     assert "ModuleNotFoundError: No module named 'verl'" in stand.said  # as a line of its own, for who explains it
 
 
+@pytest.mark.system
 def test_a_boot_that_fails_between_two_looks_is_told_by_the_log(stand: Any) -> None:
     place = stand.place("-c 'import time; time.sleep(600)'")
     stand.serve(place)
@@ -72,6 +78,7 @@ def test_a_boot_that_fails_between_two_looks_is_told_by_the_log(stand: Any) -> N
     watched.close()
 
 
+@pytest.mark.system
 def test_a_client_that_waits_for_an_engine_that_is_off(stand: Any) -> None:
     place = stand.place()
     stand.serve(place)
@@ -87,6 +94,7 @@ def test_a_client_that_waits_for_an_engine_that_is_off(stand: Any) -> None:
     watched.close()
 
 
+@pytest.mark.system
 def test_an_exception_without_end(stand: Any) -> None:
     place = stand.place("agent_roll.py storm", retries=(5, 0.2))
     place.rundir.log.touch()
@@ -111,6 +119,7 @@ def test_claims_that_fail_are_no_storm(stand: Any) -> None:
     assert storm.raging(2.0).startswith("2 times")
 
 
+@pytest.mark.system
 def test_an_engine_that_crashes_in_the_middle(stand: Any) -> None:
     place = stand.place("agent_roll.py steps=9")
     stand.serve(place, "--fault", "crash", "--total", "9")
@@ -118,6 +127,7 @@ def test_an_engine_that_crashes_in_the_middle(stand: Any) -> None:
     assert re.search(r"error engine_crashed: the engine went off after step 0: .*CUDA out of memory", stand.log)
 
 
+@pytest.mark.system
 def test_an_engine_that_is_done_ends_a_client_that_hangs(stand: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "OVER_S", 0.2)
     place = stand.place("agent_roll.py steps=99")  # never begins, as the engine ends at 2
@@ -126,6 +136,7 @@ def test_an_engine_that_is_done_ends_a_client_that_hangs(stand: Any, monkeypatch
     assert "off after its last step, and the client does not end by itself" in stand.log
 
 
+@pytest.mark.system
 def test_a_client_that_tidies_up_is_not_one_that_hangs(stand: Any) -> None:
     place = stand.place("agent_roll.py")
     stand.serve(place)
@@ -145,6 +156,7 @@ def test_a_client_that_tidies_up_is_not_one_that_hangs(stand: Any) -> None:
         watched.close()
 
 
+@pytest.mark.system
 def test_an_engine_that_was_stopped_under_a_client(stand: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "OVER_S", 0.2)
     place = stand.place("agent_roll.py steps=99")
@@ -160,6 +172,7 @@ def test_an_engine_that_was_stopped_under_a_client(stand: Any, monkeypatch: pyte
     assert "error engine_offline: the engine went off after step" in stand.log
 
 
+@pytest.mark.system
 def test_an_engine_that_goes_on_from_an_old_checkpoint_is_told(stand: Any) -> None:
     place = stand.place("agent_roll.py steps=6")
     stand.serve(place, "--fault", "resume", "--total", "6")
@@ -167,6 +180,7 @@ def test_an_engine_that_goes_on_from_an_old_checkpoint_is_told(stand: Any) -> No
     assert "error resumed: the engine goes on from an earlier run: Resuming from" in stand.log
 
 
+@pytest.mark.system
 def test_a_signal_is_passed_on_exactly(stand: Any) -> None:
     place = stand.place("-c 'import os; os.kill(os.getpid(), 11)'")
     stand.serve(place)

@@ -20,6 +20,7 @@ def fault_of(act: Any) -> SwarmFault:
     return caught.value
 
 
+@pytest.mark.system
 def test_a_server_that_is_slow_to_be_healthy_is_waited_for(stand: Any) -> None:
     place = stand.place()
     stand.serve(place, "--fault", "slow_health", "--after", "0.4")
@@ -34,6 +35,7 @@ def test_a_server_that_is_not_there_is_said_to_be_missing(stand: Any) -> None:
     assert not place.owns_engine()
 
 
+@pytest.mark.system
 def test_an_engine_that_rolls_is_refused_and_goes_on(stand: Any) -> None:
     place = stand.place()
     stand.serve(place, "--state", "ROLLING:3")
@@ -42,6 +44,7 @@ def test_an_engine_that_rolls_is_refused_and_goes_on(stand: Any) -> None:
     assert place.server().look().status == "ENGINE.ROLLING"
 
 
+@pytest.mark.system
 def test_an_engine_that_rolls_is_stopped_where_that_was_asked_for(stand: Any) -> None:
     place = stand.place(on_busy="stop")
     stand.serve(place, "--state", "WEIGHT_SYNCING:3")
@@ -50,6 +53,7 @@ def test_an_engine_that_rolls_is_stopped_where_that_was_asked_for(stand: Any) ->
     assert (look.status, look.step) == ("ENGINE.OFFLINE", 3)  # the stale step stays, as in AgentJet's
 
 
+@pytest.mark.system
 def test_a_server_that_answers_with_errors_is_not_taken_for_one_that_is_off(stand: Any) -> None:
     place = stand.place()
     stand.serve(place, "--fault", "errors", "--errors-for", "1")
@@ -58,6 +62,7 @@ def test_a_server_that_answers_with_errors_is_not_taken_for_one_that_is_off(stan
     up.guarantee_offline(place, stand.said.append)
 
 
+@pytest.mark.system
 def test_one_episode_works_and_is_remembered(stand: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = stand.root / "runs"
     monkeypatch.setenv("GATE_RUNS", str(runs))
@@ -76,6 +81,7 @@ def test_one_episode_works_and_is_remembered(stand: Any, monkeypatch: pytest.Mon
     assert runs.read_text() == "ran\nran\n"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("mode", "kind", "says"),
     [
@@ -93,6 +99,7 @@ def test_a_check_that_does_not_pass(stand: Any, mode: str, kind: str, says: str)
     assert not list((stand.root / "state").rglob("*.json"))
 
 
+@pytest.mark.system
 def test_an_engine_that_dies_under_the_check(stand: Any) -> None:
     place = stand.place(debug=DEBUG)
     stand.serve(place, "--fault", "boot_failure")
@@ -100,6 +107,7 @@ def test_an_engine_that_dies_under_the_check(stand: Any) -> None:
     assert (fault.kind, "No module named 'verl'" in str(fault)) == ("boot_failed", True)
 
 
+@pytest.mark.system
 def test_a_check_that_takes_too_long(stand: Any) -> None:
     place = stand.place(debug=DEBUG, debug_timeout_s=0.3)
     stand.serve(place, "--fault", "stuck")

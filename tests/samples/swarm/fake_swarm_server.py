@@ -46,7 +46,6 @@ class Engine:
         self.errors = args.errors_for
         self.looks = 0  # at the pool: the harness asks for it with every look, the fake client never
 
-
     def until_seen(self) -> None:
         """Stay as it is until a harness has looked, so that no test leans on how quick anything is."""
         before, until = self.looks, time.monotonic() + SEEN_S

@@ -12,6 +12,8 @@ import pytest
 from tests.agents.cheating import BETTER, World, told
 from tests.agents.cheats import Way
 
+pytestmark = pytest.mark.system
+
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome
     from tests.agents.model_server import ModelServer

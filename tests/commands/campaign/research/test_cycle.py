@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 GUARD = f"{sys.executable} -m pytest -q -p no:cacheprovider tests"
 BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
 

@@ -11,6 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
+pytestmark = pytest.mark.system
+
 BOTH, ONE = ("typo", "spoilt"), ("typo",)
 QUICK = ("turn.begun", "research.asked", "research.guarding", "research.written", "campaign.unmade")
 QUICK_FIX = ("research.begins:3", "research.asked", "research.mended")  # the third job is the fix

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
 
 

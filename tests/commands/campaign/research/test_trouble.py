@@ -14,6 +14,8 @@ from unittest import mock
 import psutil
 import pytest
 
+pytestmark = pytest.mark.system
+
 WORDS = ["Clip the gain", "Learn a bias", "Square its input", "Cut long tails", "Anneal warmth", "Mix tasks evenly"]
 BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
 

@@ -24,6 +24,8 @@ from autoresearch.records.rundir import read_json
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.worktrees import slot
 
+pytestmark = pytest.mark.system
+
 TAMPERING = """
 import os, sys
 place = sys.argv[1]

@@ -107,6 +107,7 @@ def remote(yard: Any, started: Any, tmp_path: Path) -> Remote:
     return one
 
 
+@pytest.mark.system
 def test_paths_are_the_hosts_and_records_lie_here(remote: Remote) -> None:
     spec = remote.plan().spec
     assert spec.cwd == str(remote.proj)
@@ -118,6 +119,7 @@ def test_paths_are_the_hosts_and_records_lie_here(remote: Remote) -> None:
     assert not (remote.book / "reports").exists(), "a plan writes nothing"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("gone", "said"),
     [("recipe.yaml", "the recipe .*/proj/recipe.yaml is not there"), (".", "the codebase .*/proj is not there")],
@@ -129,6 +131,7 @@ def test_what_is_not_there_is_refused_by_name(remote: Remote, gone: str, said: s
     assert re.search(said, str(no.value.message) + str(no.value))
 
 
+@pytest.mark.system
 def test_a_host_that_does_not_answer_is_said(remote: Remote) -> None:
     remote.launcher.reach.cut_after = 0
     with pytest.raises(EnvironmentUnusable, match="the link is down") as no:
@@ -136,6 +139,7 @@ def test_a_host_that_does_not_answer_is_said(remote: Remote) -> None:
     assert no.value.exit_code == 6
 
 
+@pytest.mark.system
 def test_the_branch_holds_what_runs_and_nothing_of_the_host_is_touched(remote: Remote) -> None:
     (remote.proj / "train.py").write_text("changed\n")
     (remote.proj / "staged.py").write_text("one\n")
@@ -161,6 +165,7 @@ def test_the_branch_holds_what_runs_and_nothing_of_the_host_is_touched(remote: R
     assert remote.git("rev-parse", spec.branch) == spec.commit
 
 
+@pytest.mark.system
 def test_large_untracked_files_are_left_out_and_told(remote: Remote) -> None:
     with (remote.proj / "large.bin").open("wb") as file:
         file.truncate(51 << 20)
@@ -169,6 +174,7 @@ def test_large_untracked_files_are_left_out_and_told(remote: Remote) -> None:
     assert "large.bin" not in remote.git("ls-tree", "-r", "--name-only", spec.branch)
 
 
+@pytest.mark.system
 def test_a_host_codebase_without_git_has_no_branch(remote: Remote) -> None:
     (remote.proj / ".git").rename(remote.proj.parent / "dotgit")
     spec = remote.keep()
@@ -181,6 +187,7 @@ def test_the_program_is_one_file_of_the_standard_library() -> None:
     assert "from ." not in HOST_GIT.read_text()
 
 
+@pytest.mark.system
 def test_a_blueprint_of_this_machine_asks_nobody(remote: Remote) -> None:
     local = project.load(remote.book, environ={}, flags={"launcher": "local"})
     assert files_of(remote.path, local, remote.parts).here
@@ -196,6 +203,7 @@ def test_a_campaign_is_refused_with_the_way_out() -> None:
     refuse_in_campaign([Place("gpu1", Kind.SSH, 1, {})])
 
 
+@pytest.mark.system
 def test_a_run_on_the_hosts_own_code(remote: Remote, eventually: Callable[..., None], tmp_path: Path) -> None:
     (remote.proj / "out").mkdir()
     (remote.proj / "out/metrics.jsonl").write_text('{"step": 99}\n')

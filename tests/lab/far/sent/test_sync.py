@@ -23,6 +23,7 @@ def files_below(path: str) -> list[str]:
     return sorted(str(p.relative_to(path)) for p in Path(path).rglob("*") if not p.is_dir() or p.is_symlink())
 
 
+@pytest.mark.system
 def test_code_recipe_words_and_environment_lie_there_with_far_paths(yard: Any, far_record: Record) -> None:
     order, job = yard.ship()
     code = order.paths[str(yard.repo)]
@@ -45,6 +46,7 @@ def test_code_recipe_words_and_environment_lie_there_with_far_paths(yard: Any, f
     assert Path(job.argv[-2]).parent == yard.far and Path(job.argv[-2], "__main__.py").exists()
 
 
+@pytest.mark.system
 def test_the_same_code_is_not_sent_twice_and_what_went_away_goes_there_too(yard: Any) -> None:
     order, _ = yard.ship()
     code = Path(order.paths[str(yard.repo)])
@@ -64,6 +66,7 @@ def test_the_same_code_is_not_sent_twice_and_what_went_away_goes_there_too(yard:
     assert not list(sent.glob("*.tar")), "archives go once they are unpacked"
 
 
+@pytest.mark.system
 def test_two_runs_at_once_never_share_their_code(yard: Any) -> None:
     first, _ = yard.ship()
     yard.another(2)
@@ -73,6 +76,7 @@ def test_two_runs_at_once_never_share_their_code(yard: Any) -> None:
     assert repeated.code == second.code, "a second try takes what the first one had"
 
 
+@pytest.mark.system
 def test_a_lone_run_takes_the_commit_and_not_what_was_changed_since(yard: Any) -> None:
     (yard.repo / "train.py").write_text("changed after the launch\n")
     (yard.repo / "untracked.py").write_text("")
@@ -81,6 +85,7 @@ def test_a_lone_run_takes_the_commit_and_not_what_was_changed_since(yard: Any) -
     assert not Path(order.code, "untracked.py").exists()
 
 
+@pytest.mark.system
 def test_code_without_a_commit_is_what_git_would_take(yard: Any) -> None:
     (yard.repo / "untracked.py").write_text("")
     order, _ = yard.ship(yard.order(commit=""))
@@ -89,6 +94,7 @@ def test_code_without_a_commit_is_what_git_would_take(yard: Any) -> None:
     assert not Path(order.code, "reports").exists()
 
 
+@pytest.mark.system
 def test_a_result_directory_inside_the_code_is_a_link_to_one_of_its_own(yard: Any) -> None:
     inside = yard.repo / "auto/results"
     order, _ = yard.ship(yard.order(result_dir=str(inside)))
@@ -101,6 +107,7 @@ def test_a_result_directory_inside_the_code_is_a_link_to_one_of_its_own(yard: An
     assert str(link.readlink()) == again.paths[str(inside)] != order.paths[str(inside)]
 
 
+@pytest.mark.system
 def test_a_recipe_outside_of_the_code_goes_along(yard: Any, far_record: Record) -> None:
     recipe = yard.root / "here/other.yaml"
     recipe.write_text(f"out: {yard.spec.result_dir}/x\n")
@@ -110,6 +117,7 @@ def test_a_recipe_outside_of_the_code_goes_along(yard: Any, far_record: Record) 
     assert sent.read_text() == f"out: {order.paths[yard.spec.result_dir]}/x\n"
 
 
+@pytest.mark.system
 def test_an_input_that_is_only_here_is_refused_by_name(yard: Any) -> None:
     data = yard.root / "here/data.parquet"
     data.write_text("")
@@ -119,6 +127,7 @@ def test_an_input_that_is_only_here_is_refused_by_name(yard: Any) -> None:
     assert no.value.code == "path_not_there" and "paths:" in no.value.hint
 
 
+@pytest.mark.system
 def test_a_directory_that_is_only_here_is_told_of(yard: Any) -> None:
     data = yard.root / "here/somewhere"
     data.mkdir()
@@ -127,6 +136,7 @@ def test_a_directory_that_is_only_here_is_told_of(yard: Any) -> None:
     assert f"command names {data}, which is here and not on gpu1" in yard.said()
 
 
+@pytest.mark.system
 def test_paths_of_the_place_are_mapped(yard: Any, far_record: Record) -> None:
     yard.place = replace(yard.place, options={**yard.place.options, "paths": {"/data": "/mnt/sets"}})
     order, _ = yard.ship(yard.order(command="python train.py /data/x /database"))
@@ -151,11 +161,13 @@ def _without(yard: Any, path: Path) -> Any:
     return yard
 
 
+@pytest.mark.system
 def test_an_interpreter_that_is_not_there_is_refused_by_name(yard: Any) -> None:
     with pytest.raises(Declined, match="interpreter /nowhere/bin/python is not there, and its copy of the code has no"):
         yard.ship(yard.order(interpreter="/nowhere/bin/python"))
 
 
+@pytest.mark.system
 def test_the_interpreter_of_the_place(yard: Any, far_record: Record, tmp_path: Path) -> None:
     python = tmp_path / "there/venv/bin/python"
     python.parent.mkdir(parents=True)
@@ -167,6 +179,7 @@ def test_the_interpreter_of_the_place(yard: Any, far_record: Record, tmp_path: P
     assert far_record(order)["command"] == f"{python} train.py"
 
 
+@pytest.mark.system
 def test_too_little_room_is_refused(yard: Any) -> None:
     yard.place = replace(yard.place, options={**yard.place.options, "min_free_gb": 1e9})
     with pytest.raises(Declined, match="GB free, and 1e\\+09 GB is the least") as no:
@@ -174,23 +187,27 @@ def test_too_little_room_is_refused(yard: Any) -> None:
     assert no.value.code == "disk_full" and "root:" in no.value.hint
 
 
+@pytest.mark.system
 def test_a_root_that_cannot_be_made_is_refused(yard: Any) -> None:
     yard.place = replace(yard.place, options={**yard.place.options, "root": "/proc/here"})
     with pytest.raises(Declined, match="/proc/here"):
         yard.ship()
 
 
+@pytest.mark.system
 def test_a_host_without_python_is_refused(yard: Any) -> None:
     yard.place = replace(yard.place, options={**yard.place.options, "python": "/nowhere/python3"})
     with pytest.raises(Declined, match=r"/nowhere/python3 is no python >= 3\.9"):
         yard.ship()
 
 
+@pytest.mark.system
 def test_swarm_mode_is_refused(yard: Any) -> None:
     with pytest.raises(Declined, match="swarm mode"):
         yard.ship(yard.order(swarm=Swarm()))
 
 
+@pytest.mark.system
 def test_a_cut_at_any_call_is_gone_on_from(yard: Any) -> None:
     order, cuts = yard.order(), 0
     while True:
@@ -206,6 +223,7 @@ def test_a_cut_at_any_call_is_gone_on_from(yard: Any) -> None:
     assert yard.leaks() == []
 
 
+@pytest.mark.system
 def test_what_was_started_already_is_left_as_it_is(yard: Any) -> None:
     order, job = yard.ship()
     (Path(order.code) / "made_by_the_run").write_text("x")
@@ -217,12 +235,14 @@ def test_what_was_started_already_is_left_as_it_is(yard: Any) -> None:
     assert not Path(order.directory, "environment").exists(), "its Runner has taken it"
 
 
+@pytest.mark.system
 def test_a_refused_run_lets_go_of_its_code_directory(yard: Any) -> None:
     with pytest.raises(Declined):
         yard.ship(yard.order(interpreter="/nowhere/bin/python"))
     assert not list((yard.far / "code").glob("*.run"))
 
 
+@pytest.mark.system
 def test_a_file_that_was_changed_over_there_is_sent_again(yard: Any) -> None:
     order, _ = yard.ship()
     Path(order.code, "train.py").write_text("x" * len(Path(order.code, "train.py").read_bytes()))
@@ -243,6 +263,7 @@ def test_the_default_root_is_on_the_big_volume_else_in_the_home(
     assert courier._root("~/mine") == str(home / "mine")
 
 
+@pytest.mark.system
 def test_files_of_metrics_are_watched_while_they_grow(yard: Any) -> None:
     order, _ = yard.ship()
     (source,) = yard.spec.sources

@@ -9,10 +9,14 @@ from itertools import count
 from pathlib import PurePosixPath
 from typing import Any
 
+import pytest
+
 from autoresearch.core.researcher import Answer, Turn
 from autoresearch.lab.research.briefing import brief
 from autoresearch.lab.research.gather import Matter
 from autoresearch.lab.research.propose import Desk, propose
+
+pytestmark = pytest.mark.system
 
 Build = Callable[..., Matter]
 

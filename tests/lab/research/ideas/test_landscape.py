@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from autoresearch.lab.research.landscape import MOST_VALUES, effective, landscape, untried
+
+pytestmark = pytest.mark.system
 
 BASE: dict[str, object] = {"lr": 0.1, "hidden": 96, "seed": 0, "mode": "a"}
 

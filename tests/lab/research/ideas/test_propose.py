@@ -9,11 +9,15 @@ from itertools import count
 from pathlib import PurePosixPath
 from typing import Any
 
+import pytest
+
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.proposals import Known
 from autoresearch.core.researcher import Answer, Fault, Role, Turn, Usage
 from autoresearch.lab.research.propose import EXTRA, Desk, Past, Proposed, ask_for
+
+pytestmark = pytest.mark.system
 
 METRIC = "task_pass_rate@1"
 

@@ -42,6 +42,7 @@ def asked(matter: Matter, *answers: Answer) -> tuple[Opinion, Scripted]:
     return summarise(matter, desk), ask
 
 
+@pytest.mark.system
 def test_it_is_asked_for_and_written(lived: Any, matter_of: Build, tmp_path: Path) -> None:
     matter = matter_of(lived)
     opinion, ask = asked(matter, Answer(data=SAID, usage=Usage(usd=0.2)))
@@ -58,6 +59,7 @@ def test_it_is_asked_for_and_written(lived: Any, matter_of: Build, tmp_path: Pat
     assert "> - lr-down fell to 0.42\n" in says and "Surprising" not in says
 
 
+@pytest.mark.system
 def test_the_prompt_holds_what_was_measured(lived: Any, matter_of: Build) -> None:
     prompt = prompt_of(matter_of(lived))
     for words in ("# The ledger", "# What the harness concludes", "Confirmed by"):
@@ -65,6 +67,7 @@ def test_the_prompt_holds_what_was_measured(lived: Any, matter_of: Build) -> Non
     assert prompt == prompt_of(matter_of(lived))
 
 
+@pytest.mark.system
 def test_foreign_words_stay_a_quotation(lived: Any, matter_of: Build) -> None:
     evil = {**SAID, "headline": EVIL, "what_helped": [EVIL] * 40, "next_ideas": ["y" * 9000]}
     opinion = read(evil)
@@ -90,6 +93,7 @@ def test_what_is_no_summary(data: object, why: str) -> None:
     assert read(data) == why
 
 
+@pytest.mark.system
 def test_it_is_asked_again_once(lived: Any, matter_of: Build) -> None:
     matter = matter_of(lived)
     opinion, ask = asked(matter, Answer(text="It went well."), Answer(data=SAID))
