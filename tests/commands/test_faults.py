@@ -51,6 +51,7 @@ def flagged(bench: Any, payload: dict[str, Any]) -> None:
     bench.until(lambda: not bench.carriers())
 
 
+@pytest.mark.smoke
 def test_finish_flag_comes_with_the_command_dead(bench: Any) -> None:
     payload = bench.json("run", bench.blueprint("ok"), "--detach")
     flagged(bench, payload)  # nobody of ours is alive; the Runner's collector wrote it
@@ -107,6 +108,7 @@ def test_kill_9_while_collecting_is_mended_by_the_next_look(bench: Any, point: s
     assert bench.json("adopt")["runs"] == []
 
 
+@pytest.mark.smoke
 def test_kill_9_of_the_foreground_command(bench: Any) -> None:
     process = bench.spawn("run", bench.blueprint("long"), "--grace", "1s")
     (entry,) = bench.until(lambda: bench.json("status")["runs"])
@@ -121,6 +123,7 @@ def test_kill_9_of_the_foreground_command(bench: Any) -> None:
     settled(bench, payload, "stopped")
 
 
+@pytest.mark.smoke
 def test_kill_9_of_the_runner(bench: Any) -> None:
     payload = living(bench, "tree")
     runner = bench.runner(payload["run_dir"])
@@ -166,6 +169,7 @@ def test_the_foreground_command_notices_at_once_that_the_runner_was_killed(bench
     settled(bench, spec, "lost")
 
 
+@pytest.mark.smoke
 def test_kill_9_of_the_trainer(bench: Any) -> None:
     payload = living(bench)
     hello = Path(payload["log_path"]).read_text().splitlines()[0]
@@ -174,6 +178,7 @@ def test_kill_9_of_the_trainer(bench: Any) -> None:
     settled(bench, payload, "crashed")
 
 
+@pytest.mark.smoke
 def test_the_user_kills_the_session(bench: Any) -> None:
     payload = living(bench, "tree")
     assert bench.tmux("kill-session", "-t", f"={payload['session']}").returncode == 0
@@ -181,6 +186,7 @@ def test_the_user_kills_the_session(bench: Any) -> None:
     assert "session" in settled(bench, payload, "stopped")["reason"]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("how", ["kill-server", "SIGKILL"])
 def test_the_tmux_server_dies_and_the_run_goes_on(bench: Any, how: str) -> None:
     payload = living(bench)
@@ -218,6 +224,7 @@ def test_stop_without_a_terminal_needs_a_reason(bench: Any) -> None:
     bench.cli("stop", payload["run"], "--reason", "enough")
 
 
+@pytest.mark.smoke
 def test_a_ledger_with_a_torn_last_line(bench: Any) -> None:
     blueprint = bench.blueprint("ok")
     first = bench.json("run", blueprint)

@@ -463,6 +463,7 @@ def test_filter_find_and_sort() -> None:
 # ------------------------------------------------------------------------------------------ in a terminal
 
 
+@pytest.mark.smoke
 @pytest.mark.system
 def test_keys_and_sizes_in_a_real_terminal(bench: Bench, far: Far, pane: Callable[..., Pane]) -> None:
     started = bench.ask("run", bench.blueprint("long"), "--detach")

@@ -42,6 +42,7 @@ def flag(result_dir: str) -> dict[str, Any]:
     return dict(json.loads((Path(result_dir) / "finish.flag").read_text()))
 
 
+@pytest.mark.smoke
 def test_a_run_ends_with_its_records(bench: Any) -> None:
     payload = bench.json("run", bench.blueprint("ok"))
     assert {
@@ -86,6 +87,7 @@ def test_a_run_ends_with_its_records(bench: Any) -> None:
     assert Path(payload["ledger"]).parts[-4:-2] == ("reports", "auto_research")
 
 
+@pytest.mark.smoke
 def test_the_branch_holds_exactly_the_code_that_ran(bench: Any) -> None:
     (bench.repo / "trainer.py").write_text((bench.repo / "trainer.py").read_text() + "\n# uncommitted\n")
     (bench.repo / "new_module.py").write_text("x = 1\n")
@@ -133,6 +135,7 @@ def test_every_ending_is_told_apart(
     bench.until(lambda: not bench.carriers())  # the Runner's own collector may just be finding nothing to do
 
 
+@pytest.mark.smoke
 def test_a_crash_is_explained(bench: Any) -> None:
     payload = bench.json("run", bench.blueprint("oom"), check=10)
     results = (Path(payload["result_dir"]) / "results.md").read_text()
@@ -154,6 +157,7 @@ def test_no_metric_is_not_a_success(bench: Any) -> None:
     assert (payload["ending"], payload["verdict"]) == ("finished", "crash")
 
 
+@pytest.mark.smoke
 def test_dry_run_changes_nothing(bench: Any) -> None:
     blueprint = bench.blueprint("ok")
 
@@ -176,6 +180,7 @@ def test_a_dry_run_says_how_the_same_is_run_for_real(bench: Any) -> None:
     assert bench.here(*words)[1].splitlines()[-1] == f"next: {line}"
 
 
+@pytest.mark.smoke
 def test_the_same_command_again_returns_the_running_one(bench: Any) -> None:
     blueprint = bench.blueprint("long")
     first = bench.json("run", blueprint, "--detach")
@@ -185,6 +190,7 @@ def test_the_same_command_again_returns_the_running_one(bench: Any) -> None:
     assert len(rows(first["ledger"])) == 1
 
 
+@pytest.mark.smoke
 def test_two_commands_on_one_blueprint_at_once_make_one_run(bench: Any) -> None:
     blueprint = bench.blueprint("long")
     both = [bench.spawn("run", blueprint, "--detach", "--json", stdout=subprocess.PIPE) for _ in range(2)]
@@ -239,6 +245,7 @@ def test_without_a_repository_it_says_so_and_goes_on(bench: Any) -> None:
     assert "no branch was made" in said
 
 
+@pytest.mark.smoke
 def test_what_we_write_stays_out_of_git_status(bench: Any) -> None:
     blueprint = bench.blueprint("ok", result_dir=str(bench.repo / "auto_agent" / "exp_results" / "x"))
     bench.git("add", "exp.md")
@@ -247,6 +254,7 @@ def test_what_we_write_stays_out_of_git_status(bench: Any) -> None:
     assert bench.git("status", "--porcelain") == before
 
 
+@pytest.mark.smoke
 def test_prepare_and_cleanup_run_under_the_runner(bench: Any) -> None:
     notes = "- prepare: echo made > prepared.txt\n- cleanup: cp prepared.txt cleaned.txt\n"
     payload = bench.json("run", bench.blueprint("rc3", notes=notes), check=10)
@@ -255,6 +263,7 @@ def test_prepare_and_cleanup_run_under_the_runner(bench: Any) -> None:
     assert "echo made" in Path(payload["log_path"]).read_text()
 
 
+@pytest.mark.smoke
 def test_environment_is_passed_and_masked(bench: Any) -> None:
     notes = "- env: FLAVOUR=sweet\n- requires_env: MY_API_KEY\n"
     blueprint = bench.blueprint("ok", notes=notes, command="env && python trainer.py ok")
@@ -317,6 +326,7 @@ def test_the_pane_is_readable_after_the_end_until_close(bench: Any) -> None:
     assert bench.json("close", payload["run"])["closed"] is False
 
 
+@pytest.mark.smoke
 def test_ctrl_c_leaves_the_run_alone(bench: Any) -> None:
     import signal
 

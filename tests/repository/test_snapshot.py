@@ -392,7 +392,14 @@ CASES: list[Callable[[Repo], Expect]] = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+SMOKE = (every_kind_of_change,)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.smoke) if case in SMOKE else case for case in CASES],
+    ids=lambda case: case.__name__,
+)
 def test_the_commit_holds_what_runs_and_git_is_untouched(case: Callable[[Repo], Expect], repo: Repo) -> None:
     expect = case(repo)
     disk, before = repo.disk(), repo.private()
@@ -439,6 +446,7 @@ def test_an_empty_repository(make_repo: Callable[[str], Repo]) -> None:
     assert not (repo.git_dir / "index").exists()
 
 
+@pytest.mark.smoke
 def test_a_linked_worktree_has_its_own_head_and_index(repo: Repo) -> None:
     repo.write("train.py", "main checkout\n")
     linked = type(repo)(repo.root.parent / "linked")

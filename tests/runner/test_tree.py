@@ -26,6 +26,7 @@ def start_tree(yard: Any, nasty: Path, **changes: Any) -> tuple[Any, str]:
     return live, token
 
 
+@pytest.mark.smoke
 def test_ten_kinds_of_children_are_ended(yard: Any, nasty: Path, living: Any, until: Any) -> None:
     live, token = start_tree(yard, nasty, limits={"grace_s": 0.3})
     until(lambda: b"tree up" in live.log())
@@ -49,6 +50,7 @@ while time.monotonic() < until:
 """
 
 
+@pytest.mark.smoke
 def test_one_that_is_faster_than_any_look_is_ended(yard: Any, until: Any) -> None:
     """As on a loaded machine: while /proc is read, the only process left forks and exits."""
     (yard.root / "rabbit.py").write_text(RABBIT)
@@ -96,6 +98,7 @@ def test_but_not_when_the_run_is_stopped(yard: Any, living: Any, until: Any) -> 
     assert live.marked() == []
 
 
+@pytest.mark.smoke
 def test_a_run_of_another_id_is_spared(yard: Any, living: Any, until: Any) -> None:
     other = f"other-{time.monotonic_ns()}"
     nested = f"AUTORESEARCH_RUN_ID={other} setsid bash -c 'touch up; sleep 1000; true {other}' > /dev/null 2>&1 &"

@@ -13,6 +13,7 @@ def statuses(view: Any) -> dict[str, list[str]]:
     return {idea.slug: [row.status for row in idea.rows] for idea in view.ideas}
 
 
+@pytest.mark.smoke
 def test_every_kind_of_idea(camp: Any) -> None:
     """One queue with all that can be wrong in it: each is recorded, and the campaign goes on."""
     repo = camp.bench.repo

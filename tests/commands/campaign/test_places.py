@@ -58,6 +58,7 @@ def test_what_a_scheduler_does_to_a_run_is_no_fault_of_the_idea(camp: Any, prete
     assert first.replicate == second.replicate and view.baseline.status == "keep"
 
 
+@pytest.mark.smoke
 def test_a_controller_that_is_killed_finds_its_jobs_again(camp: Any, pretend_slurm: Any) -> None:
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")

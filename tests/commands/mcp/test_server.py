@@ -49,6 +49,7 @@ def begun(bench: Any, client: Any) -> psutil.Process:
     return found
 
 
+@pytest.mark.smoke
 def test_the_whole_loop(bench: Any, client: Any) -> None:
     """What the skill does with a shell, with five tools: look, check, run, wait, read, learn why, end."""
     hello = client.greet(name="codex-mcp-client")

@@ -14,6 +14,7 @@ GUARD = f"{sys.executable} -m pytest -q -p no:cacheprovider tests"
 BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
 
 
+@pytest.mark.smoke
 def test_ideas_are_proposed_edited_run_and_kept(lab: Any) -> None:
     lab.propose(lab.idea("more-gain"), lab.idea("less-lr", "config", overrides=[{"key": "lr", "value": 0.01}]))
     lab.act("edit", replace=BETTER, text="GAIN is 2 now")

@@ -1,0 +1,136 @@
+"""Each command once, on a real run and a real campaign: its exit code, and one JSON object where it has `--json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from autoresearch import cli
+
+pytestmark = pytest.mark.smoke
+
+Line = tuple[str, int]  # what is typed, and the exit code
+
+ON_A_RUN: Sequence[Line] = (
+    ("blueprint new other.md --purpose x --codebase {repo} --command true", 0),
+    ("blueprint check exp.md", 0),
+    ("blueprint schema", 0),
+    ("run exp.md --dry-run", 0),
+    ("status last", 0),
+    ("wait last --for 1s", 0),
+    ("events last", 0),
+    ("logs last", 0),
+    ("explain last", 0),
+    ("metrics last", 0),
+    ("compare last last", 0),
+    ("ledger show", 0),
+    ("repro last", 0),
+    ("note last hello", 0),
+    ("adopt", 0),
+    ("queue", 0),
+    ("top", 0),
+    ("doctor", 0),
+    ("config show", 0),
+    ("attach last", 0),
+    ("stop last --reason x", 0),  # it is over: nothing to do
+    ("close last", 0),
+    ("swarm down last", 2),  # it had no server
+    ("skill show run", 0),
+    ("skill install --agent claude", 0),
+    ("skill eval --agent nobody", 2),
+    ("scaffold blackbox sc", 2),
+    ("scaffold check sc", 4),
+    ("init .", 0),
+)
+ON_A_CAMPAIGN_THAT_RUNS: Sequence[Line] = (
+    ("campaign status one", 0),
+    ("campaign wait one --for 1s", 0),
+    ("campaign brief one", 0),
+    ("campaign set one --count 3", 0),
+    ("campaign add one --set lr=0.5", 0),
+    ("add one --set lr=0.6", 0),
+    ("campaign skip nobody --campaign one", 0),
+    ("campaign fix x --set lr=0.1 --campaign one", 4),
+    ("campaign proposals one", 5),  # no agent has part in it
+    ("campaign approve x --campaign one", 4),
+    ("tell one hello", 0),
+    ("veto one hello", 0),
+    ("campaign pause one", 0),
+    ("campaign resume one --detach", 0),
+    ("campaign drain one", 0),
+    ("campaign stop one", 0),
+)
+ON_A_CAMPAIGN_THAT_ENDED: Sequence[Line] = (
+    ("campaign report one", 0),
+    ("campaign resume one --detach", 5),
+    ("confirm x --campaign one", 4),
+    ("replay-pruning one", 4),  # no idea was validated
+)
+ON_A_PLAN: Sequence[Line] = (
+    ("plan write TOPIC.md", 0),
+    ("plan new TOPIC.md", 5),  # it is there
+    ("plan check topic.plan.yaml", 3),  # it is a skeleton
+    ("plan show topic.plan.yaml", 3),
+    ("plan approve topic.plan.yaml --yes", 3),
+    ("plan run topic.plan.yaml", 3),
+    ("plan revise topic.plan.yaml --reason x", 3),
+    ("plan status topic", 4),
+    ("plan wait topic --for 1s", 4),
+    ("plan report topic", 4),
+)
+
+
+def typed(bench: Any, lines: Sequence[Line]) -> None:
+    """Type each line, for a program to read."""
+    wrong = []
+    for line, wanted in lines:
+        words = line.format(repo=bench.repo).split()
+        code, out, err = bench.here(*words, "--json")
+        objects = [json.loads(text) for text in out.splitlines() if text.strip()]
+        if code != wanted or len(objects) != 1 or "Traceback" in err:
+            wrong.append(f"{line}: {code} {out[:600]} {err[:300]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_on_a_run(bench: Any) -> None:
+    bench.blueprint()
+    bench.ask("run", "exp.md")
+    typed(bench, ON_A_RUN)
+
+
+def test_on_a_campaign(crashes: Any) -> None:
+    crashes.recipe(mode="hold")
+    crashes.bench.git("commit", "-qam", "hold")
+    crashes.start(count=2)
+    crashes.running("baseline")
+    typed(crashes.bench, ON_A_CAMPAIGN_THAT_RUNS)
+    crashes.dead()
+    typed(crashes.bench, ON_A_CAMPAIGN_THAT_ENDED)
+
+
+def test_on_a_plan(bench: Any) -> None:
+    (bench.repo / "TOPIC.md").write_text("# Does KL matter?\n")
+    bench.blueprint()
+    typed(bench, ON_A_PLAN)
+
+
+def test_no_command_is_left_out() -> None:
+    elsewhere = {"run", "campaign start", "mcp"}  # what the tests above begin with; mcp/test_server.py
+    lines = [line for line, _ in (*ON_A_RUN, *ON_A_CAMPAIGN_THAT_RUNS, *ON_A_CAMPAIGN_THAT_ENDED, *ON_A_PLAN)]
+    missing = [name for name in _commands() if name not in elsewhere and not any(_is(name, line) for line in lines)]
+    assert not missing
+
+
+def _commands() -> Iterator[str]:
+    for name in cli.COMMANDS:
+        if name not in cli._CALLED_BY_US:
+            yield name
+    for group, (_, entries) in cli.GROUPS.items():
+        yield from (f"{group} {name}" for name in entries if name not in cli._CALLED_BY_US)
+
+
+def _is(name: str, line: str) -> bool:
+    return f"{line} ".startswith(f"{name} ")
