@@ -7,7 +7,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo test check bench test-real setup tmux tools trl ray aider skills-ref mcp agents clean always
+.PHONY: demo test test-all test-real check bench setup tmux tools trl ray aider skills-ref mcp agents clean always
 
 setup: $(STAMP) tmux
 
@@ -37,10 +37,14 @@ demo: setup
 test: setup
 	@$(BIN)/python -m pytest
 
+test-all: setup
+	@$(BIN)/python -m pytest -m 'not real'
+
 # What can be installed without a question is; a test that misses something is skipped, and the summary says why.
+# The tests of one file go to one worker, where they share a server that takes long to start.
 test-real: setup
 	@$(MAKE) --no-print-directory --keep-going -j2 trl ray aider skills-ref mcp agents || echo "some of it is missing: see above" >&2
-	@PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m pytest -m real -r sR --durations=5
+	@PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m pytest -m real --dist loadfile --no-loadscope-reorder -r s --durations=5
 
 tools:
 	@sh tests/install_tools.sh

@@ -15,11 +15,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +53,8 @@ _strangers = living()
 _started = [0]  # how many processes this pytest has started
 
 
-def _count_starts(event: str, _: object) -> None:
-    if event in _STARTS:
+def _count_starts(event: str, _: object, starts: frozenset[str] = _STARTS) -> None:
+    if event in starts:
         _started[0] += 1
 
 
@@ -78,7 +80,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return cores if "smoke" in config.option.markexpr else 3 * cores
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What mostly waits is begun first, then the other tests that start processes."""
     items.sort(key=_order)
@@ -89,8 +90,38 @@ def _order(item: pytest.Item) -> int:
     return 0 if "waits" in marks else 1 if marks & set(_PROCESS_TIERS) else 2
 
 
+_left_out: Counter[str] = Counter()  # tests by tier; a worker tells the controller
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        if "smoke" not in marks:
+            _left_out["real" if "real" in marks else "system" if "system" in marks else ""] += 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _left_out.update(Counter(getattr(node, "workeroutput", {}).get("left_out", {})) - _left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if "smoke" in config.option.markexpr and _left_out["system"]:
+        terminalreporter.write_line(
+            f"Not run: {_left_out['system']} tests that start processes (`make test-all`, some ten minutes), and "
+            f"{_left_out['real']} that need more than Python, git and tmux (`make test-real`)."
+        )
+
+
+def _pass_on_ctrl_c() -> None:
+    """A shell has what it starts in the background ignore Ctrl-C, and so would all that the tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: None)  # still ignored here, but not by children
+
+
 @pytest.hookimpl(tryfirst=True)  # before workers are started, which inherit the mark
 def pytest_sessionstart(session: pytest.Session) -> None:
+    _pass_on_ctrl_c()
     if hasattr(session.config, "workerinput"):
         return
     os.environ[MARK] = uuid.uuid4().hex[:8]
@@ -104,6 +135,8 @@ def pytest_keyboard_interrupt() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = dict(_left_out)
     guard = session.config.stash.get(_guard, None)
     if guard is not None and guard.stdin is not None:
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):

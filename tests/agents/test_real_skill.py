@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.agents.model_server import ModelServer
     from tests.agents.script import Asked
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.waits]
 LINES = forms(line for text in texts().values() for line in command_lines(text))
 TRIGGER = "Use this skill when asked to run, launch, watch"
 

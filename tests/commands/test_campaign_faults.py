@@ -42,14 +42,17 @@ def killed_at(crashes: Any, points: tuple[str, ...], count: int) -> Any:
     return crashes.ended(count)
 
 
+@pytest.mark.waits
 def test_kill_9_wherever_a_run_is_begun(crashes: Any) -> None:
     killed_at(crashes, BEGINNING, 6)
 
 
+@pytest.mark.waits
 def test_kill_9_wherever_a_run_is_settled_and_at_the_end(crashes: Any) -> None:
     killed_at(crashes, ENDING, 10)
 
 
+@pytest.mark.waits
 def test_kill_9_at_ten_random_moments(crashes: Any) -> None:
     """Where, is left to chance and to the load of the machine; each kill lands between two seconds of its life."""
     chance = random.Random(7)

@@ -101,6 +101,7 @@ def test_on_a_run(bench: Any) -> None:
     typed(bench, ON_A_RUN)
 
 
+@pytest.mark.waits
 def test_on_a_campaign(crashes: Any) -> None:
     crashes.recipe(mode="hold")
     crashes.bench.git("commit", "-qam", "hold")

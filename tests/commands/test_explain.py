@@ -19,8 +19,8 @@ TOKEN = "hf_" + "a1" * 12
 
 
 def test_a_crash(bench: Any) -> None:
-    ran = bench.json("run", bench.blueprint("fail_early"), check=10)
-    found = bench.json("explain", "last")
+    ran = bench.ask("run", bench.blueprint("fail_early"), check=10)
+    found = bench.ask("explain", "last")
     assert set(found) >= KEYS
     assert (found["state"], found["ending"], found["returncode"]) == ("ended", "crashed", 1)
     assert (found["failure"], found["failure_line"]) == ("python_error", "RuntimeError: the data set is gone")
@@ -30,10 +30,10 @@ def test_a_crash(bench: Any) -> None:
     assert (found["process"], found["hung"], found["chatty"]) == ("exited", False, False)
     assert found["try"]
     assert found["tail"][-1] == "RuntimeError: the data set is gone"
-    for asked in (ran, bench.json("wait", ran["run"]), bench.json("status", ran["run"])):
+    for asked in (ran, bench.ask("wait", ran["run"]), bench.ask("status", ran["run"])):
         assert (asked["failure"], asked["failure_line"]) == (found["failure"], found["failure_line"])
         assert f"autoresearch explain {ran['run']}" in asked["next"]
-    row = bench.json("ledger", "show", ran["run"])["rows"][0]
+    row = bench.ask("ledger", "show", ran["run"])["rows"][0]
     assert row["failure"] == "python_error"
     assert "Failure: python_error" in Path(ran["results"]).read_text()
 
@@ -47,12 +47,12 @@ def test_the_root_is_told_before_its_symptoms_and_the_text_is_fenced(bench: Any)
     print("EngineDeadError: EngineCore encountered an issue.", flush=True)
     sys.exit(1)
     """
-    bench.json("run", bench.script(script), check=10)
-    found = bench.json("explain")
+    bench.ask("run", bench.script(script), check=10)
+    found = bench.ask("explain")
     assert found["failure"] == "cuda_oom"
     assert [also["class"] for also in found["also"]] == ["engine_dead"]
     assert any("ppo_micro_batch_size_per_gpu" in text for text in found["try"])
-    shown = bench.cli("explain", "last").stdout
+    shown = bench.here("explain", "last")[1]
     for text in (json.dumps(found), shown):
         assert TOKEN not in text
         assert "\x1b" not in text
@@ -70,38 +70,38 @@ def test_a_run_that_hung(bench: Any) -> None:
         print('INFO: 10.0.0.5:57752 - "GET /health HTTP/1.1" 200 OK', flush=True)
         time.sleep(0.02)
     """
-    ran = bench.json("run", bench.script(script), "--stall-timeout", "2s", check=10)
-    found = bench.json("explain")
+    ran = bench.ask("run", bench.script(script), "--stall-timeout", "2s", check=10)
+    found = bench.ask("explain")
     assert (found["ending"], found["failure"]) == ("stalled", "stall")
     assert (found["process"], found["hung"]) == ("cut", True)
     assert ran["failure"] == "stall"
 
 
 def test_killed_by_a_signal_that_no_line_explains(bench: Any) -> None:
-    bench.json("run", bench.blueprint("kill"), check=10)
-    found = bench.json("explain")
+    bench.ask("run", bench.blueprint("kill"), check=10)
+    found = bench.ask("explain")
     assert (found["process"], found["failure"], found["failure_line"]) == ("killed", "signal", None)
     assert "out-of-memory killer" in found["try"][0]
-    assert bench.json("status", "last")["failure"] == "signal"
+    assert bench.ask("status", "last")["failure"] == "signal"
 
 
 def test_a_log_that_is_gone(bench: Any) -> None:
-    ran = bench.json("run", bench.blueprint("fail_early"), check=10)
+    ran = bench.ask("run", bench.blueprint("fail_early"), check=10)
     Path(ran["log_path"]).unlink()
-    found = bench.json("explain")
+    found = bench.ask("explain")
     assert (found["failure"], found["failure_line"]) == ("python_error", "RuntimeError: the data set is gone")
     assert (found["line_number"], found["tail"]) == (None, [])
 
 
 def test_a_run_that_lives_and_one_that_ended_well(bench: Any) -> None:
-    ran = bench.json("run", bench.blueprint("long"), "--detach")
+    ran = bench.ask("run", bench.blueprint("long"), "--detach")
     bench.event(ran["run_dir"], "first_step")
-    found = bench.json("explain", ran["run"])
+    found = bench.ask("explain", ran["run"])
     assert (found["state"], found["ending"], found["process"], found["failure"]) == ("running", None, "running", None)
     assert f"autoresearch wait {ran['run']} --for 100s" in found["next"]
-    bench.json("stop", ran["run"], "--reason", "seen enough")
-    bench.until(lambda: bench.json("status", ran["run"])["state"] == "ended")
-    found = bench.json("explain", ran["run"])
+    bench.ask("stop", ran["run"], "--reason", "seen enough")
+    bench.until(lambda: bench.ask("status", ran["run"])["state"] == "ended")
+    found = bench.ask("explain", ran["run"])
     assert (found["process"], found["failure"], found["also"]) == ("stopped", None, [])
 
 
@@ -137,7 +137,7 @@ def test_a_crash_that_exits_with_0_is_no_result(bench: Any) -> None:
     log = Path(__file__).parents[1] / "samples/trainer-logs/from-source/nemo_rl/async_grpo_crash.log"
     path = bench.blueprint("ok", command=f"cat {log}", trainer="nemo_rl")
     path.write_text(path.read_text().replace("task_pass_rate@1", "train/reward"))
-    ran = bench.json("run", path, check=10)
+    ran = bench.ask("run", path, check=10)
     assert (ran["ending"], ran["returncode"], ran["verdict"], ran["failure"]) == ("finished", 0, "crash", "cuda_oom")
     assert ran["metrics"]["train/reward"] == 0.22 and "--fix-of" in ran["next"][-1]
     assert bench.ask("explain", "last")["failure"] == bench.ask("metrics", "last")["failure"]["class"] == "cuda_oom"

@@ -298,13 +298,13 @@ def test_a_row_is_made_again_there_and_here(far: FarBench) -> None:
     first = far.run("ok")
     far.recorded(first)
     far.bench.git("add", "-A")
-    again = far.bench.json("repro", first["run"], "--run", "--launcher", "slurm")
+    again = far.bench.ask("repro", first["run"], "--run", "--launcher", "slurm")
     row = far.recorded(again)
     assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "2", "finished")
-    here = far.bench.json("repro", first["run"], "--run")
+    here = far.bench.ask("repro", first["run"], "--run")
     assert any("it ran at slurm" in text for text in here["caveats"])
     assert (far.recorded(here)["launcher"], len(far.jobs.records())) == ("tmux", 2)
-    apart = far.bench.json("compare", first["run"], here["run"])
+    apart = far.bench.ask("compare", first["run"], here["run"])
     assert apart["environment"]["launcher"] == ["slurm", "tmux"]
 
 

@@ -33,7 +33,7 @@ def settled(bench: Any, payload: dict[str, Any], ending: str) -> dict[str, Any]:
 
 def living(bench: Any, mode: str = "long", **values: str) -> dict[str, Any]:
     """A detached run whose first step has been seen."""
-    payload = bench.json("run", bench.blueprint(mode, **values), "--detach", "--grace", "1s")
+    payload = bench.ask("run", bench.blueprint(mode, **values), "--detach", "--grace", "1s")
     bench.event(payload["run_dir"], "first_step")
     return dict(payload)
 
@@ -53,7 +53,7 @@ def flagged(bench: Any, payload: dict[str, Any]) -> None:
 
 @pytest.mark.smoke
 def test_finish_flag_comes_with_the_command_dead(bench: Any) -> None:
-    payload = bench.json("run", bench.blueprint("ok"), "--detach")
+    payload = bench.ask("run", bench.blueprint("ok"), "--detach")
     flagged(bench, payload)  # nobody of ours is alive; the Runner's collector wrote it
     settled(bench, payload, "finished")
 
@@ -74,7 +74,7 @@ def test_kill_9_of_the_command_while_it_launches(bench: Any, point: str, ending:
     run_dir = Path(entry["run_dir"])
     if point == "launch.claimed":  # no Runner was started that could write anything down
         os.utime(run_dir / "spec.json", (1, 1))  # long enough ago: no Runner is coming
-        bench.cli("adopt")
+        bench.ask("adopt")
     else:
         bench.until(lambda: (run_dir / "collected.json").exists())
     settled(bench, entry, ending)
@@ -82,16 +82,16 @@ def test_kill_9_of_the_command_while_it_launches(bench: Any, point: str, ending:
     assert (
         "hello" not in (run_dir / "run.log").read_text() if ending != "finished" and point != "launch.claimed" else True
     )
-    again = bench.json("run", blueprint)
+    again = bench.ask("run", blueprint)
     assert again["ending"] == "finished"
 
 
 def test_kill_9_after_collecting_leaves_nothing_to_adopt(bench: Any) -> None:
-    payload = bench.json("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT="collect.collected:kill")
+    payload = bench.ask("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT="collect.collected:kill")
     bench.until(lambda: (Path(payload["run_dir"]) / "collected.json").exists())
     bench.until(lambda: not bench.carriers())
-    assert bench.json("status", payload["run"])["ending"] == "finished"
-    assert bench.json("adopt")["runs"] == []
+    assert bench.ask("status", payload["run"])["ending"] == "finished"
+    assert bench.ask("adopt")["runs"] == []
     settled(bench, payload, "finished")
 
 
@@ -99,27 +99,27 @@ def test_kill_9_after_collecting_leaves_nothing_to_adopt(bench: Any) -> None:
     "point", ["collect.measured", "collect.results_written", "collect.row_written", "collect.flag_written"]
 )
 def test_kill_9_while_collecting_is_mended_by_the_next_look(bench: Any, point: str) -> None:
-    payload = bench.json("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT=f"{point}:kill")
+    payload = bench.ask("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT=f"{point}:kill")
     bench.until(lambda: (Path(payload["run_dir"]) / "exit.json").exists())
     bench.until(lambda: not bench.carriers())
     assert not (Path(payload["run_dir"]) / "collected.json").exists()
-    assert bench.json("status", payload["run"])["ending"] == "finished"
+    assert bench.ask("status", payload["run"])["ending"] == "finished"
     settled(bench, payload, "finished")
-    assert bench.json("adopt")["runs"] == []
+    assert bench.ask("adopt")["runs"] == []
 
 
 @pytest.mark.smoke
 def test_kill_9_of_the_foreground_command(bench: Any) -> None:
     process = bench.spawn("run", bench.blueprint("long"), "--grace", "1s")
-    (entry,) = bench.until(lambda: bench.json("status")["runs"])
+    (entry,) = bench.until(lambda: bench.ask("status")["runs"])
     bench.runner(entry["run_dir"])  # before that it is a launch that is killed, which ends in `launch_failed`
-    payload = bench.json("status", entry["run"])
+    payload = bench.ask("status", entry["run"])
     process.kill()
     process.wait()
-    adopted = bench.json("adopt")
+    adopted = bench.ask("adopt")
     assert adopted["living"] == 1
-    assert bench.json("status", payload["run"])["state"] == "running"
-    bench.cli("stop", payload["run"], "--reason", "enough")
+    assert bench.ask("status", payload["run"])["state"] == "running"
+    bench.ask("stop", payload["run"], "--reason", "enough")
     settled(bench, payload, "stopped")
 
 
@@ -130,7 +130,7 @@ def test_kill_9_of_the_runner(bench: Any) -> None:
     os.kill(runner["pid"], signal.SIGKILL)
     bench.until(lambda: ended(runner["pid"]))
     assert len(bench.carriers()) >= 2  # the trainer and its child live on, unwatched
-    adopted = bench.json("adopt")
+    adopted = bench.ask("adopt")
     assert [r["ending"] for r in adopted["runs"]] == ["lost"]
     flag = settled(bench, payload, "lost")
     assert flag["returncode"] is None and flag["verdict"] == "crash"
@@ -146,7 +146,7 @@ def test_kill_9_of_the_runner_of_agentjet_with_a_ray_of_its_own(bench: Any) -> N
     os.kill(runner["pid"], signal.SIGKILL)
     bench.until(lambda: ended(runner["pid"]))
     assert not ended(int(file.read_text()))
-    assert [r["ending"] for r in bench.json("adopt")["runs"]] == ["lost"]
+    assert [r["ending"] for r in bench.ask("adopt")["runs"]] == ["lost"]
     assert ended(int(file.read_text()))
     settled(bench, payload, "lost")
 
@@ -160,7 +160,7 @@ cadence.NAPS_S, watch.POLL_S = (6000.0,), 6000.0
 
 def test_the_foreground_command_notices_at_once_that_the_runner_was_killed(bench: Any) -> None:
     process = bench.spawn("run", bench.blueprint("tree"), "--grace", "1s", patch=NEVER_LOOKS)
-    (entry,) = bench.until(lambda: bench.json("status")["runs"])
+    (entry,) = bench.until(lambda: bench.ask("status")["runs"])
     bench.event(entry["run_dir"], "first_step")
     runner = bench.runner(entry["run_dir"])
     os.kill(runner["pid"], signal.SIGKILL)
@@ -194,9 +194,9 @@ def test_the_tmux_server_dies_and_the_run_goes_on(bench: Any, how: str) -> None:
         bench.tmux("kill-server")  # the private server of this test
     else:
         os.kill(int(bench.tmux("display-message", "-p", "#{pid}").stdout), signal.SIGKILL)
-    before = bench.json("status", payload["run"])["step"] or 0
-    bench.until(lambda: (bench.json("status", payload["run"])["step"] or 0) > before)
-    bench.cli("stop", payload["run"], "--reason", "enough")
+    before = bench.ask("status", payload["run"])["step"] or 0
+    bench.until(lambda: (bench.ask("status", payload["run"])["step"] or 0) > before)
+    bench.ask("stop", payload["run"], "--reason", "enough")
     settled(bench, payload, "stopped")
 
 
@@ -204,33 +204,33 @@ def test_hangup_of_the_runner_alone_changes_nothing(bench: Any) -> None:
     payload = living(bench)
     runner = bench.runner(payload["run_dir"])
     os.kill(runner["pid"], signal.SIGHUP)
-    before = bench.json("status", payload["run"])["step"] or 0
-    bench.until(lambda: (bench.json("status", payload["run"])["step"] or 0) > before)
-    assert bench.json("status", payload["run"])["state"] == "running"
-    bench.cli("stop", payload["run"], "--reason", "enough")
+    before = bench.ask("status", payload["run"])["step"] or 0
+    bench.until(lambda: (bench.ask("status", payload["run"])["step"] or 0) > before)
+    assert bench.ask("status", payload["run"])["state"] == "running"
+    bench.ask("stop", payload["run"], "--reason", "enough")
     settled(bench, payload, "stopped")
 
 
 def test_drain_lets_the_step_finish(bench: Any) -> None:
     payload = living(bench)
-    done = bench.json("stop", payload["run"], "--drain", "--reason", "room needed")
+    done = bench.ask("stop", payload["run"], "--drain", "--reason", "room needed")
     assert done["ending"] == "stopped" and "room needed" in done["reason"]
     settled(bench, payload, "stopped")
 
 
 def test_stop_without_a_terminal_needs_a_reason(bench: Any) -> None:
     payload = living(bench)
-    assert "--reason" in bench.json("stop", payload["run"], check=2)["error"]["message"]
-    bench.cli("stop", payload["run"], "--reason", "enough")
+    assert "--reason" in bench.ask("stop", payload["run"], check=2)["error"]["message"]
+    bench.ask("stop", payload["run"], "--reason", "enough")
 
 
 @pytest.mark.smoke
 def test_a_ledger_with_a_torn_last_line(bench: Any) -> None:
     blueprint = bench.blueprint("ok")
-    first = bench.json("run", blueprint)
+    first = bench.ask("run", blueprint)
     with open(first["ledger"], "ab") as file:
         file.write(b"2\tautoresearch/half a ro")
-    second = bench.json("run", blueprint)
+    second = bench.ask("run", blueprint)
     settled(
         bench,
         first | {"result_dir": str(next(Path(first["result_dir"]).rglob("earlier/*/finish.flag")).parent)},
@@ -245,10 +245,10 @@ def test_no_tmux_is_one_sentence_and_loses_nothing(bench: Any, tmp_path: Path) -
     tools.mkdir()
     for tool in ("git", "bash", "env"):
         os.symlink(f"/usr/bin/{tool}", tools / tool)
-    refused = bench.json("run", bench.blueprint("ok"), check=6, PATH=str(tools))
+    refused = bench.ask("run", bench.blueprint("ok"), check=6, PATH=str(tools))
     assert refused["error"]["code"] == "no_tmux" and "tmux" in refused["error"]["message"]
     assert not (bench.root / "results").exists()
-    assert bench.json("status")["count"] == 0
+    assert bench.ask("status")["count"] == 0
 
 
 def test_no_git_goes_on_without_a_branch(bench: Any, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_no_git_goes_on_without_a_branch(bench: Any, tmp_path: Path) -> None:
     tools.mkdir()
     for tool in ("tmux", "bash", "env", "sleep"):
         os.symlink(f"/usr/bin/{tool}", tools / tool)
-    payload = bench.json("run", bench.blueprint("ok"), PATH=str(tools))
+    payload = bench.ask("run", bench.blueprint("ok"), PATH=str(tools))
     assert payload["ending"] == "finished" and payload["branch"] is None
 
 

@@ -296,12 +296,12 @@ def test_what_an_expression_has_come_to_in_a_run_that_lives(bench: Any) -> None:
     file = str(bench.root / "rates.jsonl")
     path = bench.script(LIVING.format(file=file), notes=f"- source: jsonl {file}")
     path.write_text(path.read_text().replace("metric: task_pass_rate@1", "metric: max(rate)"))
-    ran = bench.json("run", path, "--detach")
+    ran = bench.ask("run", path, "--detach")
     bench.event(ran["run_dir"], "first_step")
     standing = bench.until(lambda: (now := bench.ask("status", ran["run"]))["step"] == 1 and now)
     assert (standing["state"], standing["metric_name"], standing["metric_value"]) == ("running", "max(rate)", 0.75)
-    bench.json("stop", ran["run"], "--reason", "seen enough")
-    bench.until(lambda: bench.json("status", ran["run"])["state"] == "ended")
+    bench.ask("stop", ran["run"], "--reason", "seen enough")
+    bench.until(lambda: bench.ask("status", ran["run"])["state"] == "ended")
 
 
 @pytest.mark.system

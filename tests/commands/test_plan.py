@@ -187,9 +187,9 @@ def test_a_campaign_that_dies_is_taken_up_and_one_that_is_paused_is_told(planned
     assert bench.ask("plan", "status", "lr")["next"] == paused["next"]
     Path(bench.env["GO"]).touch()
     bench.ask("campaign", "resume", "lr-only", "--detach")
-    ended = bench.json("plan", "run", "lr")
+    ended = bench.ask("plan", "run", "lr")
     assert (ended["state"], ended["concluded"][0]["met"]) == ("ended", "met")
-    assert bench.json("plan", "show", "lr")["records"][1].split()[3] == "waived"
+    assert bench.ask("plan", "show", "lr")["records"][1].split()[3] == "waived"
     said = (planned.directory / "plan.log").read_text()
     assert "the controller of lr-only is gone; another one takes it up" in said
     assert "run without an approval (--no-human)" in (planned.directory / "final_report.md").read_text()

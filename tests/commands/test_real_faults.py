@@ -244,21 +244,21 @@ while not os.path.exists({go!r}):
 
 
 def steps(bench: Any, payload: dict[str, Any]) -> int:
-    return int(bench.json("status", payload["run"])["step"] or 0)
+    return int(bench.ask("status", payload["run"])["step"] or 0)
 
 
 @DAYS
 def test_a_jump_of_the_clock_fires_no_limit(bench: Any, shift: Callable[[int], None], offset: int) -> None:
     blueprint = bench.script(TICKING.format(go=str(bench.root / "go")))
-    payload = bench.json("run", blueprint, "--detach", "--stall-timeout", "1h", "--max-time", "1h", "--grace", "1s")
+    payload = bench.ask("run", blueprint, "--detach", "--stall-timeout", "1h", "--max-time", "1h", "--grace", "1s")
     bench.until(lambda: steps(bench, payload))
     shift(offset)
     before = steps(bench, payload)
     bench.until(lambda: steps(bench, payload) > before + 20)
-    standing = bench.json("status", payload["run"])
+    standing = bench.ask("status", payload["run"])
     assert standing["state"] == "running" and standing["elapsed_s"] < 600 and standing["deadline_s"] > 3000
-    assert bench.json("wait", payload["run"], "--for", "1s", "--since", standing["step"])["state"] == "running"
-    assert bench.json("adopt")["living"] == 1
+    assert bench.ask("wait", payload["run"], "--for", "1s", "--since", standing["step"])["state"] == "running"
+    assert bench.ask("adopt")["living"] == 1
     go(bench)
     over(bench, payload)
     record = json.loads((Path(payload["run_dir"]) / "exit.json").read_text())
@@ -270,7 +270,7 @@ def test_a_jump_of_the_clock_fires_no_limit(bench: Any, shift: Callable[[int], N
 @DAYS
 def test_limits_fire_after_a_jump_of_the_clock(bench: Any, shift: Callable[[int], None], offset: int) -> None:
     blueprint = bench.script(TICKING.format(go="/nowhere"))
-    payload = bench.json("run", blueprint, "--detach", "--max-time", "10s", "--grace", "1s")
+    payload = bench.ask("run", blueprint, "--detach", "--max-time", "10s", "--grace", "1s")
     bench.until(lambda: steps(bench, payload))
     shift(offset)
     over(bench, payload)
@@ -420,7 +420,7 @@ def test_a_gigabyte_of_output(bench: Any, kind: str) -> None:
     if shutil.disk_usage(bench.root).free < 4 << 30:
         pytest.skip("there is no room for a gigabyte: the flood would fill the disk of this machine")
     command = f"{sys.executable} -S {NOISY} {kind} 1000"
-    payload = bench.json("run", bench.script("", command=command), check=None)
+    payload = bench.ask("run", bench.script("", command=command), check=None)
     log = Path(payload["log_path"])
     try:
         assert (payload["ending"], payload["returncode"]) == ("finished", 0)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engines.ray.head import PATIENCE_S, PLAIN, RAY, REPO
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.waits]
 
 TALK = REPO / "tests" / "real" / "ray_talk.py"
 

@@ -17,7 +17,7 @@ from autoresearch.runner.processes import run_id_of
 from tests.commands.rows import counted, rows_of
 from tests.engines.ray.head import PATIENCE_S, RAY
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.waits]
 
 
 @pytest.fixture

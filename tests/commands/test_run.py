@@ -44,7 +44,7 @@ def flag(result_dir: str) -> dict[str, Any]:
 
 @pytest.mark.smoke
 def test_a_run_ends_with_its_records(bench: Any) -> None:
-    payload = bench.json("run", bench.blueprint("ok"))
+    payload = bench.ask("run", bench.blueprint("ok"))
     assert {
         "run",
         "state",
@@ -95,7 +95,7 @@ def test_the_branch_holds_exactly_the_code_that_ran(bench: Any) -> None:
     blueprint = bench.blueprint("ok")
     before = (bench.git("status", "--porcelain"), bench.git("rev-parse", "HEAD"), bench.git("stash", "list"))
     index = (bench.repo / ".git" / "index").read_bytes()
-    payload = bench.json("run", blueprint)
+    payload = bench.ask("run", blueprint)
     assert (bench.repo / ".git" / "index").read_bytes() == index
     assert (
         bench.git("status", "--porcelain"),
@@ -127,7 +127,7 @@ def test_every_ending_is_told_apart(
 ) -> None:
     # deaf before Python has started: the time in all runs from the launch on, and a loaded machine takes its time
     values = {"command": "trap '' TERM; python trainer.py stubborn"} if mode == "stubborn" else {}
-    payload = bench.json("run", bench.blueprint(mode, **values), *args, check=code)
+    payload = bench.ask("run", bench.blueprint(mode, **values), *args, check=code)
     assert (payload["ending"], payload["returncode"]) == (ending, returncode)
     assert flag(payload["result_dir"])["ending"] == ending
     (row,) = rows(payload["ledger"])
@@ -137,7 +137,7 @@ def test_every_ending_is_told_apart(
 
 @pytest.mark.smoke
 def test_a_crash_is_explained(bench: Any) -> None:
-    payload = bench.json("run", bench.blueprint("oom"), check=10)
+    payload = bench.ask("run", bench.blueprint("oom"), check=10)
     results = (Path(payload["result_dir"]) / "results.md").read_text()
     assert payload["failure"] == "cuda_oom"
     assert "CUDA out of memory" in results and "Traceback (most recent call last)" in results
@@ -146,14 +146,14 @@ def test_a_crash_is_explained(bench: Any) -> None:
 def test_max_time_with_a_metric_is_judged_by_it(bench: Any) -> None:
     said = "step:0 - global_steps:0 - pass_n:2 - task_pass_rate@1:0.1 - mean_reward:0.1"  # sooner than Python could
     blueprint = bench.blueprint("long", command=f"echo '{said}'; python trainer.py long")
-    payload = bench.json("run", blueprint, "--max-time", "6s", "--grace", "60s", check=12)
+    payload = bench.ask("run", blueprint, "--max-time", "6s", "--grace", "60s", check=12)
     assert payload["verdict"] == "keep" and payload["metrics"]["task_pass_rate@1"] == 0.1
 
 
 def test_no_metric_is_not_a_success(bench: Any) -> None:
     blueprint = bench.blueprint("ok")
     blueprint.write_text(blueprint.read_text().replace("metric: task_pass_rate@1", "metric: never_printed"))
-    payload = bench.json("run", blueprint, check=13)
+    payload = bench.ask("run", blueprint, check=13)
     assert (payload["ending"], payload["verdict"]) == ("finished", "crash")
 
 
@@ -165,10 +165,10 @@ def test_dry_run_changes_nothing(bench: Any) -> None:
         return {str(p): p.read_bytes() for p in bench.root.rglob("*") if p.is_file()}
 
     before = picture()
-    payload = bench.json("run", blueprint, "--dry-run")
+    payload = bench.ask("run", blueprint, "--dry-run")
     assert payload["branch"] and payload["session"].startswith("ajet_try-ok_")
     assert picture() == before
-    said = bench.cli("run", blueprint, "--dry-run").stdout
+    said = bench.here("run", blueprint, "--dry-run")[1]
     assert "python trainer.py ok" in said and "first step 5m00s" in said
 
 
@@ -183,10 +183,10 @@ def test_a_dry_run_says_how_the_same_is_run_for_real(bench: Any) -> None:
 @pytest.mark.smoke
 def test_the_same_command_again_returns_the_running_one(bench: Any) -> None:
     blueprint = bench.blueprint("long")
-    first = bench.json("run", blueprint, "--detach")
-    again = bench.json("run", blueprint, "--detach")
+    first = bench.ask("run", blueprint, "--detach")
+    again = bench.ask("run", blueprint, "--detach")
     assert again["run"] == first["run"] and again["already_running"] and not first["already_running"]
-    bench.cli("stop", first["run"], "--reason", "enough")
+    bench.ask("stop", first["run"], "--reason", "enough")
     assert len(rows(first["ledger"])) == 1
 
 
@@ -196,13 +196,13 @@ def test_two_commands_on_one_blueprint_at_once_make_one_run(bench: Any) -> None:
     both = [bench.spawn("run", blueprint, "--detach", "--json", stdout=subprocess.PIPE) for _ in range(2)]
     payloads = [bench.answer(p) for p in both]
     assert len({p["run"] for p in payloads}) == 1
-    bench.cli("stop", "last", "--reason", "enough")
+    bench.ask("stop", "last", "--reason", "enough")
 
 
 def test_a_second_run_moves_the_first_ones_records_aside(bench: Any) -> None:
     blueprint = bench.blueprint("ok")
-    first = bench.json("run", blueprint)
-    second = bench.json("run", blueprint)
+    first = bench.ask("run", blueprint)
+    second = bench.ask("run", blueprint)
     assert first["run"] != second["run"] and first["run_dir"] != second["run_dir"]
     assert second["branch"] == first["branch"] + "-2"
     assert [r["run_id"] for r in rows(second["ledger"])] == [first["run"], second["run"]]
@@ -213,18 +213,18 @@ def test_a_second_run_moves_the_first_ones_records_aside(bench: Any) -> None:
 
 
 def test_a_result_directory_that_is_in_use_is_a_conflict(bench: Any) -> None:
-    first = bench.json("run", bench.blueprint("long", name="one.md"), "--detach")
+    first = bench.ask("run", bench.blueprint("long", name="one.md"), "--detach")
     other = bench.blueprint("ok", name="two.md", title="Another")
-    refused = bench.json("run", other, check=5)
+    refused = bench.ask("run", other, check=5)
     assert first["run"] in refused["error"]["message"]
-    bench.cli("stop", first["run"], "--reason", "enough")
+    bench.ask("stop", first["run"], "--reason", "enough")
 
 
 def test_a_repaired_rerun_stays_on_the_branch_and_index(bench: Any) -> None:
     blueprint = bench.blueprint("fail_early")
-    broken = bench.json("run", blueprint, check=10)
+    broken = bench.ask("run", blueprint, check=10)
     bench.blueprint("ok", title="Try fail_early")
-    mended = bench.json("run", blueprint, "--fix-of", broken["run"], "--note", "the data set was put back")
+    mended = bench.ask("run", blueprint, "--fix-of", broken["run"], "--note", "the data set was put back")
     assert mended["branch"] == broken["branch"] and mended["commit"] != broken["commit"]
     assert bench.git("rev-parse", f"{mended['branch']}~1") == broken["commit"]
     assert [r["index"] for r in rows(mended["ledger"])] == ["1", "1"]
@@ -238,10 +238,10 @@ def test_without_a_repository_it_says_so_and_goes_on(bench: Any) -> None:
     plain.mkdir()
     (plain / "trainer.py").write_text((bench.repo / "trainer.py").read_text())
     blueprint = bench.blueprint("ok", codebase=str(plain))
-    payload = bench.json("run", blueprint)
+    payload = bench.ask("run", blueprint)
     assert payload["branch"] is None and payload["ending"] == "finished"
     assert str(bench.root / "results") in payload["ledger"]
-    said = bench.cli("run", blueprint).stderr
+    said = bench.here("run", blueprint)[2]
     assert "no branch was made" in said
 
 
@@ -250,14 +250,14 @@ def test_what_we_write_stays_out_of_git_status(bench: Any) -> None:
     blueprint = bench.blueprint("ok", result_dir=str(bench.repo / "auto_agent" / "exp_results" / "x"))
     bench.git("add", "exp.md")
     before = bench.git("status", "--porcelain")
-    bench.json("run", blueprint)
+    bench.ask("run", blueprint)
     assert bench.git("status", "--porcelain") == before
 
 
 @pytest.mark.smoke
 def test_prepare_and_cleanup_run_under_the_runner(bench: Any) -> None:
     notes = "- prepare: echo made > prepared.txt\n- cleanup: cp prepared.txt cleaned.txt\n"
-    payload = bench.json("run", bench.blueprint("rc3", notes=notes), check=10)
+    payload = bench.ask("run", bench.blueprint("rc3", notes=notes), check=10)
     assert (bench.repo / "prepared.txt").read_text() == "made\n"
     assert (bench.repo / "cleaned.txt").read_text() == "made\n"
     assert "echo made" in Path(payload["log_path"]).read_text()
@@ -267,9 +267,9 @@ def test_prepare_and_cleanup_run_under_the_runner(bench: Any) -> None:
 def test_environment_is_passed_and_masked(bench: Any) -> None:
     notes = "- env: FLAVOUR=sweet\n- requires_env: MY_API_KEY\n"
     blueprint = bench.blueprint("ok", notes=notes, command="env && python trainer.py ok")
-    refused = bench.json("run", blueprint, check=3)
+    refused = bench.ask("run", blueprint, check=3)
     assert "MY_API_KEY" in refused["error"]["message"]
-    payload = bench.json("run", blueprint, MY_API_KEY="sk-very-secret-0123456789abcdef")
+    payload = bench.ask("run", blueprint, MY_API_KEY="sk-very-secret-0123456789abcdef")
     log = Path(payload["log_path"]).read_text()
     assert "FLAVOUR=sweet" in log and "sk-very-secret" in log  # the trainer does get it
     run_dir = Path(payload["run_dir"])
@@ -277,7 +277,7 @@ def test_environment_is_passed_and_masked(bench: Any) -> None:
     for record in (run_dir / "spec.json", Path(payload["results"]), Path(payload["ledger"])):
         assert "sk-very-secret" not in record.read_text()
     assert "FLAVOUR" in (run_dir / "spec.json").read_text()
-    assert "sk-very-secret" not in bench.cli("logs", payload["run"], "--grep", "MY_API_KEY").stdout
+    assert "sk-very-secret" not in bench.here("logs", payload["run"], "--grep", "MY_API_KEY")[1]
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_environment_is_passed_and_masked(bench: Any) -> None:
 def test_names_are_never_interpreted(bench: Any, name: str) -> None:
     result_dir = bench.root / ("results " + name.replace("\n", " ")[:100])
     title = name.replace("\n", " ")
-    payload = bench.json("run", bench.blueprint("ok", title=title, result_dir=f"`{result_dir}`"))
+    payload = bench.ask("run", bench.blueprint("ok", title=title, result_dir=f"`{result_dir}`"))
     assert payload["ending"] == "finished"
     assert payload["result_dir"] == str(result_dir)
     assert not list(bench.root.rglob("pwned"))
@@ -305,25 +305,25 @@ def test_names_are_never_interpreted(bench: Any, name: str) -> None:
 
 def test_two_runs_never_write_into_each_other(bench: Any) -> None:
     payloads = [
-        bench.json("run", bench.blueprint("long", name=f"b{n}.md", result_dir=str(bench.root / f"r{n}")), "--detach")
+        bench.ask("run", bench.blueprint("long", name=f"b{n}.md", result_dir=str(bench.root / f"r{n}")), "--detach")
         for n in range(2)
     ]
     assert len({p["run_dir"] for p in payloads}) == len({p["session"] for p in payloads}) == 2
     for payload in payloads:
-        bench.cli("stop", payload["run"], "--reason", "enough")
+        bench.ask("stop", payload["run"], "--reason", "enough")
     ledger = rows(payloads[0]["ledger"])
     assert sorted(r["run_id"] for r in ledger) == sorted(p["run"] for p in payloads)
     assert sorted(r["index"] for r in ledger) == ["1", "2"]
 
 
 def test_the_pane_is_readable_after_the_end_until_close(bench: Any) -> None:
-    payload = bench.json("run", bench.blueprint("ok"))
+    payload = bench.ask("run", bench.blueprint("ok"))
     # the records may be there before the Runner has shown the last lines
     show = ("capture-pane", "-p", "-J", "-t", f"={payload['session']}:")
     bench.until(lambda: "hello from the trainer" in bench.tmux(*show).stdout)
-    assert bench.json("close", payload["run"])["closed"] is True
+    assert bench.ask("close", payload["run"])["closed"] is True
     assert bench.tmux("has-session", "-t", f"={payload['session']}").returncode != 0
-    assert bench.json("close", payload["run"])["closed"] is False
+    assert bench.ask("close", payload["run"])["closed"] is False
 
 
 @pytest.mark.smoke
@@ -331,12 +331,12 @@ def test_ctrl_c_leaves_the_run_alone(bench: Any) -> None:
     import signal
 
     process = bench.spawn("run", bench.blueprint("long"))
-    run = bench.until(lambda: bench.json("status")["runs"])[0]["run"]
-    bench.until(lambda: bench.json("status", run)["step"])
+    run = bench.until(lambda: bench.ask("status")["runs"])[0]["run"]
+    bench.until(lambda: bench.ask("status", run)["step"])
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=240) == 130
-    assert bench.json("status", run)["state"] == "running"
-    bench.cli("stop", run, "--reason", "enough")
+    assert bench.ask("status", run)["state"] == "running"
+    bench.ask("stop", run, "--reason", "enough")
 
 
 def test_read_only_result_directory_is_one_sentence(bench: Any) -> None:
@@ -348,9 +348,9 @@ def test_read_only_result_directory_is_one_sentence(bench: Any) -> None:
         blocked = bench.root / "locked"
         blocked.mkdir(mode=0o500)
         result_dir = blocked / "results"
-    refused = bench.json("run", bench.blueprint("ok", result_dir=str(result_dir)), check=6)
+    refused = bench.ask("run", bench.blueprint("ok", result_dir=str(result_dir)), check=6)
     assert str(blocked) in refused["error"]["message"]
-    assert bench.json("status")["count"] == 0
+    assert bench.ask("status")["count"] == 0
 
 
 def test_flags_that_cross_the_two_limits_are_told(bench: Any) -> None:
@@ -372,10 +372,10 @@ def test_what_an_earlier_run_left_in_a_file_of_metrics_is_not_ours(bench: Any) -
         """,
         notes=f"- source: jsonl {metrics}",
     )
-    payload = bench.json("run", path)
+    payload = bench.ask("run", path)
     assert payload["metrics"] == {"task_pass_rate@1": 0.25, "best": 0.25, "step": 1}
     silent = bench.script("step(1)", title="Try silent", notes=f"- source: jsonl {metrics}")
-    assert bench.json("run", silent, check=13)["verdict"] == "crash"  # nothing was added to it
+    assert bench.ask("run", silent, check=13)["verdict"] == "crash"  # nothing was added to it
 
 
 def test_lines_to_type_next_hold_for_a_path_with_spaces(bench: Any) -> None:

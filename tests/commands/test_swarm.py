@@ -284,6 +284,7 @@ def test_a_real_ssh_carries_the_port_and_a_cut_link_is_made_again(
     ended(bench, done, "finished")
 
 
+@pytest.mark.waits
 def test_a_server_in_a_container_is_stopped_by_its_name(bench: Any, swarm: Blueprint, tmp_path: Path) -> None:
     port = free_port()
     inside = f"{sys.executable} {bench.repo}/fake_swarm_server.py --swarm-port={port} --total 900"

@@ -16,7 +16,7 @@ from autoresearch.core.places import Kind, Place
 from autoresearch.launchers.ray import RayLauncher
 from tests.engines.ray.head import PATIENCE_S, Head
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.waits]
 
 TOKEN = "a-token-of-the-tests-alone-0123456789"
 

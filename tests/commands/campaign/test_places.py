@@ -13,6 +13,7 @@ import pytest
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.waits
 def test_a_campaign_on_slurm(camp: Any, pretend_slurm: Any) -> None:
     pretend_slurm.home.joinpath("slots").write_text("2")
     queue = camp.ideas({"overrides": {"lr": 0.01}}, {"overrides": {"lr": 1.0}})

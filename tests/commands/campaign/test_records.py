@@ -32,6 +32,7 @@ def dirty(camp: Any) -> None:
     (repo / "untracked.txt").write_text("mine\n")
 
 
+@pytest.mark.waits
 def test_twenty_four_ideas_in_two_slots(camp: Any) -> None:
     dirty(camp)
     camp.file(count=24, parallel=2, space=LR, retests=2, confirm_runs=8, include=["data"])

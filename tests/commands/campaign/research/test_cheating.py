@@ -50,6 +50,7 @@ def judge(world: World) -> None:
         assert fate.failure in expected.get(fate.act.way, {fate.failure}), seen
 
 
+@pytest.mark.waits
 def test_no_cheat_succeeds(tmp_path: Path, surroundings: Any) -> None:
     judge(World.make(tmp_path))
 
