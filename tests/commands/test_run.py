@@ -6,11 +6,14 @@ import csv
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+REPO = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.system
 
@@ -384,3 +387,15 @@ def test_lines_to_type_next_hold_for_a_path_with_spaces(bench: Any) -> None:
     told = [*bench.ask("blueprint", "check", blueprint)["next"], *done["next"], *bench.ask("explain", "last")["next"]]
     lines = [shlex.split(line) for line in told if "my exp.md" in line]
     assert len(lines) == 3 and all(str(blueprint) in words for words in lines)
+
+
+@pytest.mark.smoke
+@pytest.mark.waits
+def test_the_demo(bench: Any) -> None:
+    """The README's first command, on a training that is a tenth as long."""
+    shutil.copytree(REPO / "blueprints", bench.repo / "blueprints")
+    recipe = bench.repo / "blueprints/recipes/quickstart.yaml"
+    recipe.write_text(recipe.read_text().replace("total_steps: 450", "total_steps: 45"))
+    done = bench.ask("run", "blueprints/quickstart.md")
+    assert (done["ending"], done["status"]) == ("finished", "keep") and 0 < done["metric_value"] < 1
+    assert (bench.repo / "auto_agent/exp_results/quickstart/results.md").exists()
