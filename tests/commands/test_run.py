@@ -397,5 +397,5 @@ def test_the_demo(bench: Any) -> None:
     recipe = bench.repo / "blueprints/recipes/quickstart.yaml"
     recipe.write_text(recipe.read_text().replace("total_steps: 450", "total_steps: 45"))
     done = bench.ask("run", "blueprints/quickstart.md")
-    assert (done["ending"], done["status"]) == ("finished", "keep") and 0 < done["metric_value"] < 1
+    assert (done["ending"], done["verdict"]) == ("finished", "keep") and 0 < done["metrics"]["task_pass_rate@1"] < 1
     assert (bench.repo / "auto_agent/exp_results/quickstart/results.md").exists()
