@@ -8,10 +8,11 @@ followed, and a slot that cannot be used any more is made again.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +55,8 @@ POINTERS = tuple(
 class Slot:
     """One linked worktree at `path`, detached and locked, used by one run at a time; make it with `slot`.
 
-    Nothing exists before the first `switch`. A small file beside it, `<path>.slot`, says that the directory
-    is ours and may be wiped; a directory without it is somebody's and is refused.
+    Nothing exists before the first `switch`. A small file beside it, `<path>.slot`, names the repository and the reason
+    that the directory belongs to, so that it may be wiped; a directory without it, or with another's, is refused.
     """
 
     checkout: Checkout
@@ -79,9 +80,21 @@ class Slot:
         failpoint("repository.switched")
         link_includes(self.checkout.root, self.path, includes, submodules)
 
+    def check_owner(self) -> None:
+        """Raise ConflictError where the slot belongs to another repository that still exists, or another reason."""
+        owner = self._owner()
+        if owner in (None, self._identity) or not Path(owner["repository"]).is_dir():
+            return
+        what = owner["reason"].removeprefix(f"{REASON}: ")
+        raise ConflictError(
+            f"the worktree {self.path} belongs to {what} of {Path(owner['repository']).parent}",
+            hint=f"use other `trees`; or, once that has ended for good, remove {self.path} and {self.marker}",
+            code="slot_taken",
+        )
+
     def remove(self) -> None:
-        """Unregister the worktree and remove its directory; doing it twice does nothing."""
-        if self.marker.exists():
+        """Unregister the worktree and remove its directory; doing it twice does nothing. Another's is left alone."""
+        if self._is_ours():
             wipe(self.path)
             self._unregister()
             self.marker.unlink(missing_ok=True)
@@ -109,7 +122,7 @@ class Slot:
     def _registered(self) -> Path | None:
         """git's directory of this worktree, where both point at each other and it is ours; else None."""
         admin = admin_of(self.path)
-        if admin is None or not self.marker.exists() or os.path.realpath(admin.parent) != str(admins(self.checkout)):
+        if admin is None or not self._is_ours() or os.path.realpath(admin.parent) != str(admins(self.checkout)):
             return None
         sound = path_of(admin) == self.path and all((admin / name).is_file() for name in ("HEAD", "commondir"))
         return admin if sound else None
@@ -136,18 +149,36 @@ class Slot:
 
     def _claim(self) -> None:
         """Say that this directory is ours, unless it is somebody else's."""
-        if not self.marker.exists() and os.path.lexists(self.path) and not _is_empty(self.path):
-            raise ConflictError(
-                f"{self.path} exists and is no worktree of ours",
-                hint="move it away, or let the campaign keep its worktrees elsewhere",
-                code="slot_taken",
-            )
-        self._mark()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _directory_locked(self.path.parent):  # of two that claim it at once, one finds the other's marker
+            if not self.marker.exists() and os.path.lexists(self.path) and not _is_empty(self.path):
+                raise ConflictError(
+                    f"{self.path} exists and is no worktree of ours",
+                    hint="move it away, or let the campaign keep its worktrees elsewhere",
+                    code="slot_taken",
+                )
+            self.check_owner()
+            self._mark()
 
     def _mark(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"repository": str(self.checkout.common_dir), "reason": self.reason}
-        write_atomically(self.marker, json.dumps(record).encode() + b"\n", durable=False)
+        write_atomically(self.marker, json.dumps(self._identity).encode() + b"\n", durable=False)
+
+    @property
+    def _identity(self) -> dict[str, str]:
+        return {"repository": str(self.checkout.common_dir), "reason": self.reason}
+
+    def _owner(self) -> dict[str, str] | None:
+        """What the marker says; None where there is none that can be read."""
+        try:
+            record = json.loads(self.marker.read_bytes())
+            return {"repository": str(record["repository"]), "reason": str(record["reason"])}
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _is_ours(self) -> bool:
+        """Whether there is a marker that names nobody else; one that a full disk cut short names nobody."""
+        return self.marker.exists() and self._owner() in (None, self._identity)
 
     def _fill(self, place: Path, commit: str) -> tuple[str, ...]:
         """Bring index, HEAD and files to the commit, then remove the rest; says where submodules would be."""
@@ -257,6 +288,17 @@ def prune(checkout: Checkout, directory: Path) -> tuple[Path, ...]:
         with contextlib.suppress(OSError):  # others may keep something there
             place.rmdir()
     return tuple(one.path for one in found)
+
+
+@contextlib.contextmanager
+def _directory_locked(directory: Path) -> Iterator[None]:
+    """Hold the flock of a directory, which leaves no file behind."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _is_empty(path: Path) -> bool:

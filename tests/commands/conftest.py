@@ -454,6 +454,11 @@ class Crashes:
         assert not list(Path(view.spec.trees).glob("*"))
         return view
 
+    def view_when_ended(self) -> Any:
+        """Wait for the end; nothing is said about what must hold then."""
+        self.bench.until(lambda: self.view().state == "ended" and not self.place.controlled)
+        return self.view()
+
     def _gone(self) -> bool:
         """A controller that nobody killed and that is dead, or that waits for a person, is a fault of its own."""
         controlled = self.place.controlled  # first: what it wrote last, it wrote before it went

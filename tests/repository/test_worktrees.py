@@ -441,3 +441,35 @@ def test_switching_is_much_less_work_than_making(repo: Repo, second: str) -> Non
     inodes = {path: (one.path / path).stat().st_ino for path in ("lib/a.py", "run.sh", ".gitignore")}
     one.switch(second)
     assert {path: (one.path / path).stat().st_ino for path in inodes} == inodes
+
+
+def test_a_slot_of_another_repository_is_refused_and_stays_as_it_is(make_repo: Callable[[str], Repo]) -> None:
+    first, other = make_repo("first"), make_repo("other")
+    for repo in (first, other):
+        repo.write("train.py", f"print('{repo.root.name}')\n")
+        repo.commit("start")
+    path = first.root.parent / "state/slot-1"
+    held = slot(checkout_of(first), path, reason="campaign night")
+    held.switch("HEAD")
+    strange = slot(checkout_of(other), path, reason="campaign night")
+    with pytest.raises(ConflictError, match="belongs to campaign night of") as refused:
+        strange.switch("HEAD")
+    assert str(first.root) in str(refused.value)
+    strange.remove()
+    assert (path / "train.py").read_text() == "print('first')\n"
+    held.switch("HEAD")
+    shutil.rmtree(first.root)  # nobody's any more
+    strange.switch("HEAD")
+    assert (path / "train.py").read_text() == "print('other')\n"
+
+
+def test_a_slot_of_another_campaign_is_refused(repo: Repo) -> None:
+    held, strange = (slot(checkout_of(repo), repo.root.parent / "state/s", reason=f"campaign {n}") for n in "ab")
+    held.switch("HEAD")
+    with pytest.raises(ConflictError, match="belongs to campaign a of"):
+        strange.switch("HEAD")
+    strange.remove()
+    assert holds(held) == repo.tree("HEAD")
+    held.remove()
+    strange.switch("HEAD")
+    assert holds(strange) == repo.tree("HEAD")

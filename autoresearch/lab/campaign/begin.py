@@ -19,6 +19,7 @@ from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundErro
 from autoresearch.lab import detached
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.charter import Charter, named_base, with_base
+from autoresearch.lab.campaign.pool import slots_of
 from autoresearch.lab.campaign.refuse import refuse
 from autoresearch.lab.fit import check_place
 from autoresearch.lab.overrides import Launch
@@ -54,6 +55,8 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
             fix=_beside(plan),
             code="prefix_taken",
         )
+    for one in slots_of(plan.spec, plan.checkout):
+        one.check_owner()
     commit = named_base(plan) if plan.declared["base"] else plan.checkout.head
     found = [*plan.findings, *doubts, *check_includes(plan.checkout, plan.spec.include, commit)]
     if bad := errors(found):

@@ -25,6 +25,7 @@ from autoresearch.lab.campaign.where import gpu_terms, where
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.far.remote_code import refuse_in_campaign
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.plan import key_of
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.settings import load as load_settings
@@ -213,6 +214,11 @@ def _rules(declared: Declared, objective: Objective, now: float) -> Rules:
     return rules
 
 
+def _trees(campaign: Path, parts: Parts) -> Path:
+    """Where its worktrees are: apart from those of a campaign of this name in another repository or clone."""
+    return state_home(parts.environ) / "worktrees" / f"{campaign.name}-{key_of(campaign)}"
+
+
 def _spec(
     declared: Declared,
     asked: Terms,
@@ -227,14 +233,15 @@ def _spec(
     day = time.strftime("%Y%m%d", time.localtime(now))
     prefix = (declared["prefix"] or f"autoresearch/{naming.campaign_name(day, slug)}").strip("/")
     name = prefix.rpartition("/")[2]
+    directory = checkout.root / "reports" / "auto_research" / naming.slugify(name)
     recipe, codebase = _inside(resolved.recipe, checkout), _inside(resolved.codebase, checkout)
     return CampaignSpec(
         name=name,
         slug=slug,
-        directory=str(checkout.root / "reports" / "auto_research" / naming.slugify(name)),
+        directory=str(directory),
         repository=str(checkout.root),
         codebase="" if codebase == "." else codebase,
-        trees=declared["trees"] or str(state_home(parts.environ) / "worktrees" / naming.slugify(name)),
+        trees=declared["trees"] or str(_trees(directory, parts)),
         blueprint=str(resolved.path),
         blueprint_text=resolved.path.read_text(encoding="utf-8", errors="replace"),
         prefix=prefix,

@@ -36,6 +36,12 @@ class Berth:
     gpus: tuple[str, ...] = ()
 
 
+def slots_of(spec: CampaignSpec, checkout: Checkout) -> list[Slot]:
+    """The worktrees of a campaign's runs, one more than run at a time: for the one that is being prepared."""
+    trees, reason = Path(spec.trees), f"campaign {spec.name}"
+    return [slot(checkout, trees / f"slot-{n}", reason=reason) for n in range(1, spec.parallel + 2)]
+
+
 class Pool:
     """`parallel` + 1 worktrees, the one more for the run that is being prepared; GPUs in sets of `gpus_per_run`.
 
@@ -44,10 +50,7 @@ class Pool:
 
     def __init__(self, spec: CampaignSpec, checkout: Checkout, environ: Mapping[str, str]) -> None:
         self.spec, self.environ, self.checkout = spec, environ, checkout
-        trees = Path(spec.trees)
-        self.slots = [
-            slot(checkout, trees / f"slot-{n}", reason=f"campaign {spec.name}") for n in range(1, spec.parallel + 2)
-        ]
+        self.slots = slots_of(spec, checkout)
         self.places = spec.places or (LOCAL,)
         self._taken: dict[str, Slot] = {}  # by run
         self._berths: dict[str, Berth] = {}

@@ -23,11 +23,10 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.shelf import HYBRID, held, waiting
 from autoresearch.lab.campaign.workshop import Refused
-from autoresearch.lab.research.bench import CLEAN, EDITED
+from autoresearch.lab.research.bench import clean_slot, edited_slot
 from autoresearch.records import campaign_dir, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.wiping import wipe
-from autoresearch.repository.worktrees import slot
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign.controller import Controller
@@ -148,11 +147,11 @@ class Researching:
 
     def remove(self) -> None:
         """The campaign is over: its worktrees go."""
-        trees = Path(self.controller.spec.trees)
-        for name in (EDITED, CLEAN):
+        checkout, trees = self.controller.shop.checkout, Path(self.controller.spec.trees)
+        for one in (edited_slot(checkout, trees), clean_slot(checkout, trees)):
             with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
-                slot(self.controller.shop.checkout, trees / name).remove()
-                wipe(trees / f"{name}.tmp")  # of the last guard
+                one.remove()
+                wipe(one.path.with_name(f"{one.path.name}.tmp"))  # of the last guard
 
     def _halt(self) -> None:
         self._stop.set()

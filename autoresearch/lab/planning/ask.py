@@ -19,6 +19,7 @@ from autoresearch.core.proposal_text import is_inside, one_line
 from autoresearch.core.researcher import Ask, Bounds, Fault, Role, Turn, Usage
 from autoresearch.errors import AutoresearchError, ResearcherFailed
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.plan import key_of
 from autoresearch.lab.planning.draft import Draft, read_draft, read_topic
 from autoresearch.lab.planning.place import PlanPlace
 from autoresearch.lab.planning.register import registered_plan
@@ -103,7 +104,8 @@ def _failed(question: Question, said: str, directory: Path) -> ResearcherFailed:
 
 
 def _tree(question: Question, parts: Parts) -> Path:
-    return state_home(parts.environ) / "worktrees" / f"plan-{question.place.slug}" / "reading"
+    plan = question.place
+    return state_home(parts.environ) / "worktrees" / f"plan-{plan.slug}-{key_of(plan.directory)}" / "reading"
 
 
 def _code(question: Question) -> str:

@@ -46,12 +46,22 @@ class Bench:
     @property
     def enclosure(self) -> Enclosure:
         """Where the agent edits."""
-        return Enclosure(slot(self.checkout, self.trees / EDITED, reason="where a coding agent edits"))
+        return Enclosure(edited_slot(self.checkout, self.trees))
 
     @property
     def clean(self) -> Slot:
         """Where its patch is applied and guarded."""
-        return slot(self.checkout, self.trees / CLEAN, reason="where a coding agent's patch is tried")
+        return clean_slot(self.checkout, self.trees)
+
+
+def edited_slot(checkout: Checkout, trees: Path) -> Slot:
+    """The worktree in which a coding agent edits."""
+    return slot(checkout, trees / EDITED, reason="where a coding agent edits")
+
+
+def clean_slot(checkout: Checkout, trees: Path) -> Slot:
+    """The worktree in which its patch is applied and guarded."""
+    return slot(checkout, trees / CLEAN, reason="where a coding agent's patch is tried")
 
 
 def bench_for(

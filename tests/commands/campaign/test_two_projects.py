@@ -1,0 +1,49 @@
+"""Two projects on one account whose campaigns have the same name: each measures its own code."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+
+@pytest.mark.parametrize("what", ["two repositories", "two clones"])
+def test_campaigns_of_one_name_share_no_worktree(crashes: Any, what: str) -> None:
+    bench = crashes.bench
+    crashes.recipe(mode="hold")
+    bench.git("commit", "-qam", "hold")
+    root = bench.root / "other"
+    if what == "two clones":
+        bench.git("clone", "-q", str(bench.repo), str(root / "repo"))
+    else:
+        shutil.copytree(bench.repo, root / "repo")
+    other = replace(crashes, bench=replace(bench, repo=root / "repo", root=root), go=root / "go")
+    text = (other.bench.repo / "exp.md").read_text()
+    (other.bench.repo / "exp.md").write_text(text.replace(str(bench.repo), str(other.bench.repo)))
+    other.recipe(lr=0.9)  # 0.59, where the first one has 0.51
+    other.bench.git("commit", "-qam", "another project")
+
+    crashes.start(count=1, baseline=2)
+    crashes.running("baseline")
+    shared = other.file(count=1, trees=crashes.view().spec.trees)
+    refused = other.bench.ask("campaign", shared, "--yes", check=5)["error"]
+    assert refused["code"] == "slot_taken" and str(bench.repo) in refused["message"] and refused["hint"]
+    (_, place) = crashes.began(crashes.view().live[0][1].run)[0]
+    before = Path(place, "exp.yaml").read_text()
+    other.start(count=1, baseline=2)
+    theirs = other.view_when_ended()
+    assert Path(place, "exp.yaml").read_text() == before
+    crashes.go.touch()
+    ours = crashes.view_when_ended()
+    assert ours.spec.trees != theirs.spec.trees
+    assert baseline(ours) == pytest.approx([0.51] * 2, abs=0.003)
+    assert baseline(theirs) == pytest.approx([0.59] * 2, abs=0.003)
+
+
+def baseline(view: Any) -> list[float]:
+    return [row.metric_value for row in view.rows if row.branch.endswith("/baseline")]
