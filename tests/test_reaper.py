@@ -102,7 +102,7 @@ def test_an_interrupted_pytest_leaves_nothing(
     shell = "trap : INT; " + shlex.join(argv) + " & echo $! > " + str(tmp_path / "pytest") + "; wait"
     started = ["bash", "-c", shell] if how == "parent" else argv
     process = subprocess.Popen(
-        started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=heed_ctrl_c
+        started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=heed_signals
     )
     eventually(lambda: place.exists() and place.read_text())
     pids = [int(daemon.read_text()), int(server.read_text())]
@@ -118,8 +118,9 @@ def test_an_interrupted_pytest_leaves_nothing(
     eventually(lambda: not home.parent.exists() and not Path(place.read_text()).parent.exists())
 
 
-def heed_ctrl_c() -> None:
+def heed_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup that one, which tells the guard to heed no parent
 
 
 @pytest.mark.system

@@ -8,6 +8,7 @@ its servers to init. Every one of them holds TOKEN in its arguments. With `wait`
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -28,13 +29,14 @@ PTY = (
 
 def main(token: str, directory: str, wait: bool) -> None:
     """Start it, write its group down, say so."""
-    environment = {"ScriptHash": "0a1b2c3d"}
+    script = hashlib.sha256(token.encode()).hexdigest()[:8]  # another test may have one of these beside it
+    environment = {"ScriptHash": script}
     environment |= {k: v for k, v in os.environ.items() if k == "AUTORESEARCH_TEST"}  # for the tests' own reaper
     argv = [sys.executable, "-S", "-c", PTY, token]
     process = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)
     place = Path(directory) / "saved_experiments" / "companion_logs" / "companion"
     place.mkdir(parents=True, exist_ok=True)
-    name = f"ray_service.0a1b2c3d.{os.uname().nodename}.pgid"
+    name = f"ray_service.{script}.{os.uname().nodename}.pgid"
     (place / name).write_text(str(os.getpgid(process.pid)))
     print("Ray runtime started", flush=True)
     if wait:
