@@ -39,6 +39,17 @@ def find(directory: Path) -> Checkout | None:
     return found if isinstance(found, Checkout) else None
 
 
+def project_of(directory: Path) -> Path:
+    """The project that a directory is part of: the main working tree of its repository, else the directory itself."""
+    try:
+        found = _ask(directory)
+    except GitFailed:
+        found = ""
+    if isinstance(found, str):
+        return directory.resolve()
+    return found.common_dir.parent if found.common_dir.name == ".git" else found.root
+
+
 def why_not(directory: Path) -> str:
     """Why `find` found nothing: one clause, e.g. "/x is not in a git repository"; "" where it did find."""
     found = _locate(directory)

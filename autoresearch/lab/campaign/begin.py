@@ -31,6 +31,7 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import locked, read_json, write_json
 from autoresearch.repository import branches
+from autoresearch.repository.checkout import project_of
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.includes import check_includes
 from autoresearch.repository.lacking import lacking
@@ -160,6 +161,7 @@ def register(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> None:
         "directory": str(place.path),
         "result_dir": spec.result_dir,
         "created": spec.created,
+        "started_in": str(project_of(Path.cwd())),
     }
     entry = f"{naming.slugify(spec.name, fallback='campaign')}-{key_of(place.path)}"  # two repositories, one name
     write_json(folder / f"{entry}.json", record)
@@ -187,6 +189,16 @@ class Known:
     name: str
     place: CampaignDir
     created: float
+    started_in: str  # the project where it was typed; "" in records of before
+
+    def is_of(self, project: Path) -> bool:
+        """Whether it belongs to the project: its repository, or where it was started."""
+        return self.place.path.is_relative_to(project) or self.started_in == str(project)
+
+    def answers_to(self, name: str) -> bool:
+        """Whether this is its name, its slug, its prefix or its directory's name."""
+        names = (self.name, self.name.partition("-")[2], self.place.path.name)
+        return name in names or name.endswith("/" + self.name)
 
 
 def known(parts: Parts) -> list[Known]:
@@ -196,26 +208,30 @@ def known(parts: Parts) -> list[Known]:
         record = read_json(path) or {}
         place = CampaignDir(Path(str(record.get("directory", ""))))
         if place.spec.is_file():
-            found.append(Known(str(record.get("name")), place, float(record.get("created") or 0.0)))
+            created, started_in = float(record.get("created") or 0.0), str(record.get("started_in", ""))
+            found.append(Known(str(record.get("name")), place, created, started_in))
     return sorted(found, key=lambda one: -one.created)
 
 
 def find(name: str, parts: Parts) -> CampaignDir:
-    """A campaign by name, slug, prefix or directory; "" is the newest. NotFoundError where there is none."""
-    every = known(parts)
-    if not name and every:
-        running = [one for one in every if one.place.controlled]
-        return (running or every)[0].place
-    for one in every:
-        if name in (one.name, one.name.partition("-")[2], one.place.path.name) or name.endswith("/" + one.name):
-            return one.place
+    """A campaign of the project where one stands, by name, slug or prefix; "" is one that runs, else the newest.
+
+    A directory names a campaign of any project. NotFoundError where there is none: names never leave the project.
+    """
     direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
     if direct.spec.is_file():
         return direct
+    here, every = project_of(Path.cwd()), known(parts)
+    own = [one for one in every if one.is_of(here)]
+    found = [one for one in own if one.answers_to(name)] if name else own
+    if found:
+        return next((one for one in found if one.place.controlled), found[0]).place
+    elsewhere = [str(one.place.path) for one in every if not one.is_of(here) and (not name or one.answers_to(name))]
+    none = f"{here} has no campaign" if every else "there is no campaign yet"
     raise NotFoundError(
-        f"no campaign answers to {name[:80]!r}" if name else "there is no campaign yet",
-        hint="its name, its slug or its directory",
-        fix="autoresearch campaign status" if every else "autoresearch campaign --help",
+        f"no campaign of {here} answers to {name[:80]!r}" if name else none,
+        hint=f"elsewhere: {', '.join(elsewhere[:5])}" if elsewhere else "its name, its slug or its directory",
+        fix="autoresearch campaign --help" if not own else "autoresearch campaign status",
     )
 
 

@@ -37,7 +37,7 @@ from autoresearch.records.index import state_home
 from autoresearch.records.rundir import is_locked, locked, read_json, write_json
 from autoresearch.repository import branches
 from autoresearch.repository import checkout as repository
-from autoresearch.repository.checkout import Checkout
+from autoresearch.repository.checkout import Checkout, project_of
 from autoresearch.repository.comparison import read_file
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.hypothesis_commit import Change, commit_hypothesis
@@ -175,7 +175,7 @@ def make(place: PlanPlace, parts: Parts) -> None:
 
 
 def find(name: str, parts: Parts) -> PlanPlace:
-    """A plan by its name, from any directory; "" is one that runs, else the newest. NotFoundError for none."""
+    """A plan of the project where one stands, by name; "" is one that runs, else the newest. NotFoundError for none."""
     records = [read_json(path) or {} for path in (state_home(parts.environ) / "plans").glob("*.json")]
     records.sort(key=lambda record: -float(record.get("created") or 0.0))
     places = []
@@ -194,6 +194,12 @@ def find(name: str, parts: Parts) -> PlanPlace:
             fix="autoresearch plan new TOPIC.md" if not name else "autoresearch plan status",
             code="no_plan",
         )
-    own = [place for place in places if Path.cwd().is_relative_to(place.checkout.root)]
-    ordered = own or places
-    return next((place for place in ordered if place.pursued), ordered[0])
+    standing = project_of(Path.cwd())
+    if own := [place for place in places if project_of(place.checkout.root) == standing]:
+        return next((place for place in own if place.pursued), own[0])
+    raise NotFoundError(
+        f"no plan of {standing} is called {name[:80]!r}" if name else f"{standing} has no plan",
+        hint="elsewhere: " + ", ".join(f"{place.slug} in {place.checkout.root}" for place in places[:5]),
+        fix="autoresearch plan new TOPIC.md",
+        code="no_plan",
+    )

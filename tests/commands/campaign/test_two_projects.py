@@ -47,3 +47,36 @@ def test_campaigns_of_one_name_share_no_worktree(crashes: Any, what: str) -> Non
 
 def baseline(view: Any) -> list[float]:
     return [row.metric_value for row in view.rows if row.branch.endswith("/baseline")]
+
+
+def test_a_name_and_no_name_stay_in_the_project(crashes: Any) -> None:
+    bench = crashes.bench
+    crashes.recipe(mode="hold")
+    bench.git("commit", "-qam", "hold")
+    crashes.start(count=1, baseline=1)
+    crashes.running("baseline")
+    plain = bench.root / "plain"
+    shutil.copytree(bench.repo, bench.root / "other", ignore=shutil.ignore_patterns("reports", "results*"))
+    plain.mkdir()
+    for directory in (bench.root / "other", plain):
+        stranger = replace(bench, repo=directory)
+        for words in (("stop",), ("stop", "one"), ("pause",), ("set", "--count", "40"), ("report",), ("resume", "one")):
+            error = stranger.ask("campaign", *words, check=4)["error"]
+            assert str(directory) in error["message"] and str(crashes.place.path) in error["hint"]
+        stranger.ask("ledger", "show", "one", check=4)
+    below = replace(bench, repo=bench.repo / "reports")
+    assert below.ask("campaign", "status")["campaign"] == "one"
+    assert stranger.ask("campaign", "status", crashes.place.path)["campaign"] == "one"  # a directory is that directory
+    assert crashes.view().state == "running" and crashes.view().spec.rules.count == 1
+    crashes.go.touch()
+    crashes.ended(1)
+
+
+def test_where_it_was_typed_is_its_project_too(crashes: Any) -> None:
+    home = crashes.bench.root / "home"
+    home.mkdir()
+    path = crashes.file(count=1)
+    elsewhere = replace(crashes.bench, repo=home)
+    elsewhere.ask("campaign", path, "--yes", "--detach")
+    assert elsewhere.ask("campaign", "status")["campaign"] == "one"
+    crashes.ended(1)

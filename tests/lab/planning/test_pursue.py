@@ -326,14 +326,21 @@ def test_another_plan_of_the_same_name(yard: Any) -> None:
     assert caught.value.code == "plan_taken"
 
 
-def test_it_is_found_from_anywhere(yard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_found_from_anywhere_in_its_project(yard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotFoundError, match="there is no plan yet"):
         find("", yard.parts)
     place = yard.approved()
-    monkeypatch.chdir(tmp_path)
+    below = place.checkout.root / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
     assert find("lr", yard.parts).directory == place.directory == find("", yard.parts).directory
     with pytest.raises(NotFoundError, match="no plan is called 'kl'"):
         find("kl", yard.parts)
+    monkeypatch.chdir(tmp_path)
+    for name in ("lr", ""):
+        with pytest.raises(NotFoundError) as refused:
+            find(name, yard.parts)
+        assert str(place.checkout.root) in refused.value.hint
 
 
 def test_damaged_records_are_told(yard: Any) -> None:
