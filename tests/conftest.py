@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 import tests.reaper
-from tests.reaper import MARK, Reaper, living, start_guard
+from tests.reaper import MARK, Reaper, homes, living, new_mark, start_guard
 from tests.waiting import until
 
 pytest_plugins = [
@@ -65,11 +65,6 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _guard = pytest.StashKey[subprocess.Popen[bytes]]()
-
-
-def _homes() -> Path:
-    """The directory of all homes of this pytest and its workers."""
-    return Path(tempfile.gettempdir(), f"ar-{os.environ[MARK]}")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -125,9 +120,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput"):
         return
     os.environ[MARK] = uuid.uuid4().hex[:8]
-    _homes().mkdir(mode=0o700)
+    folder = homes()
+    assert folder is not None
+    folder.mkdir(mode=0o700)
     basetemp = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # as pytest-xdist does
-    session.config.stash[_guard] = start_guard(os.environ[MARK], _homes(), basetemp)
+    session.config.stash[_guard] = start_guard(os.environ[MARK], folder, basetemp)
 
 
 def pytest_keyboard_interrupt() -> None:
@@ -147,7 +144,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An own HOME, state directory, git configuration and tmux directory; the person's are out of reach."""
-    home = Path(tempfile.mkdtemp(prefix="", dir=_homes()))  # short: a Unix socket's path has 107 bytes
+    home = Path(tempfile.mkdtemp(prefix="", dir=homes()))  # short: a Unix socket's path has 107 bytes
     for name in list(os.environ):
         if name in _UNWANTED or (name.startswith(_UNWANTED_BEGINNINGS) and name != MARK):
             monkeypatch.delenv(name)
@@ -173,7 +170,7 @@ def reaper(
 ) -> Iterator[Reaper]:
     """Ends what the test left; fails it if that was more than tmux servers with dead panes in them."""
     place = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else clean_environment
-    reaper = Reaper(f"{os.environ[MARK]}-{uuid.uuid4().hex[:12]}", strangers=_strangers)
+    reaper = Reaper(new_mark(), strangers=_strangers)
     monkeypatch.setenv(MARK, reaper.mark)
     before = _started[0]
     yield reaper

@@ -21,7 +21,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -129,6 +131,20 @@ class Reaper:
     def _is_ours(self, variable: str) -> bool:
         name, _, value = variable.partition("=")
         return (name == MARK and value.startswith(self.mark)) or (name == RUN and value in self.runs)
+
+
+def new_mark() -> str:
+    """A mark for a test or a server: no other test's reaper knows it, and the guard of this pytest does."""
+    return f"{_session()}-{uuid.uuid4().hex[:12]}"
+
+
+def homes() -> Path | None:
+    """The directory that goes with this pytest, for what needs a short path of its own; None outside of pytest."""
+    return Path(tempfile.gettempdir(), f"ar-{_session()}") if _session() else None
+
+
+def _session() -> str:
+    return os.environ.get(MARK, "").partition("-")[0]
 
 
 def living() -> dict[int, str]:

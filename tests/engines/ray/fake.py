@@ -24,6 +24,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.reaper import homes
+
 VERSION = {"version": "4", "ray_version": "2.60.0", "ray_commit": "b7f4259e", "session_name": "session_1"}
 WAITS = "Job has not started yet. It may be waiting for resources (CPUs, GPUs, memory, custom resources) to become "
 NO_AGENT = "No available agent to submit job, please try again later."
@@ -141,7 +143,7 @@ class FakeRay:
         """A directory with what is in a package, as a node has it."""
         if package is None:
             return None
-        self.places.append(tempfile.mkdtemp(prefix="ar-"))
+        self.places.append(tempfile.mkdtemp(prefix="", dir=homes()))
         zipfile.ZipFile(io.BytesIO(self.packages[package.replace("://", "/")])).extractall(self.places[-1])
         return self.places[-1]
 

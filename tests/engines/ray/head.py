@@ -12,13 +12,13 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.engines.ports import free_ports
+from tests.reaper import homes, new_mark
 
 REPO = Path(__file__).parents[3]
 RAY = REPO / ".venv-ray"
@@ -54,7 +54,7 @@ class Head:
         given = self.ports
         for left in reversed(range(tries)):
             self.ports = given or dict(zip(PORTS, free_ports(len(PORTS)), strict=True))  # others may take one meanwhile
-            self.home, self.mark = tempfile.mkdtemp(prefix="ar-"), uuid.uuid4().hex  # short: a socket's path is
+            self.home, self.mark = tempfile.mkdtemp(prefix="", dir=homes()), new_mark()  # short: a socket's path is
             said = Path(f"{self.home}/said")
             with said.open("wb") as out:  # no pipe: the daemons would hold it open
                 done = subprocess.run(

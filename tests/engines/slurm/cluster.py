@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.engines.ports import free_ports
+from tests.reaper import MARK as OF_PYTEST
+from tests.reaper import homes, new_mark
 
 PATIENCE_S = 60.0
 MARK = "AUTORESEARCH_ENGINE"
@@ -99,7 +101,7 @@ class Cluster:
 
     def up(self) -> Cluster:
         """Start all daemons; returns once every node is idle."""
-        self.home = Path(tempfile.mkdtemp(prefix="ar-"))  # short: a Unix socket's path has 107 bytes
+        self.home = Path(tempfile.mkdtemp(prefix="", dir=homes()))  # short: a Unix socket's path has 107 bytes
         for name in ("state", "log", "run", "dev", *(f"spool/n{i + 1}" for i in range(self.nodes))):
             (self.home / name).mkdir(parents=True)
         for number in range(self.gpus):
@@ -127,7 +129,7 @@ class Cluster:
             (self.home / "gres.conf").write_text(f"NodeName=n[1-{self.nodes}] Name=gpu {devices}\n")
 
     def _start(self, name: str, words: Sequence[str]) -> None:
-        env = {"HOME": str(self.home), "LANG": "C.UTF-8", MARK: self.mark, **self.env}
+        env = {"HOME": str(self.home), "LANG": "C.UTF-8", MARK: self.mark, OF_PYTEST: new_mark(), **self.env}
         with open(self.home / "log" / f"{name}.said", "ab") as said:
             self.daemons[name] = subprocess.Popen(
                 words,
