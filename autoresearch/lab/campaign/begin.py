@@ -193,7 +193,7 @@ class Known:
 
     def is_of(self, project: Path) -> bool:
         """Whether it belongs to the project: its repository, or where it was started."""
-        return self.place.path.is_relative_to(project) or self.started_in == str(project)
+        return self.place.path.parents[2] == project or self.started_in == str(project)
 
     def answers_to(self, name: str) -> bool:
         """Whether this is its name, its slug, its prefix or its directory's name."""

@@ -58,7 +58,7 @@ def test_a_name_and_no_name_stay_in_the_project(crashes: Any) -> None:
     plain = bench.root / "plain"
     shutil.copytree(bench.repo, bench.root / "other", ignore=shutil.ignore_patterns("reports", "results*"))
     plain.mkdir()
-    for directory in (bench.root / "other", plain):
+    for directory in (bench.root / "other", plain, bench.root):  # the last one holds both, and is neither
         stranger = replace(bench, repo=directory)
         for words in (("stop",), ("stop", "one"), ("pause",), ("set", "--count", "40"), ("report",), ("resume", "one")):
             error = stranger.ask("campaign", *words, check=4)["error"]
