@@ -77,9 +77,7 @@ class Engine:
 
     def step_done(self) -> None:
         """A batch is full: post-rolling, update, weights, and the next batch or the end."""
-        with self.lock:
-            step = self.step or 1
-            self.status = "ENGINE.ROLLING_POST"
+        step = self.step or 1  # the status is ENGINE.ROLLING_POST by now
         self.until_seen()
         if "crash" in self.args.fault:
             words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB"
@@ -95,15 +93,19 @@ class Engine:
             flush=True,
         )
         with self.lock:
+            if self.status == "ENGINE.OFFLINE":  # stopped meanwhile: this thread is the engine, and it is gone
+                return
             self.status = "ENGINE.WEIGHT_SYNCING"
         self.until_seen()
         with self.lock:
+            if self.status == "ENGINE.OFFLINE":
+                return
             self.finished = {}
             if step >= self.args.total:
                 print("Final validation metrics: None", flush=True)
                 print("Changing engine status to OFFLINE before shutdown...", flush=True)
                 self.status, self.step = "ENGINE.OFFLINE", 0
-            elif self.status != "ENGINE.OFFLINE":
+            else:
                 self.status, self.step = "ENGINE.ROLLING", step + 1
 
     def pool(self) -> dict[str, object]:
