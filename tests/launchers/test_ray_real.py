@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+import psutil
 import pytest
 
 from autoresearch.core.far import Handle, Job, JobState, Unreachable
@@ -83,16 +82,18 @@ def command_of(pid: int) -> str:
         return ""
 
 
-def test_a_head_without_its_agent(guarded: Head, eventually: Any) -> None:
+def test_a_head_without_its_agent(guarded: Head) -> None:
     """As where another Ray of the host has its ports: jobs are still listed, none is taken, and that is no failure."""
     one = launcher(guarded)
-    programs = {pid: words for pid in guarded.processes() if (words := command_of(pid))}
-    for pid in (pid for pid, words in programs.items() if "/raylet/raylet" in words):
-        os.kill(pid, signal.SIGSTOP)  # it would start the agent anew
-    agents = [pid for pid, words in programs.items() if "agent.py" in words or words.startswith("ray::DashboardAgent")]
+    (raylet,) = (psutil.Process(pid) for pid in guarded.processes() if "/raylet/raylet" in command_of(pid))
+    raylet.suspend()  # it would start the agent anew
+    # By their parent: whoever gives itself another name writes it over its environment, and the head's mark with it.
+    agents = [
+        one for one in raylet.children() if one.name().startswith("ray::Dashboard") or "agent.py" in command_of(one.pid)
+    ]
     assert agents
-    for pid in agents:
-        os.kill(pid, signal.SIGKILL)
+    for agent in agents:
+        agent.kill()
     with pytest.raises(Unreachable) as silent:
         one.submit(job("homeless"))
     assert silent.value.code in ("no_agent", "odd_answer", "no_answer")
