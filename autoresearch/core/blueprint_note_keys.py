@@ -12,7 +12,8 @@ TEXTS = (
     *swarm_notes.TEXTS,
 )
 LISTS = (
-    *("prepare", "evaluate", "cleanup", "env", "requires_env", "include", "source", "step_line", "validation_line"),
+    *("prepare", "evaluate", "cleanup", "env", "requires_env", "include", "writable", "source"),
+    *("step_line", "validation_line"),
     *swarm_notes.COMMANDS,
 )
 _ALIASES = {

@@ -42,6 +42,7 @@ class Notes:
     env: Mapping[str, str] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
     include: tuple[str, ...] = ()  # ignored or untracked inputs that a worktree needs
+    writable: tuple[str, ...] = ()  # directories outside of its own that a sandboxed trainer may write to
     first_step: str = ""  # "kl": only a printed KL counts as the first step, as published
     keep_children: bool = False
     resume: bool = False  # what an earlier run left may be gone on with
@@ -77,6 +78,7 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         env=_env(lists["env"], name, findings),
         requires_env=_names(lists["requires_env"], name, findings),
         include=tuple(text for _, text in lists["include"]),
+        writable=tuple(text for _, text in lists["writable"]),
         first_step=_first_step(texts["first_step"], values, name, findings),
         keep_children=_flag("keep_children", texts, values, name, findings),
         resume=_flag("resume", texts, values, name, findings),
@@ -106,7 +108,7 @@ def _single(key: str, values: Sequence[tuple[int, str]], name: str, findings: li
 def _strings(key: str, values: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     if key == "requires_env":
         return [(no, word) for no, text in values for word in re.split(r"[\s,，、]+", text) if word]
-    if key == "include":
+    if key in ("include", "writable"):
         return [(no, line.strip()) for no, text in values for line in text.split("\n") if line.strip()]
     return [(no, text) for no, text in values if text.strip()]
 

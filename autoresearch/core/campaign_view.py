@@ -20,7 +20,11 @@ from autoresearch.core.turns import Research
 
 T = TypeVar("T")
 FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
-EXCUSED = FROM_ITS_PLACE | {"runner_died", "launch_interrupted", "lease_busy"}  # failures that say nothing of the idea
+MACHINE = frozenset({"rebooted", "killed_for_memory"})  # a Runner that died, and somebody else says so
+EXCUSED = FROM_ITS_PLACE | MACHINE | {"runner_died", "launch_interrupted", "lease_busy"}
+"""Failures that say nothing of the idea."""
+UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
+"""Those of them that training code can bring about: by ending its Runner when it sees that it goes badly."""
 
 
 @dataclass(slots=True)
@@ -72,6 +76,8 @@ class Idea:
     repaired: int = -1  # how many runs it had when its code was last repaired; -1: never
     confirmed: str = ""  # confirmed, demoted, undecided; "" as long as nobody asked
     marked: str = ""  # the demoted ancestor that a keep was built on
+    edited: bool = False  # a researcher has written code that it trains: its own, or an ancestor's
+    caveat: str = ""  # what a claim about it must not be said without
     _known: _Told | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -126,10 +132,17 @@ class Idea:
             known = self._known = _told(self, size, last)
         return known
 
+    def excused(self, row: LedgerRow) -> bool:
+        """Whether a run failed by no fault of the idea.
+
+        Code that a researcher wrote may have ended its own Runner, unless a sandbox kept it from that.
+        """
+        return row.failure in EXCUSED and not (self.edited and row.failure in UNPROVEN and not row.sandbox)
+
     def fresh_values(self, round_number: int) -> list[float | None]:
         """The objective of each confirmation run of a round that is over; None where one has none."""
         runs = {run.run for run in self.runs if run.round == round_number}
-        rows = [row for row in self.rows if row.run_id in runs and row.failure not in EXCUSED]
+        rows = [row for row in self.rows if row.run_id in runs and not self.excused(row)]
         return [measured(row) for row in rows]
 
     @property
@@ -156,7 +169,7 @@ class Idea:
 
 def _told(idea: Idea, size: tuple[int, int, int], last: LedgerRow | None) -> _Told:
     apart = {run.run for run in idea.runs if run.why == "confirm"} | idea.smoke
-    judged = [row for row in idea.rows if row.run_id not in apart and row.failure not in EXCUSED]
+    judged = [row for row in idea.rows if row.run_id not in apart and not idea.excused(row)]
     values = [v for row in judged if (v := measured(row)) is not None]
     telling = judged or idea.rows
     return _Told(
@@ -369,6 +382,8 @@ class Fold:
                 view.draft = _idea(line)
             case "idea":
                 view.draft, idea = None, _idea(line)
+                parent = next((other for other in view.ideas if other.slug == idea.parent), None)
+                idea.edited = idea.hypothesis.kind not in ("", "config") or (parent is not None and parent.edited)
                 if idea.index not in self._ideas:
                     self._ideas[idea.index] = idea
                     view.ideas.append(idea)
@@ -382,7 +397,7 @@ class Fold:
                 self._owners[known.runs[-1].run] = known, known.runs[-1]
                 self._weigh(known)
             case "fixed" if known := self._ideas.get(line["index"]):
-                known.commit, known.repaired = str(line["commit"]), len(known.runs)
+                known.commit, known.repaired, known.edited = str(line["commit"]), len(known.runs), True
             case "started" | "withdrawn" as what:
                 self._settle(str(line.get("run")), gone=what == "withdrawn")
             case _:
@@ -442,7 +457,7 @@ def _idea(line: Mapping[str, Any]) -> Idea:
 
 def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:
     if verdict.get("do") in ("confirmed", "demoted", "undecided"):
-        idea.confirmed = str(verdict["do"])
+        idea.confirmed, idea.caveat = str(verdict["do"]), str(verdict.get("caveat", ""))
     elif verdict.get("do") == "smoke":
         idea.smoke.add(str(verdict.get("run", "")))
     elif verdict.get("do") == "marked":

@@ -8,6 +8,7 @@ switch; they end with the free text `description`. Ours follow, in this order fo
     result_dir run_dir fix_of campaign driven_by started ended            where it is, what it belongs to
     run_urls                                                              where trackers show it
     agent_usd agent_tokens flags                                          what the researcher used, what is suspicious
+    sandbox                                                               what it trained in
     schema                                                                last and never empty: a row whose
                                                                           end is missing can be told apart
 """
@@ -81,6 +82,7 @@ class LedgerRow:
     agent_usd: float | None = None  # of the turns of a researcher that led to this run
     agent_tokens: int | None = None
     flags: str = ""  # what looks suspicious in a researcher's diff, with "; " between
+    sandbox: str = ""  # what it trained in: bwrap, or nothing
     schema: int | None = SCHEMA
 
     def cells(self) -> dict[str, str]:

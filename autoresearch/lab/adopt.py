@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from autoresearch.core.ending import Ending
 from autoresearch.core.run import RunSpec, RunState
@@ -21,6 +23,11 @@ from autoresearch.records.index import Entry
 from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
 from autoresearch.records.spec_file import read as read_spec
 
+_WORDS = {
+    "runner_died": "",
+    "rebooted": ", as the machine was started anew",
+    "killed_for_memory": ", killed by the kernel because memory ran out",
+}
 OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may come back, and its runs with it
 
 
@@ -59,6 +66,8 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     if state is RunState.DEAD:
         bury(rundir)
         state = rundir.state()
+    if state is RunState.ENDED and exit_record.set_aside(rundir, read_spec(rundir).run):
+        return adopt(rundir, parts)  # its Runner lives, or is dead without a word
     if state is not RunState.ENDED:
         if rundir.order.exists():
             from autoresearch.lab.far.attend import attend_run
@@ -102,12 +111,14 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
             return
         now = clock()
         if identity is None:
-            ending = Ending.LAUNCH_FAILED
+            ending, cause = Ending.LAUNCH_FAILED, "launch_interrupted"
             reason = reason or "the command that launched it died before the Runner started"
         else:
-            ending = Ending.LOST
+            ending, cause = Ending.LOST, _who_says_so(identity)
             who = f"the Runner (pid {identity.get('pid')})"
-            reason = f"{who} died without an exit record; {killed} processes of the run were ended"
+            reason = f"{who} died without an exit record{_WORDS[cause]}; {killed} processes of the run were ended"
+            if rundir.foreign_exit.exists():
+                reason += "; another exit record, which it did not write, is in exit.foreign.json"
         last = _last_sign(rundir, spec.created)
         seen = _first_step(rundir)
         exit_record.write(
@@ -116,7 +127,7 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
                 run=spec.run,
                 ending=ending,
                 reason=reason,
-                cause="runner_died" if ending is Ending.LOST else "launch_interrupted",
+                cause=cause,
                 started=spec.created,
                 ended=min(now, last),
                 duration_s=max(0.0, last - spec.created),
@@ -128,6 +139,35 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
         # After the record, so that whoever this wakes finds it; if it cannot be told, the record still stands.
         with contextlib.suppress(EnvironmentUnusable):
             events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
+
+
+def _who_says_so(identity: Mapping[str, Any]) -> str:
+    """Why the Runner died, as the machine says it: `rebooted`, `killed_for_memory`, or nothing but `runner_died`."""
+    boot = identity.get("boot_id")
+    if boot and boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
+        return "rebooted"
+    return "killed_for_memory" if _was_killed_for_memory(int(identity.get("pid") or 0)) else "runner_died"
+
+
+def _was_killed_for_memory(pid: int) -> bool:
+    """Whether the kernel's log says so, where it can be read (/dev/kmsg, for root)."""
+    try:
+        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    words = f"Killed process {pid} (".encode()
+    try:
+        while True:
+            try:
+                line = os.read(log, 8192)
+            except BrokenPipeError:  # a line was overwritten before it was read
+                continue
+            if words in line:
+                return True
+    except OSError:  # nothing more
+        return False
+    finally:
+        os.close(log)
 
 
 def _end_server(rundir: RunDir, spec: RunSpec) -> None:

@@ -27,7 +27,16 @@ from autoresearch.lab.judge import Judgement, is_pruned, judge, judging
 from autoresearch.lab.measure import Measurement, measure, traceback_of
 from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
-from autoresearch.records import campaign_dir, events, exit_record, finish_flag, journal, order_file, spec_file
+from autoresearch.records import (
+    campaign_dir,
+    events,
+    evidence,
+    exit_record,
+    finish_flag,
+    journal,
+    order_file,
+    spec_file,
+)
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
@@ -47,7 +56,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
     """Write what is missing of a run's records; ConflictError while the run still lives."""
     with locked(rundir.collect_lock):
         spec = spec_file.read(rundir)
-        end = exit_record.read(rundir)
+        end = None if exit_record.set_aside(rundir, spec.run) else exit_record.read(rundir)
         if end is None:
             raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
         done = read_json(rundir.collected)
@@ -57,6 +66,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
                 outcome = _collect(rundir, spec, end, view)
         failpoint("collect.collected")
         index.discard_live(spec.run)
+        evidence.forget_key(spec.run)
     return outcome
 
 
@@ -68,7 +78,9 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     hung = open_stall(events.read(rundir.events)[0]) is not None
     failure = diagnose(spec, end, rundir.log, trainer, hung=hung).cause
     trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
-    if spec.evaluate and (not end.evaluation or end.evaluation["reason"]):  # what it printed before that is no metric
+    tampered = _tampered(rundir, end)
+    unmeasured = spec.evaluate and (not end.evaluation or end.evaluation["reason"])
+    if unmeasured or tampered:  # what it printed before that is no metric
         measurement = replace(measurement, series=(), last=None, best=None)
     crashed = end.ending is Ending.FINISHED and failure is not None  # it exited with 0, and says so itself
     value = measurement.last[1] if measurement.last and not crashed else None
@@ -88,8 +100,9 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
         _tell_events(rundir, outcome)
     if view is not None and not judgement.judged and spec.why != "confirm":  # before its row, which then counts less
         campaign_dir.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
-    row = charged(replace(_row(outcome, judgement, rundir), flags=doubt), view)
-    fresh = Ledger(Path(spec.ledger)).append_once(row)
+    flags = "; ".join((*tampered, *([doubt] if doubt else [])))
+    row = charged(replace(_row(outcome, judgement, rundir), flags=flags), view)
+    fresh = Ledger(Path(spec.ledger)).append_once(row) if view is None else evidence.record(Path(spec.ledger), row)
     failpoint("collect.row_written")
     if fresh or not journal.holds(place, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the story
@@ -98,6 +111,17 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     failpoint("collect.flag_written")
     write_json(rundir.collected, collected(outcome))
     return outcome
+
+
+def _tampered(rundir: RunDir, end: ExitRecord) -> list[str]:
+    """What somebody else wrote of this run, a flag each."""
+    found = []
+    if rundir.foreign_exit.exists():
+        found.append(f"{evidence.TAMPERED}it had an exit record that its Runner did not write")
+    digest = (end.evaluation or {}).get("sha256")
+    if digest and digest != _sha256(rundir.evaluation):
+        found.append(f"{evidence.TAMPERED}its evaluation.log is not what the evaluation printed")
+    return found
 
 
 def _place(spec: RunSpec, rundir: RunDir) -> Path:
@@ -222,6 +246,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
         started=end.started or spec.created,
         ended=end.ended,
         run_urls=" ".join(outcome.run_urls),
+        sandbox=spec.sandbox,
     )
 
 

@@ -19,17 +19,19 @@ from autoresearch.lab.keep_code import keep_code
 from autoresearch.lab.nrl_check import check_nrl
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, free_name
+from autoresearch.lab.sandbox import BUBBLEWRAP, why_no_sandbox
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import there
 from autoresearch.lab.withdraw import erase
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
-from autoresearch.records import finish_flag, journal, ledger, spec_file
+from autoresearch.records import evidence, finish_flag, journal, ledger, spec_file
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.index import Entry
+from autoresearch.records.index import Entry, state_home
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.exclude import exclude, pattern_for
+from autoresearch.runner.basics import SEAL
 from autoresearch.sinks.read import mark_of, size_of
 
 RUNNER = Path(__file__).parents[1] / "runner"  # a directory with a __main__.py is a program
@@ -121,17 +123,22 @@ class Prepared:
 
     def _go_here(self, uuids: tuple[str, ...], shares: int) -> Launched:
         spec, rundir, caches = self.spec, self.rundir, self.plan.caches
-        environment = {**self.plan.environment, **caches}
+        environment, extra = {**self.plan.environment, **caches}, dict(self.extra)
         with self.held:
-            if caches:
-                spec = replace(spec, environment={**spec.environment, **caches})
-                spec_file.write(rundir, spec, self.extra)
             if uuids:
-                spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
-                leases = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
-                spec_file.write(rundir, spec, {**self.extra, "leases": leases, "lease_shares": shares})
+                extra["leases"] = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
+                extra["lease_shares"] = shares
                 environment |= gpus.variables(uuids)
+                spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
+            spec = replace(spec, environment={**spec.environment, **caches})
+            if self.plan.sandbox and not why_no_sandbox(spec, environment):
+                environment = self.plan.sandbox.environment(environment)
+                extra |= self.plan.sandbox.before(spec, environment)
+                spec = replace(spec, sandbox=BUBBLEWRAP)
+            if (spec, extra) != (self.spec, self.extra):
+                spec_file.write(rundir, spec, extra)
             session = self.session or _start_session(self.plan, spec, rundir, self.parts)
+            environment[SEAL] = evidence.new_key(spec.run)
             # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
             write_atomically(rundir.environment, _environment_bytes(environment), mode=0o600, durable=False)
             failpoint("launch.ready")
@@ -302,7 +309,7 @@ def _environment_bytes(environment: Mapping[str, str]) -> bytes:
 def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> SessionInfo:
     launcher = parts.launcher(plan.settings.text("tmux_socket"))
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
-    marker = {"AUTORESEARCH_RUN_ID": spec.run}
+    marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(parts.environ).parent)}
     if parts.environ.get("AUTORESEARCH_FAILPOINT"):
         marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
     info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)

@@ -77,19 +77,23 @@ def collected(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outcome:
-    """An outcome from the three records of a run."""
+def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outcome | None:
+    """An outcome from the three records of a run; None where the last is not as we write it."""
+    try:
+        verdict, results = Verdict(done["verdict"]), Path(done["results"])
+    except (KeyError, ValueError, TypeError):
+        return None
     return Outcome(
         spec=spec,
         exit=end,
-        verdict=Verdict(done["verdict"]),
+        verdict=verdict,
         metric_value=done.get("metric_value"),
         metric_step=done.get("metric_step"),
         best_value=done.get("best_value"),
         metric_source=done.get("metric_source", ""),
         failure=done.get("failure", ""),
         failure_line=done.get("failure_line", ""),
-        results=where_now(spec, Path(done["results"])),
+        results=where_now(spec, results),
         warnings=tuple(done.get("warnings", ())),
         run_urls=tuple(done.get("run_urls", ())),
     )

@@ -22,6 +22,7 @@ from autoresearch.lab.far import remote_code
 from autoresearch.lab.files import OURS
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.lab.sandbox import Sandbox
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
@@ -93,6 +94,7 @@ class Plan:
     member: Member | None = None
     place: Place = LOCAL  # where it goes; a campaign says so with the word
     far: Far = field(default_factory=Far)  # GPUs at another place
+    sandbox: Sandbox | None = None  # for a run here whose code a researcher may have edited
     caches: Mapping[str, str] = field(default_factory=dict)  # on the big volume of this machine, for a run here
 
     @property

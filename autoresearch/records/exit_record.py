@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 from dataclasses import dataclass
 from typing import Any
 
+from autoresearch.core.campaign_view import EXCUSED
 from autoresearch.core.ending import Ending
+from autoresearch.records import evidence
 from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.runner.chronicle import seal
+
+_CLAIMS_NOTHING = (Ending.STOPPED, Ending.LAUNCH_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,21 @@ def read(rundir: RunDir) -> ExitRecord | None:
     return ExitRecord(**known)
 
 
+def set_aside(rundir: RunDir, run: str) -> bool:
+    """Move an exit record that its Runner did not write out of the way, to exit.foreign.json; whether there was one.
+
+    A Runner that is stopped before it begins never gets its key: an end that claims nothing needs none.
+    """
+    key = evidence.key_of(run)
+    data = read_json(rundir.exit_record) if key else None
+    if data is None or hmac.compare_digest(str(data.get("seal", "")), seal(data, key)):
+        return False
+    if data.get("ending") in _CLAIMS_NOTHING and data.get("cause") not in EXCUSED:
+        return False
+    rundir.exit_record.replace(rundir.foreign_exit)
+    return True
+
+
 def recover(rundir: RunDir, run: str) -> bool:
     """Give the Runner's finished record its name; whether there was one. The caller holds the Runner's lock.
 
@@ -76,4 +98,7 @@ def recover(rundir: RunDir, run: str) -> bool:
 def write(rundir: RunDir, record: ExitRecord) -> None:
     """Write a record for a Runner that can't; the caller holds the Runner's lock."""
     data = {name: getattr(record, name) for name in ExitRecord.__dataclass_fields__}
-    write_json(rundir.exit_record, {"schema": 1, **data, "ending": record.ending.value})
+    whole = json.loads(json.dumps({"schema": 1, **data, "ending": record.ending.value}))
+    if key := evidence.key_of(record.run):
+        whole["seal"] = seal(whole, key)
+    write_json(rundir.exit_record, whole)

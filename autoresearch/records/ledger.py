@@ -1,9 +1,10 @@
 """The ledger: an append-only TSV of runs that survives kills, full disks, other writers and hand edits.
 
 Writing: the TSV itself is locked (flock), a torn tail is set aside to `<ledger>.torn`, and a row is one
-O_APPEND write followed by fsync; a short write is cut off again. The file is never rewritten, so no
-other writer's row can be lost. Reading takes no lock and never writes: a last line without its end is
-a row that somebody is writing, or was killed writing.
+O_APPEND write followed by fsync; a short write is cut off again. The file is rewritten in one case only, to put a row
+of ours in the place of another that says it is of the same run (`replace`), and no line of it is lost.
+Reading takes no lock and never writes: a last line without its end is a row that somebody is writing, or was killed
+writing.
 
 People edit ledgers: columns may be added or moved, line ends may be Windows', lines may be blank. Rows
 are written in the file's own column order; what has no column there is only in the run directory.
@@ -23,6 +24,7 @@ from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integ
 from autoresearch.errors import ConflictError
 from autoresearch.records import lines, tsv
 from autoresearch.records.appending import sync_directory, unwritable
+from autoresearch.records.rundir import write_atomically
 
 HEADER_MAX = 1 << 16  # no header is longer; a first line without an end there is no header
 
@@ -52,6 +54,38 @@ class Ledger:
         except OSError as error:
             raise unwritable(self.path, error) from error
         return True
+
+    def replace(self, row: LedgerRow) -> bool:
+        """Make `row` the one row of its run; whether anything had to be done. Others go to `<ledger>.foreign`.
+
+        A column that somebody added, and a number in another form, make no difference.
+        """
+        found = self.find(row.run_id)
+        if len(found) == 1 and self._same(found[0], row):
+            return False
+        if not found:
+            return self.append_once(row)
+        needle = tsv.escape(row.run_id).encode()
+        try:
+            with _locked(self.path) as fd:
+                header = _header(fd)
+                every = list(lines.forwards(fd, _body(fd)))
+                near = [line for line in every if needle in line]
+                others = [line for line in near if _record(header, line).get("run_id") == row.run_id]
+                _put_aside(self.path, "foreign", b"".join(others))
+                kept = [line for line in every if line not in others]
+                first = os.pread(fd, _body(fd), 0)
+                cells = row.cells()
+                ours = tsv.join(cells.get(name, "") for name in header)
+                write_atomically(self.path, first + b"".join(kept) + ours)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        return True
+
+    def _same(self, theirs: LedgerRow, ours: LedgerRow) -> bool:
+        """Whether they say the same in the columns that this file has."""
+        header = self.header()
+        return all(a == b for name, a, b in _pairs(theirs, ours) if name in header)
 
     def _check(self, fd: int) -> None:
         """Refuse a file that is not ours before anything in it is mended."""
@@ -191,7 +225,7 @@ def _mend_tail(fd: int, path: Path) -> None:
     if _is_complete(_header(fd), line, first=start == 0):
         os.write(fd, b"\n")
     else:
-        _set_aside(path, line)
+        _put_aside(path, "torn", line)
         os.ftruncate(fd, start)
     os.fsync(fd)
 
@@ -209,12 +243,17 @@ def _is_complete(header: tuple[str, ...], line: bytes, *, first: bool) -> bool:
     return bool(header) and header[-1] == "schema" and len(cells) == len(header) and cells[-1] != ""
 
 
-def _set_aside(path: Path, tail: bytes) -> None:
+def _pairs(one: LedgerRow, other: LedgerRow) -> Iterator[tuple[str, str, str]]:
+    cells = other.cells()
+    return ((name, text, cells[name]) for name, text in one.cells().items())
+
+
+def _put_aside(path: Path, word: str, tail: bytes) -> None:
     stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
-    torn = path.with_name(path.name + ".torn")
-    fd = os.open(torn, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    fd = os.open(path.with_name(f"{path.name}.{word}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        data = f"# {stamp} torn tail of {len(tail)} bytes\n".encode() + tail.removesuffix(b"\n") + b"\n"
+        what = "torn tail of" if word == "torn" else "not written by us:"
+        data = f"# {stamp} {what} {len(tail)} bytes\n".encode() + tail.removesuffix(b"\n") + b"\n"
         if os.write(fd, data) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(fd)

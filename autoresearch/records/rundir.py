@@ -12,6 +12,7 @@ events.jsonl   one object a line, appended by the Runner and by interventions
 inbox.jsonl    signals from elsewhere, appended by the CLI, read by the Runner
 stop           a stop request: {"how": "now"|"drain", "reason": ...}
 exit.json      the exit record; written last by the Runner, by renaming the reserved exit.rec
+exit.foreign.json  an exit record that the Runner did not write, set aside
 collected.json what the collector made of it; its presence means that row and flag are written
 collect.lock   flock'd while collecting
 order.json     of a run at another place: which one, and what its launcher calls it (records/order_file.py)
@@ -92,6 +93,10 @@ class RunDir:
     @property
     def exit_record(self) -> Path:
         return self.path / "exit.json"
+
+    @property
+    def foreign_exit(self) -> Path:
+        return self.path / "exit.foreign.json"
 
     @property
     def collected(self) -> Path:

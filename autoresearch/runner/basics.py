@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 RUN_ID = "AUTORESEARCH_RUN_ID"
+SEAL = "AUTORESEARCH_SEAL"  # in `environment`, for the Runner alone: the key of its exit record
 NEVER = float("inf")
 
 

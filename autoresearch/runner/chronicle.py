@@ -10,6 +10,7 @@ from .basics import clock, open_append, wall, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 RECORD_BYTES = 8192
@@ -51,13 +52,16 @@ class Chronicle:
         os.fsync(self._reserve)
         self._reserved = RECORD_BYTES
 
-    def record_exit(self, record: dict[str, Any]) -> None:
-        """Write the exit record into the reserve and give it its name: works on a full disk. Raises OSError."""
-        data = json.dumps(record).encode()
+    def record_exit(self, record: dict[str, Any], key: str = "") -> None:
+        """Write the exit record into the reserve and give it its name: works on a full disk. Raises OSError.
+
+        `key`: what it is sealed with, see `seal`.
+        """
+        data = self._sealed(record, key)
         while len(data) >= RECORD_BYTES:  # too long: the end of the longest text goes
-            key = max(record, key=lambda key: len(json.dumps(record[key])))
-            record[key] = record[key][: len(record[key]) // 2]
-            data = json.dumps(record).encode()
+            longest = max(record, key=lambda name: len(json.dumps(record[name])))
+            record[longest] = record[longest][: len(record[longest]) // 2]
+            data = self._sealed(record, key)
         os.lseek(self._reserve, 0, os.SEEK_SET)
         write_all(self._reserve, data.ljust(self._reserved - 1) + b"\n")
         os.fsync(self._reserve)
@@ -65,6 +69,9 @@ class Chronicle:
         directory = os.open(self.dir, os.O_RDONLY | os.O_CLOEXEC)
         os.fsync(directory)
         os.close(directory)
+
+    def _sealed(self, record: dict[str, Any], key: str) -> bytes:
+        return json.dumps({**record, "seal": seal(record, key)} if key else record).encode()
 
     def write_json(self, name: str, value: dict[str, object]) -> None:
         """A small file of the run directory, whole or not at all."""
@@ -75,6 +82,15 @@ class Chronicle:
             os.rename(path + ".tmp", path)
         except OSError as error:
             self.emit("warning", f"{name} could not be written: {error.strerror}")
+
+
+def seal(record: Mapping[str, Any], key: str) -> str:
+    """What shows that an exit record is its Runner's: a code that only who was given the key can make."""
+    import hashlib  # costs milliseconds, and is needed at the end only
+    import hmac
+
+    text = json.dumps({name: value for name, value in record.items() if name != "seal"}, sort_keys=True)
+    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def _appending(path: str) -> int:

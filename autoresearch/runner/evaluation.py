@@ -33,7 +33,17 @@ def evaluate(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str]) -> di
     took = round(clock() - began, 3)
     told = f"the evaluation failed: {reason}" if reason else f"evaluated in {took:.1f} s"
     chronicle.emit("evaluated", told, returncode=code, seconds=took)
-    return {"returncode": code, "seconds": took, "reason": reason}
+    return {"returncode": code, "seconds": took, "reason": reason, "sha256": _sha256(f"{run_dir}/{LOG}")}
+
+
+def _sha256(path: str) -> str:
+    import hashlib  # costs milliseconds
+
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _opened(path: str) -> int:
@@ -47,11 +57,14 @@ def _opened(path: str) -> int:
 def _run(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str], log: int) -> tuple[int | None, str]:
     """One command after another, while they end with 0; first our own, in our own environment."""
     until = clock() + spec.evaluate_s
-    ours = [(spec.evaluate_place, run_dir, {**os.environ, RUN_ID: spec.run})] if spec.evaluate_place else []
-    for command, cwd, given in [*ours, *((command, spec.evaluate_in, env) for command in spec.evaluate)]:
+    own = {**os.environ, RUN_ID: spec.run}
+    none: list[str] = []
+    ours = [(spec.evaluate_place, run_dir, own, none)] if spec.evaluate_place else []
+    theirs = [(command, spec.evaluate_in, env, spec.evaluate_inside) for command in spec.evaluate]
+    for command, cwd, given, inside in [*ours, *theirs]:
         write_all(log, b"$ " + command.encode("utf-8", "replace") + b"\n")
         try:
-            pid = loop.start(command, cwd, given, log)
+            pid = loop.start(command, cwd, given, log, inside=inside)
         except LaunchError as error:
             return None, f"`{plain(command, 120)}` could not be started: {error.args[1]}"
         while loop.runs(pid) and clock() < until and not loop.stopping.later:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from .basics import NEVER, clock, wall
 from .listener import Listener
@@ -50,9 +50,18 @@ class Loop:
         self._hangup_at = NEVER
         self._dirty = True
 
-    def start(self, command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterable[int] = ()) -> int:
-        """Start a command; its pid, or LaunchError."""
-        pid = spawn(command, cwd, env, log, keep)
+    def start(
+        self,
+        command: str,
+        cwd: str,
+        env: Mapping[str, str],
+        log: int,
+        *,
+        keep: Iterable[int] = (),
+        inside: Sequence[str] = (),
+    ) -> int:
+        """Start a command; its pid, or LaunchError. See `spawn`."""
+        pid = spawn(command, cwd, env, log, keep=keep, inside=inside)
         self.statuses[pid] = None
         return pid
 

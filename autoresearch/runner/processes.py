@@ -83,6 +83,7 @@ class Tree:
     """
 
     TMUX = b"tmux: server"
+    SANDBOX = b"bwrap"  # it passes no signal on, and its end is that of all that is inside: it is never asked to end
 
     def __init__(self, run: str) -> None:
         self.run = run
@@ -146,7 +147,9 @@ class Tree:
     def terminate(self, grace_s: float, tick: Callable[[float], None], hurry: Callable[[], bool]) -> None:
         """TERM, so many seconds of grace (unless `hurry`), KILL. `tick`: sleep until a time, and reap."""
         members = self.alive()
-        self.term_sent = send(members, signal.SIGTERM)
+        table = process_table()
+        asked = [pid for pid in members if pid not in table or table[pid][0] != self.SANDBOX]
+        self.term_sent = send(asked, signal.SIGTERM)
         send(members, signal.SIGCONT)  # a stopped process takes no TERM
         until, pause = clock() + grace_s, 0.005
         while clock() < until and not hurry() and self._below(process_table()):

@@ -11,6 +11,7 @@ import sys
 from .basics import (
     RUN_ID,
     SCHEMA,
+    SEAL,
     clock,
     failpoint,
     open_append,
@@ -62,6 +63,7 @@ class Runner:
         self.gpus = self._gpus(spec)
         self.log = -1
         self.env: dict[str, str] = {}
+        self.key = ""  # of the seal of the exit record: the trainer never sees it
         self.failure = ""  # a fault of the Runner itself
         self.cleanup: list[dict[str, Any]] = []
         self.evaluation_env: dict[str, str] = {}
@@ -93,7 +95,7 @@ class Runner:
         )
         failpoint("runner.before_exit_record")
         try:
-            self.chronicle.record_exit(record)
+            self.chronicle.record_exit(record, self.key)
             self.chronicle.emit("recorded", f"recorded: {record['ending']}", ending=record["ending"])
         except OSError as error:
             self.chronicle.emit("warning", f"the exit record could not be written: {error}")
@@ -120,7 +122,8 @@ class Runner:
         self.start_clocks()
         if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
             given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
-            self.spec.leases, self.spec.lease_shares = given.leases, given.lease_shares  # said with the word
+            for name in ("leases", "lease_shares", "inside", "evaluate_inside"):  # said with the word
+                setattr(self.spec, name, getattr(given, name))
             self.gpus = self._gpus(given)
             return
         if self.spec.await_launch == "ahead":  # nothing was begun: a later command prepares it again
@@ -149,6 +152,7 @@ class Runner:
         except OSError as error:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
         self.env = trainer_environment(self.dir, self.spec)
+        self.key = self.env.pop(SEAL, "")
         self.evaluation_env = evaluation_environment(self.env)
         self.write_identity()
         self.loop.mirror.say(f"== {self.spec.run}: {plain(self.spec.command)} ==")
@@ -169,7 +173,7 @@ class Runner:
         self.prepare()
         if stopping.decision:
             return
-        pid = loop.start(spec.start, spec.cwd, self.env, self.log, self.leases.fds)
+        pid = loop.start(*(spec.start, spec.cwd, self.env, self.log), keep=self.leases.fds, inside=spec.inside)
         loop.started_trainer(pid)
         self.write_identity()
         self.chronicle.emit("started", f"the trainer started (pid {pid})", pid=pid, runner=os.getpid())
@@ -204,7 +208,7 @@ class Runner:
     def start(self, command: str, cwd: str) -> int:
         """Start a prepare or cleanup command, with a line in the log; its pid."""
         write_all(self.log, b"$ " + command.encode("utf-8", "replace") + b"\n")
-        return self.loop.start(command, cwd, self.env, self.log)
+        return self.loop.start(command, cwd, self.env, self.log, inside=self.spec.inside)
 
     def end_tree(self) -> None:
         """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from .basics import RUN_ID, read_file
 from .spec import Spec
@@ -16,11 +16,20 @@ class LaunchError(Exception):
     """The trainer's first instruction was not reached; args: a word for programs, a sentence for people."""
 
 
-def spawn(command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterable[int] = ()) -> int:
+def spawn(
+    command: str,
+    cwd: str,
+    env: Mapping[str, str],
+    log: int,
+    *,
+    keep: Iterable[int] = (),
+    inside: Sequence[str] = (),
+) -> int:
     """Start `bash -c command` in a session of its own, writing to `log`; its pid, or LaunchError.
 
-    `keep`: descriptors that it inherits.
+    `keep`: descriptors that it inherits. `inside`: a sandbox and its options, which starts it in its turn.
     """
+    argv = [*inside, "bash", "-c", command]
     reader, writer = os.pipe()
     every = signal.valid_signals()
     signal.pthread_sigmask(signal.SIG_BLOCK, every)  # a signal before exec would wake the parent's loop
@@ -40,8 +49,8 @@ def spawn(command: str, cwd: str, env: Mapping[str, str], log: int, keep: Iterab
                 os.set_inheritable(fd, True)
             cause, what = "bad_cwd", "its working directory cannot be entered"
             os.chdir(cwd or "/")
-            cause, what = "exec_failed", "bash could not start it"
-            os.execvpe("bash", ["bash", "-c", command], dict(env))
+            cause, what = "exec_failed", f"{argv[0]} could not start it"
+            os.execvpe(argv[0], argv, dict(env))
         except (OSError, ValueError) as error:
             os.write(writer, f"{cause}\n{what}: {error}".encode("utf-8", "replace")[:4000])
         finally:

@@ -37,6 +37,9 @@ class Spec:
         self.evaluate_s = positive(given.get("evaluate_s")) or 1800.0  # for all of them
         self.evaluate_in = str(given.get("evaluate_in") or self.cwd)
         self.evaluate_place = str(given.get("evaluate_place") or "")  # our own command, which makes that place afresh
+        # a sandbox and its options, before every command that runs the code that is trained, and the code that measures
+        self.inside = [str(word) for word in given.get("inside") or []]
+        self.evaluate_inside = [str(word) for word in given.get("evaluate_inside") or []]
         self.timed_by = str(given.get("timed_by") or "")
         self.leases: list[str] = given.get("leases") or []
         self.lease_shares = whole(given.get("lease_shares")) or 1  # how many runs have a GPU together

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
-from autoresearch.core.campaign_view import EXCUSED, CampaignView, Idea
+from autoresearch.core.campaign_view import CampaignView, Idea
 from autoresearch.core.ending import Ending
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.proposal import Attempt
@@ -71,7 +71,7 @@ def baseline_failed(view: CampaignView) -> bool:
 
 def _begun(idea: Idea) -> list[str]:
     """Runs that count: prepared, living, or over and not excused; confirmations apart."""
-    excused = {row.run_id for row in idea.rows if row.failure in EXCUSED}
+    excused = {row.run_id for row in idea.rows if idea.excused(row)}
     return [run.run for run in idea.runs if run.why != "confirm" and run.run not in excused]
 
 
@@ -97,9 +97,9 @@ def _retry(idea: Idea) -> Wanted | None:
     if _waits(idea):
         return None
     last = idea.rows[-1] if idea.rows else None
-    if last is None or last.failure not in EXCUSED:
+    if last is None or not idea.excused(last):
         return None
-    again = [row for row in idea.rows if row.replicate == last.replicate and row.failure in EXCUSED]
+    again = [row for row in idea.rows if row.replicate == last.replicate and idea.excused(row)]
     why = next((run.why for run in idea.runs if run.run == last.run_id), "retry")
     if len(again) > MOST_RETRIES or why == "confirm":
         return None
@@ -117,7 +117,7 @@ def fixable(view: CampaignView, idea: Idea) -> bool:
     if not view.spec.research.agent or idea.hypothesis.is_baseline or _waits(idea) or idea.slug in view.unwanted:
         return False
     last = idea.rows[-1] if idea.rows else None
-    if last is None or last.ending not in MENDABLE or last.failure in EXCUSED or idea.hypothesis.unmade:
+    if last is None or last.ending not in MENDABLE or idea.excused(last) or idea.hypothesis.unmade:
         return False
     if idea.values or research.fixes.get(idea.index, 0) >= view.spec.research.max_fixes:
         return False

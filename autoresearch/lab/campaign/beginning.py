@@ -19,9 +19,8 @@ from autoresearch.lab.campaign.trouble import is_trouble
 from autoresearch.lab.campaign.workshop import Refused
 from autoresearch.lab.collect import charged
 from autoresearch.lab.plan import new_token
-from autoresearch.records import journal
+from autoresearch.records import evidence, journal
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.ledger import Ledger
 
 if TYPE_CHECKING:
     from autoresearch.lab.campaign.controller import Controller
@@ -102,7 +101,7 @@ def _unmade(controller: Controller, view: CampaignView, wanted: Wanted, reason: 
     said = reason if failure else f"could not be launched: {reason}"
     row = progress.unmade_row(controller.shop, wanted.idea, run, said, controller.parts.clock())
     row = replace(row, failure=failure or row.failure)
-    Ledger(controller.place.ledger).append_once(charged(row, controller.book.view()))
+    evidence.record(controller.place.ledger, charged(row, controller.book.view()))
     failpoint("campaign.unmade")  # the row first: a run that was begun and has none is taken for one that was lost
     controller.note("started", run=run.run)
     controller.say(f"{wanted.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")

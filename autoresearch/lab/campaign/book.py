@@ -16,7 +16,7 @@ from typing import Any
 
 from autoresearch.core.campaign_view import CampaignView, Fold
 from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.records import campaign_dir, lines
+from autoresearch.records import campaign_dir, evidence, lines
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.ledger import Ledger
 
@@ -101,13 +101,14 @@ class Book:
     def _open(self) -> None:
         self._fold = Fold(self.spec)
         self._journal = Growing(self.place.journal, _entries)
-        self._rows = Growing(self.place.ledger, _Rows(Ledger(self.place.ledger)))
+        rows = evidence.read_from(self.place.ledger)
+        self._rows = Growing(rows, _Rows(Ledger(rows)))
         self._verdicts = Growing(self.place.verdicts, _entries)
 
     def view(self) -> CampaignView:
         """The campaign as it is now, under the rules as they are now: always the same object, brought up to date."""
         found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
-        if None in found:
+        if None in found or self._rows.path != evidence.read_from(self.place.ledger):
             self._open()
             found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
         journal, rows, verdicts = (part or [] for part in found)

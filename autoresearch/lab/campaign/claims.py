@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from autoresearch.core.campaign_view import CampaignView, Idea, Round
-from autoresearch.core.confirmation import Claim, confirm, plan
+from autoresearch.core.campaign_view import UNPROVEN, CampaignView, Idea, Round
+from autoresearch.core.confirmation import Claim, Confirmation, confirm, plan
 from autoresearch.core.decision import gain
 from autoresearch.core.lineage import marked
 from autoresearch.core.noise import noise_of
 from autoresearch.lab.campaign.runs import Wanted
 from autoresearch.records import campaign_dir
 from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.evidence import TAMPERED
 
 MOST_TRIES = 3  # of a run that is lost again and again
 MOST_ROUNDS = 2  # at the end of a campaign
@@ -75,8 +77,11 @@ def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
     for idea in view.ideas:
         if idea.index not in found:
             continue
-        result = found[idea.index]
-        idea.confirmed = result.claim.value
+        result = _allowed(idea, baseline, found[idea.index])
+        caveat = _caveat(idea, ongoing.number) if result.claim is Claim.CONFIRMED else ""
+        idea.confirmed, idea.caveat = result.claim.value, caveat
+        if caveat:
+            result = replace(result, reason=f"{result.reason} ({caveat})")
         campaign_dir.add(
             place.verdicts,
             result.claim.value,
@@ -87,11 +92,33 @@ def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
             delta=result.delta,
             p=result.p,
             alpha=result.alpha,
+            caveat=caveat,
         )
         said.append(f"idea {idea.index} ({idea.slug}): {result.reason}")
     said += _mark(view, place)
     campaign_dir.add(place.journal, "confirmed_round", round=ongoing.number)
     return said
+
+
+def _allowed(idea: Idea, baseline: Idea, result: Confirmation) -> Confirmation:
+    """What may be claimed of it: nothing of an idea whose records somebody else has written, or whose Runners die."""
+    if result.claim is not Claim.CONFIRMED:
+        return result
+    tampered = next((text for row in idea.rows for text in row.flags.split("; ") if text.startswith(TAMPERED)), "")
+    lost, theirs = _lost(idea), _lost(baseline)
+    why = tampered or (f"{lost} of its runs were lost, {theirs} of the baseline's" if lost > theirs else "")
+    return replace(result, claim=Claim.UNDECIDED, reason=f"not claimed: {why}") if why else result
+
+
+def _lost(idea: Idea) -> int:
+    """Runs whose Runner died, and only the run itself could say why."""
+    return sum(row.failure in UNPROVEN and not row.sandbox for row in idea.rows)
+
+
+def _caveat(idea: Idea, number: int) -> str:
+    """What a claim must not be said without: edited code that nothing confined may have written its own success."""
+    runs = {run.run for run in idea.runs if run.round == number}
+    return "not sandboxed" if idea.edited and not all(row.sandbox for row in idea.rows if row.run_id in runs) else ""
 
 
 def _mark(view: CampaignView, place: CampaignDir) -> list[str]:

@@ -314,6 +314,7 @@ class Controller:
 
     def finish(self) -> None:
         """The last word: documents, the campaign's own finish.flag, the end in the journal."""
+        recovery.restore_ledger(self)
         if self.ready is not None:
             beginning.withdraw(self, self.ready)
             self.ready = None

@@ -57,7 +57,7 @@ def evaluated_apart(
     around = map_launch("", {}, declared, places, inherited=frozenset(declared))
     if bad := errors([finding for one in found for finding in one.findings]):
         raise BlueprintError(f"evaluate: {bad[0].message}", hint=bad[0].hint, code=bad[0].code)
-    own = {**around.environment, **environment_in(spec, place, environ)}
+    own = {**around.environment, **environment_in(spec, place, environ), "PYTHONNOUSERSITE": "1", "BASH_ENV": ""}
     marked = {f"{FOR_EVALUATION}{name}": value for name, value in own.items()}
     options = ["--repository", spec.repository, "--commit", spec.base_commit]
     options += [word for one in spec.include for word in ("--include", one)]

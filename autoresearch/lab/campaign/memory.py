@@ -181,7 +181,7 @@ def _order(title: str) -> tuple[int, str]:
 def _group(line: IdeaLine) -> str:
     match line.standing:
         case Standing.CONFIRMED:
-            return "confirmed"
+            return line.claim
         case Standing.KEPT:
             return "kept, not confirmed"
         case Standing.DEMOTED:
@@ -244,7 +244,7 @@ def _band_words(band: summary.Band) -> str:
 
 
 def _idea_words(line: IdeaLine) -> str:
-    word = "confirmed" if line.standing is Standing.CONFIRMED else "not confirmed"
+    word = line.claim if line.standing is Standing.CONFIRMED else "not confirmed"
     if line.standing is Standing.BASELINE:
         word = "nothing beats it so far"
     delta = "" if line.delta is None else f", {texts.signed(line.delta)} to {line.parent}"

@@ -16,11 +16,13 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.evaluating import evaluation_slot
 from autoresearch.lab.far.attend import attend_run
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.sandbox import scratch_of
 from autoresearch.launchers import gpus
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.spec_file import read as read_run
 from autoresearch.repository.checkout import Checkout
+from autoresearch.repository.wiping import wipe
 from autoresearch.repository.worktrees import Slot, slot
 
 LOOK_AGAIN_S = 1.0  # whether a lease came free
@@ -173,3 +175,5 @@ class Pool:
                 with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
                     one.remove()
                     evaluation_slot(self.checkout, one).remove()
+                    for worktree in (one, evaluation_slot(self.checkout, one)):
+                        wipe(scratch_of(worktree.path))

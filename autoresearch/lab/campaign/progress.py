@@ -13,9 +13,8 @@ from autoresearch.core.stop_rules import Stand, span
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.memory import update_memory
 from autoresearch.lab.campaign.workshop import Workshop
-from autoresearch.records import finish_flag
+from autoresearch.records import evidence, finish_flag
 from autoresearch.records.campaign_dir import CampaignDir
-from autoresearch.records.ledger import Ledger
 
 
 def row_line(view: CampaignView, idea: Idea, run: str) -> str:
@@ -103,9 +102,8 @@ def unmade_row(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float
 def record_lost(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
     """The row of a run whose records are gone, so that nobody knows what became of it."""
     row = _bare_row(shop, idea, run, reason, now)
-    Ledger(Path(shop.spec.directory) / "results.tsv").append_once(
-        replace(row, run_dir=run.run_dir, ending="lost", failure="runner_died")
-    )
+    lost = replace(row, run_dir=run.run_dir, ending="lost", failure="runner_died")
+    evidence.record(Path(shop.spec.directory) / "results.tsv", lost)
 
 
 def _bare_row(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:

@@ -19,7 +19,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.sessions import server_session_info, session_info
 from autoresearch.lab.sweep import SWEEP_S, sweep
 from autoresearch.lab.withdraw import erase, take_back
-from autoresearch.records import campaign_dir
+from autoresearch.records import campaign_dir, evidence
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, is_locked
@@ -33,6 +33,8 @@ def recover(controller: Controller) -> None:
     """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
     place, book, parts = controller.place, controller.book, controller.parts
     restore_spec(place, book.spec)
+    rows_of_others(place, book.view())
+    restore_ledger(controller)
     for fields in untold(place, book.view(), parts):
         controller.note("prepared", **fields)
     _finish_draft(controller, book.view())
@@ -51,6 +53,19 @@ def recover(controller: Controller) -> None:
     close_panes(place, view.spec.tmux_socket, parts)
     controller.research.recover()
     controller.sources.reconcile(agenda.attempts(view))
+
+
+def rows_of_others(place: CampaignDir, view: CampaignView) -> None:
+    """Take in the rows that another account, or an earlier version, has recorded."""
+    runs = (run for idea in view.ideas for run in idea.runs)
+    evidence.take_in(place.ledger, (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists()))
+
+
+def restore_ledger(controller: Controller) -> None:
+    """Put back the rows that somebody took out of the ledger, or changed."""
+    if changed := evidence.restore(controller.place.ledger):
+        aside = f"{controller.place.ledger}.foreign"
+        controller.say(f"the ledger was changed: {len(changed)} rows are ours again; others' lines are in {aside}")
 
 
 def _finish_draft(controller: Controller, view: CampaignView) -> None:
@@ -177,7 +192,7 @@ def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: 
         parts.index.discard_live(run)
         return
     adopt(rundir, parts)
-    ledger = Ledger(Path(shop.spec.directory) / "results.tsv")
-    if rundir.collected.exists() and not ledger.holds(run):  # the ledger was edited by hand
-        rundir.collected.unlink()
+    ledger = Path(shop.spec.directory) / "results.tsv"
+    if rundir.collected.exists() and not Ledger(evidence.read_from(ledger)).holds(run):
+        rundir.collected.unlink()  # the ledger was edited by hand
         adopt(rundir, parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignSpec
@@ -12,14 +12,15 @@ from autoresearch.core.finding import errors
 from autoresearch.core.naming import slugify
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab import settings as project
-from autoresearch.lab.campaign.evaluating import evaluated_apart
+from autoresearch.lab.campaign.evaluating import evaluated_apart, evaluation_slot
 from autoresearch.lab.campaign.ideas import fields_of, follow_up
 from autoresearch.lab.campaign.places import at_home_in, environment_in, proof
 from autoresearch.lab.campaign.workshop import BLUEPRINT, Workshop
 from autoresearch.lab.launch import Prepared, prepare
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plan import Member, Wishes, free_name, make_plan
+from autoresearch.lab.plan import Member, Plan, Wishes, free_name, make_plan
 from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.sandbox import Sandbox, declared
 from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.worktrees import Slot
@@ -57,9 +58,7 @@ class Ready:
     prepared: Prepared
 
 
-def get_ready(
-    shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
-) -> Ready:
+def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None) -> Ready:
     """Commit what differs from run to run, check it out, start its Runner.
 
     `busy`: files that live runs write -> the run that does. Raises an AutoresearchError where this run
@@ -94,6 +93,7 @@ def get_ready(
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
     plan, apart = evaluated_apart(spec, slot, shop.checkout, plan, parts.environ)
     plan, mapped = at_home_in(shop, slot, plan)
+    plan = replace(plan, sandbox=sandbox_of(shop, slot, plan))
     for source in plan.spec.sources:
         if writer := (busy or {}).get(source.path):
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
@@ -114,6 +114,20 @@ def get_ready(
         seed=seed,
     )
     return Ready(wanted, run, slot, prepared)
+
+
+def sandbox_of(shop: Workshop, slot: Slot, plan: Plan) -> Sandbox | None:
+    """What a run trains in, where a researcher may edit what is trained; None for nothing."""
+    spec = shop.spec
+    if not spec.research.agent or spec.research.sandbox == "off":
+        return None
+    records = (Path(spec.directory).parent, Path(spec.trees))
+    codebase, home = Path(spec.repository), plan.environment.get("HOME", "/")
+    return Sandbox(
+        worktree=slot.path,
+        evaluation=evaluation_slot(shop.checkout, slot).path if plan.spec.evaluate else None,
+        writable=declared(shop.evaluation.writable, codebase, home, records),
+    )
 
 
 def seed_of(shop: Workshop, wanted: Wanted) -> int | None:

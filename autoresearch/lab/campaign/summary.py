@@ -120,7 +120,7 @@ def _line(view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band 
         sentence=idea.hypothesis.sentence,
         parent=idea.parent,
         standing=standing,
-        claim=idea.confirmed,
+        claim=f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed,
         marked=idea.marked,
         values=values,
         confirming=tuple(v for row in idea.rows if row.run_id in apart and (v := measured(row)) is not None),
@@ -250,7 +250,7 @@ def honest(lines: Sequence[IdeaLine]) -> list[str]:
     with_seeds = "" if unseeded else " with other seeds"
     words = []
     if sure:
-        names = ", ".join(line.slug for line in sure[:10])
+        names = ", ".join(f"{line.slug}{line.claim.removeprefix('confirmed')}" for line in sure[:10])
         words.append(f"Confirmed by fresh runs{with_seeds}: {names}{_more(sure, 10)}.")
     else:
         words.append("Nothing is confirmed: no idea of this campaign may be claimed to beat the baseline.")

@@ -1,9 +1,9 @@
-"""Confine a turn: bubblewrap around the agent, where this machine lets it work.
+"""Confine a turn, or a training: bubblewrap around the agent or the trainer, where this machine lets it work.
 
 Inside, everything can be read but what `hidden` lists, and written is only the worktree (in turns that edit), the
-agent's own home directories, and a temporary directory of the turn. It has process ids, IPC and /dev of its own (no
-GPU), and no socket of tmux, Docker or D-Bus by path. The network is shared, as it must reach its model: services on
-this machine's loopback and abstract sockets can be reached, too.
+agent's own home directories, and temporary directories of the turn. It has process ids, IPC and /dev of its own (a
+turn no GPU), and no socket of tmux, Docker or D-Bus by path. The network is shared, as it must reach its model:
+services on this machine's loopback and abstract sockets can be reached, too.
 
 bubblewrap's options are those of bwrap(1), 0.8.0.
 """
@@ -33,6 +33,7 @@ _RESOLVERS = (  # /etc/resolv.conf is often a link to one of these; the last two
 _SETTINGS = (  # of an agent: what stands there is run outside, too, the next time that its user starts it
     *("settings.json", "settings.local.json", "config.toml", "opencode.json", "opencode.jsonc", "hooks"),
 )
+_DEVICES = ("nvidia*", "dri", "kfd", "accel*", "dxg", "infiniband", "gdrdrv", "davinci*")
 _SPACES = (
     *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
@@ -105,20 +106,35 @@ class Cell:
     home: Path
     turn: Path | None = None  # the turn's directory; its `answer` can be written
     homes: tuple[Path, ...] = ()  # the agent's own
+    writable: tuple[Path, ...] = ()  # directories and files beside `cwd`; those that do not exist are left out
+    devices: bool = False  # GPUs and their kin, and a /dev/shm in memory, which is what they exchange data by
     readable: tuple[Path, ...] = ()  # what must be seen even where it lies below /tmp
     hidden: frozenset[Path] = frozenset()
 
 
 def confined(argv: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
-    """The command line within bubblewrap; makes the agent's homes and what the sandbox needs below `scratch`."""
+    """The command line within bubblewrap, in `cell.cwd`; see `sandbox`."""
+    *options, end = sandbox(cell)
+    return (*options, "--chdir", str(cell.cwd), end, *argv)
+
+
+def sandbox(cell: Cell) -> tuple[str, ...]:
+    """What comes before a command; it begins where it is started.
+
+    Makes the agent's homes and what the sandbox needs below `scratch`.
+    """
     found = shutil.which(PROGRAM) or PROGRAM
-    return (found, *_base(cell), *_binds(cell), "--remount-ro", "/run", "--chdir", str(cell.cwd), "--", *argv)
+    return (found, *_base(cell), *_binds(cell), "--remount-ro", "/run", "--")
 
 
 def _base(cell: Cell) -> Iterator[str]:
     """The machine, with temporary directories of its own."""
     yield from (*_SPACES, *_SYSTEM)
-    for place in ("/dev/shm", "/tmp", "/var/tmp"):
+    if cell.devices:
+        yield from ("--tmpfs", "/dev/shm")
+        for device in (path for pattern in _DEVICES for path in sorted(Path("/dev").glob(pattern))):
+            yield from ("--dev-bind", str(device), str(device))
+    for place in ("/tmp", "/var/tmp") if cell.devices else ("/dev/shm", "/tmp", "/var/tmp"):
         if place != "/dev/shm" and (Path(place).is_symlink() or not Path(place).is_dir()):
             continue
         own = cell.scratch / place.replace("/", "-")[1:]
@@ -139,6 +155,7 @@ def _binds(cell: Cell) -> Iterator[str]:
             modes |= {place: "--ro-bind" for name in _SETTINGS if (place := made / name).exists()}
     if cell.turn is not None:
         modes |= {_real(cell.turn): "--ro-bind", _real(cell.turn / "answer"): "--bind"}
+    modes |= {_real(place): "--bind" for place in cell.writable if place.exists()}
     modes[_real(cell.cwd)] = "--bind" if cell.writes else "--ro-bind"
     modes |= dict(_git_places(cell))
     folder, file = cell.scratch / "nothing", cell.scratch / "nothing.txt"

@@ -31,6 +31,17 @@ def worth_hiding(environ: Mapping[str, str], withheld: Mapping[str, str], homes:
     return {Path(os.path.realpath(path)) for path in found if path.is_absolute() and path.exists()}
 
 
+def ways_out(environ: Mapping[str, str]) -> set[Path]:
+    """What lets a sandboxed trainer act outside: sockets that are listened on, and keys to log in with.
+
+    Tokens of trackers and of model hubs are not among it: a trainer has its own use for them.
+    """
+    home = Path(environ.get("HOME", "/"))
+    named = (Path(environ[name]) for name in ("SSH_AUTH_SOCK", "KUBECONFIG", "XDG_RUNTIME_DIR") if environ.get(name))
+    found = {*named, *sockets(), *(home / name for name in (".ssh", ".kube", ".gnupg", ".docker"))}
+    return {Path(os.path.realpath(path)) for path in found if path.is_absolute() and path.exists()}
+
+
 def sockets() -> Iterator[Path]:
     """UNIX sockets that somebody listens on, by path (proc_net_unix, proc(5)): tmux, Docker, D-Bus, an ssh agent.
 

@@ -19,13 +19,13 @@ role, place = sys.argv[1], os.path.dirname(os.path.abspath(__file__))
 prompt = sys.stdin.read()
 acts = json.load(open(os.path.join(place, "acts.json")))
 used = os.environ["USED"] if "USED" in os.environ else os.path.join(place, "used")
-os.makedirs(used, exist_ok=True)
 mine = [n for n, act in enumerate(acts) if act["role"] == role and act.get("if", "") in prompt]
 n = next((n for n in mine if not os.path.exists(os.path.join(used, str(n)))), mine[-1] if mine else None)
 if n is None:
     sys.exit(f"nothing is written down for {role}")
 act = acts[n]
 if not act.get("always"):
+    os.makedirs(used, exist_ok=True)
     open(os.path.join(used, str(n)), "w").write(prompt)
 for path, text in act.get("files", {}).items():
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
@@ -152,7 +152,7 @@ def lab(camp: Any, fonts: Path) -> Iterator[Lab]:
     (repo / "tests" / "test_knobs.py").write_text(textwrap.dedent(TESTS))
     camp.bench.git("add", "-A")
     camp.bench.git("commit", "-qm", "a score that code decides")
-    place = camp.bench.root / "agent"
+    place = Path(camp.bench.env["HOME"]) / "agent"  # a sandbox shows it
     place.mkdir()
     (place / "agent.py").write_text(textwrap.dedent(AGENT))
     yield Lab(camp, place)
