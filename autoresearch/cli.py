@@ -47,6 +47,10 @@ COMMANDS: dict[str, Entry] = {
     "mcp": ("mcp:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
     "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
     "follow": ("follow:follow", "Follow the runs of one place (a run that goes there starts this)."),
+    "before-training": (
+        "before_training:before_training",
+        "See that a worktree holds the commit of its run (the Runner calls this).",
+    ),
     "evaluation-place": (
         "evaluation_place:evaluation_place",
         "Make the worktree in which a run is evaluated afresh (the Runner calls this).",
@@ -133,7 +137,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     ),
 }
 
-_CALLED_BY_US = ("collect", "follow", "evaluation-place", "control", "up", "serve", "client")
+_CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

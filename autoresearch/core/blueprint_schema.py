@@ -78,6 +78,7 @@ _NOTES = {
     "env": "NAME=value for the trainer; may stand several times",
     "requires_env": "names that must be set, with commas between them",
     "include": "an ignored or untracked input that an isolated run needs",
+    "writable": "a directory outside of the project that a run in the sandbox may write to, such as a cache",
     "step_line": "how a training step looks: `json KEY`, `pairs KEY` (the key of the step) or a regular expression",
     "validation_line": "how a validation looks, in the same words",
     "source": "a file of metrics to believe first: `jsonl PATH`, `dict_lines PATH`",

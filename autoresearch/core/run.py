@@ -78,6 +78,7 @@ class RunSpec:
     evaluate_s: float = EVALUATE_S  # for all of them, beside the limits
     evaluate_in: str = ""  # where they run; "" is `cwd`
     evaluate_place: str = ""  # our own command, which makes that place afresh
+    worktree: str = ""  # of ours, in which it trains; "" for the user's own checkout
     sandbox: str = ""  # what it trains in: bwrap, or "" for nothing
     environment: dict[str, str] = field(default_factory=dict)
     added: tuple[str, ...] = ()  # words of ours in the command, which have metrics written into a file of ours

@@ -78,7 +78,12 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     hung = open_stall(events.read(rundir.events)[0]) is not None
     failure = diagnose(spec, end, rundir.log, trainer, hung=hung).cause
     trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
-    tampered = _tampered(rundir, end)
+    tampered, changed = _tampered(rundir, end), ""
+    if view is not None and spec.worktree:
+        from autoresearch.lab.campaign import worktree_check
+
+        foreign, changed = worktree_check.after(rundir, spec)
+        tampered += [f"{evidence.TAMPERED}{foreign}"] if foreign else []
     unmeasured = spec.evaluate and (not end.evaluation or end.evaluation["reason"])
     if unmeasured or tampered:  # what it printed before that is no metric
         measurement = replace(measurement, series=(), last=None, best=None)
@@ -92,6 +97,8 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     outcome = _outcome(spec, end, measurement, failure, judgement, place / "results.md")
     if idle and not outcome.failure:
         outcome = replace(outcome, failure=NO_SIGNAL, failure_line=idle)
+    if tampered and not outcome.failure:
+        outcome = replace(outcome, failure="tampered", failure_line=tampered[0].removeprefix(evidence.TAMPERED))
     failpoint("collect.measured")
     text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
     outcome = replace(outcome, results=_write_results(outcome.results, text, rundir))
@@ -100,7 +107,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
         _tell_events(rundir, outcome)
     if view is not None and not judgement.judged and spec.why != "confirm":  # before its row, which then counts less
         campaign_dir.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
-    flags = "; ".join((*tampered, *([doubt] if doubt else [])))
+    flags = "; ".join(filter(None, (*tampered, changed, doubt)))
     row = charged(replace(_row(outcome, judgement, rundir), flags=flags), view)
     fresh = Ledger(Path(spec.ledger)).append_once(row) if view is None else evidence.record(Path(spec.ledger), row)
     failpoint("collect.row_written")

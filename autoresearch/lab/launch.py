@@ -135,6 +135,8 @@ class Prepared:
                 environment = self.plan.sandbox.environment(environment)
                 extra |= self.plan.sandbox.before(spec, environment)
                 spec = replace(spec, sandbox=BUBBLEWRAP)
+            if spec.worktree:
+                extra |= _checked_worktree(rundir, spec)
             if (spec, extra) != (self.spec, self.extra):
                 spec_file.write(rundir, spec, extra)
             session = self.session or _start_session(self.plan, spec, rundir, self.parts)
@@ -176,6 +178,16 @@ class Prepared:
             _nudge(self.session)
         failpoint("launch.withdrawn")
         erase(self.rundir, self.spec.run, self.parts)
+
+
+def _checked_worktree(rundir: RunDir, spec: RunSpec) -> dict[str, str]:
+    """See that it holds the run's commit: now, or where something is prepared first, after that."""
+    from autoresearch.lab.campaign import worktree_check
+
+    if spec.prepare:
+        return {"before_training": worktree_check.command(rundir)}
+    worktree_check.before(rundir, spec)
+    return {}
 
 
 def _nudge(session: SessionInfo) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -107,6 +108,28 @@ class Slot:
         listed = self._git(place, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
         paths = (os.fsdecode(record[3:]) for record in listed.split(b"\0") if record)
         return tuple(path for path in paths if not self._is_our_link(path))
+
+    def check_commit(self, commit: str) -> None:
+        """Raise ConflictError where this is another's by now, or holds another commit: who trains here is not it."""
+        self.check_owner()
+        place = self._registered()
+        head = self._git(place, "rev-parse", "HEAD").decode().strip() if place else ""
+        if head != commit:
+            what = f"is at {head[:12]}" if head else "is gone"
+            raise ConflictError(
+                f"the worktree {self.path} {what}, and not at {commit[:12]}, the commit of its run",
+                hint="nothing but the campaign should switch or commit there",
+                code="foreign_commit",
+            )
+
+    def changed_files(self) -> dict[str, str]:
+        """Tracked files whose content is not that of the commit -> the hash of what is there now; "" for none."""
+        place = self._registered()
+        if place is None:
+            return {}
+        listed = self._git(place, "diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", "HEAD", "--")
+        names = [os.fsdecode(path) for path in listed.split(b"\0") if path]
+        return {name: _digest(self.path / name) for name in names}
 
     def _switch(self, commit: str) -> tuple[str, ...]:
         place = self._registered()
@@ -299,6 +322,15 @@ def _directory_locked(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _digest(path: Path) -> str:
+    """The hash of a file, of a link that of where it points; "" where there is neither."""
+    try:
+        data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+    except OSError:
+        return ""
+    return hashlib.sha256(data).hexdigest()
 
 
 def _is_empty(path: Path) -> bool:

@@ -122,7 +122,8 @@ class Runner:
         self.start_clocks()
         if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
             given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
-            for name in ("leases", "lease_shares", "inside", "evaluate_inside"):  # said with the word
+            # said with the word
+            for name in ("leases", "lease_shares", "inside", "evaluate_inside", "before_training"):
                 setattr(self.spec, name, getattr(given, name))
             self.gpus = self._gpus(given)
             return
@@ -193,17 +194,24 @@ class Runner:
     def prepare(self) -> None:
         """Run the prepare commands, one after another."""
         for command in self.spec.prepare:
-            pid = self.start(command, self.spec.cwd)
-            self.watch(pid)
-            self.stopping.check_limits()
+            if words := self.waited(self.start(command, self.spec.cwd)):
+                raise LaunchError("prepare_failed", f"the prepare command `{plain(command)}` {words}")
             if self.stopping.decision:
                 return
-            code, _, words = how_it_ended(self.loop.statuses[pid])
-            if code != 0:
-                raise LaunchError("prepare_failed", f"the prepare command `{plain(command)}` {words}")
+        if self.spec.before_training:
+            ours = {**os.environ, RUN_ID: self.spec.run}
+            if words := self.waited(self.loop.start(self.spec.before_training, self.dir, ours, self.log)):
+                raise LaunchError("foreign_commit", f"its worktree is not as it was committed: the check {words}")
         if self.spec.prepare:
             took = round(clock() - self.chronicle.origin, 3)
             self.chronicle.emit("prepared", f"prepared in {took:.1f} s", seconds=took)
+
+    def waited(self, pid: int) -> str:
+        """How a command failed, in words; "" where it did not, or the run must end."""
+        self.watch(pid)
+        self.stopping.check_limits()
+        code, _, words = how_it_ended(self.loop.statuses[pid])
+        return "" if self.stopping.decision or code == 0 else words
 
     def start(self, command: str, cwd: str) -> int:
         """Start a prepare or cleanup command, with a line in the log; its pid."""

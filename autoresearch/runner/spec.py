@@ -31,6 +31,7 @@ class Spec:
         self.result_dir = str(given.get("result_dir") or "")
         self.journal = str(given.get("journal") or "")
         self.prepare: list[str] = given.get("prepare") or []
+        self.before_training = str(given.get("before_training") or "")  # our own command, after those
         self.cleanup: list[str] = given.get("cleanup") or []
         self.cleanup_s = positive(given.get("cleanup_s")) or 120.0  # for all of them
         self.evaluate: list[str] = given.get("evaluate") or []  # what measures, once the trainer is over

@@ -49,7 +49,7 @@ class Made:
     def idea(self, slug: str, sentence: str = "", *, parent: str = "baseline", **more: Any) -> int:
         """A journal line, a branch and a commit that differs from the parent's."""
         index = self.indexes[slug] = len(self.indexes) + 1
-        known = {k: more.pop(k) for k in ("overrides", "smoke", "simpler", "files") if k in more}
+        known = {k: more.pop(k) for k in ("overrides", "smoke", "simpler", "files", "kind") if k in more}
         hypothesis = Hypothesis(slug, sentence or f"Try {slug}", parent=parent, **known)
         above = self.heads.get(parent, self.spec.base_commit)
         real = slug != "baseline" and more.pop("git", True)

@@ -106,7 +106,7 @@ def _allowed(idea: Idea, baseline: Idea, result: Confirmation) -> Confirmation:
         return result
     tampered = next((text for row in idea.rows for text in row.flags.split("; ") if text.startswith(TAMPERED)), "")
     lost, theirs = _lost(idea), _lost(baseline)
-    why = tampered or (f"{lost} of its runs were lost, {theirs} of the baseline's" if lost > theirs else "")
+    why = tampered or (f"lost runs: {lost} of its own, {theirs} of the baseline's" if lost > theirs else "")
     return replace(result, claim=Claim.UNDECIDED, reason=f"not claimed: {why}") if why else result
 
 

@@ -93,7 +93,8 @@ def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Ma
     plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
     plan, apart = evaluated_apart(spec, slot, shop.checkout, plan, parts.environ)
     plan, mapped = at_home_in(shop, slot, plan)
-    plan = replace(plan, sandbox=sandbox_of(shop, slot, plan))
+    spec_here = replace(plan.spec, worktree=str(slot.path))
+    plan = replace(plan, spec=spec_here, sandbox=sandbox_of(shop, slot, plan))
     for source in plan.spec.sources:
         if writer := (busy or {}).get(source.path):
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")

@@ -87,7 +87,7 @@ def test_edited_code_changes_neither_the_number_nor_who_measures(measured: Any) 
     rows = {idea.slug: idea.rows[0] for idea in view.ideas}
     assert {slug: row.metric_value for slug, row in rows.items()} == {"baseline": 0.4, "fake": 0.4, "spoils": 0.4}
     assert rows["fake"].flags == "the training printed task_pass_rate@1 = 0.99, the evaluation measured 0.4"
-    assert rows["spoils"].flags == "" and rows["baseline"].flags == ""
+    assert rows["spoils"].flags == "it changed tracked files: ruler.py" and rows["baseline"].flags == ""
     base = view.spec.base_commit
     for row in rows.values():
         log = evaluated(row)

@@ -155,6 +155,73 @@ def test_a_round_of_confirmation_from_plan_to_verdict(campaign: Callable[..., An
     assert not after.open_round and after.best.slug != "fake"
 
 
+def proved(made: Any, slug: str, **more: Any) -> tuple[str, str]:
+    """A round of confirmation in which an idea is better by far; its claim, and what is said of it."""
+    made.tell("confirming", round=1, candidates=[made.indexes[slug]], each=4, baseline=4)
+    while found := claims.owed_to_round(made.view()):
+        one = found.idea.slug
+        made.run(one, 0.5 + 0.2 * (one == slug) + 0.001 * (made.clock % 7), why="confirm", curve=False, **more)
+        made_round(made, one)
+    said = claims.judge_round(made.view(), made.place)
+    idea = made.view().by_slug(slug)
+    return (f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed), said[0]
+
+
+def test_a_claim_about_edited_code_says_where_it_trained(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("code", kind="code", git=False)
+    made.run("code", 0.7, curve=False)
+    made.idea("child", kind="config", parent="code", git=False)  # trains what was edited
+    made.run("child", 0.7, curve=False)
+    made.idea("config", kind="config", git=False)
+    made.run("config", 0.7, curve=False)
+    assert [made.view().by_slug(slug).edited for slug in ("code", "child", "config")] == [True, True, False]
+    claim, said = proved(made, "child")
+    assert claim == "confirmed (not sandboxed)" and said.endswith("(not sandboxed)")
+
+
+@pytest.mark.parametrize("sandbox", ["", "bwrap"])
+def test_a_claim_about_code_in_the_sandbox(campaign: Callable[..., Any], sandbox: str) -> None:
+    made = campaign()
+    made.idea("code", kind="code" if sandbox else "", git=False)
+    made.run("code", 0.7, curve=False, sandbox=sandbox)
+    assert proved(made, "code", sandbox=sandbox)[0] == "confirmed"
+
+
+def test_what_was_tampered_with_is_not_claimed(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("code", kind="code", git=False)
+    made.run("code", 0.7, curve=False, flags="knobs.py:3 sleeps; tampered: it had a row")
+    assert proved(made, "code") == ("undecided", "idea 2 (code): not claimed: tampered: it had a row")
+
+
+def test_a_runner_that_dies_is_the_fault_of_code_that_can_end_it(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    for slug, kind, sandbox in (("person", "", ""), ("code", "code", ""), ("boxed", "code", "bwrap")):
+        made.idea(slug, kind=kind, git=False)
+        made.run(slug, None, "crash", ending="lost", failure="runner_died", curve=False, sandbox=sandbox)
+    view = made.view()
+    assert [row.failure for row in view.by_slug("code").judged] == ["runner_died"], "it says something"
+    assert not view.by_slug("person").judged and not view.by_slug("boxed").judged
+    retries = []
+    while found := agenda.owed(made.view()):
+        retries.append(found.idea.slug)
+        made.run(found.idea.slug, 0.7, why="retry", curve=False)
+    assert set(retries) == {"person", "boxed"}
+    made.run("code", 0.7, why="retest", curve=False)
+    assert proved(made, "code") == (
+        "undecided",
+        "idea 3 (code): not claimed: lost runs: 1 of its own, 0 of the baseline's",
+    )
+
+
+def test_a_reboot_is_nobodys_fault(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("code", kind="code", git=False)
+    made.run("code", None, "crash", ending="lost", failure="rebooted", curve=False)
+    assert wanted(agenda.owed(made.view())) == ("code", 1, "retry")
+
+
 def made_round(made: Any, slug: str) -> None:
     """Say of the last run of an idea, in the journal, that it is of round 1."""
     lines = made.place.journal.read_text().splitlines(keepends=True)

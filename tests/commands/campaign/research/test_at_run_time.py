@@ -174,7 +174,7 @@ def test_without_a_sandbox_forged_records_are_found(watched: Any) -> None:
     view = tricked(watched, *TRICKS, sandbox="off")
     rows = {idea.slug: idea.rows[-1] for idea in view.ideas}
     flagged = {slug for slug, row in rows.items() if "tampered: " in row.flags}
-    assert flagged == {"its-own-row", "the-exit-record", "tmux", "a-link"}, said(view)
+    assert flagged == {"its-own-row", "the-exit-record", "tmux", "a-link", "a-commit"}, said(view)
     lost = {"the-exit-record", "a-bad-seed"}
     assert {slug for slug, row in rows.items() if row.failure == "runner_died"} == lost, said(view)
     assert all(len(view.by_slug(slug).rows) == 1 and not rows[slug].metric_value for slug in lost), "no second try"
@@ -184,4 +184,4 @@ def test_without_a_sandbox_forged_records_are_found(watched: Any) -> None:
     assert public == {"run_id": "metric_value"} | {
         row.run_id: "" if row.metric_value is None else repr(row.metric_value) for row in view.rows
     }
-    assert watched.camp.place.ledger.with_name("results.tsv.foreign").read_text().count("forged") == 3
+    assert watched.camp.place.ledger.with_name("results.tsv.foreign").read_text().count("forged") >= 3
