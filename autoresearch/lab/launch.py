@@ -131,7 +131,7 @@ class Prepared:
                 environment |= gpus.variables(uuids)
                 spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
             spec = replace(spec, environment={**spec.environment, **caches})
-            if self.plan.sandbox and not why_no_sandbox(spec, environment):
+            if self.plan.sandbox and not self._why_no_sandbox(environment):
                 environment = self.plan.sandbox.environment(environment)
                 extra |= self.plan.sandbox.before(spec, environment)
                 spec = replace(spec, sandbox=BUBBLEWRAP)
@@ -150,6 +150,9 @@ class Prepared:
             rundir.environment.unlink(missing_ok=True)
         _close_previous(spec, self.parts)
         return Launched(spec, session.attach)
+
+    def _why_no_sandbox(self, environment: Mapping[str, str]) -> str:
+        return why_no_sandbox(self.plan.resolved.blueprint.notes, self.spec.command, environment)
 
     def _order(self, place: Place) -> Launched:
         """Leave it to the Follower of that place; a session of its own shows what comes back."""

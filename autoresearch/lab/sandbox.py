@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.blueprint_notes import Notes
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.research.confine import PROGRAM, Cell, prefixes, sandbox, why_not
@@ -91,15 +92,15 @@ def scratch_of(worktree: Path) -> Path:
     return worktree.with_name(f"{worktree.name}.tmp")
 
 
-def why_no_sandbox(spec: RunSpec, environ: Mapping[str, str]) -> str:
-    """Why this run cannot train in a sandbox on this machine; "" where it can."""
+def why_no_sandbox(notes: Notes, command: str, environ: Mapping[str, str]) -> str:
+    """Why what these notes and this command describe cannot train in a sandbox here; "" where it can."""
     if why := why_not():
         return f"bubblewrap does not work here: {why}"
-    if spec.swarm is not None:
+    if notes.swarm is not None:
         return "AgentJet's swarm mode has its server in a tmux session of its own"
-    if environ.get("RAY_ADDRESS") or "ray job submit" in spec.command:
-        return "it trains in a Ray cluster, outside of what it is started in"
-    return "the notes say `keep_children`" if spec.keep_children else ""
+    if environ.get("RAY_ADDRESS") or "ray job submit" in command:
+        return "training happens in a Ray cluster, outside of what is started here"
+    return "the notes say `keep_children`" if notes.keep_children else ""
 
 
 def declared(paths: tuple[str, ...], codebase: Path, home: str, records: tuple[Path, ...]) -> tuple[Path, ...]:

@@ -106,11 +106,11 @@ def charter(
     raise_on(tuple(finding for place in spec.places for finding in arrange.only_here(trainer.name, place)))
     findings = (*resolved.findings, *lint, *_promise(spec), *_seen_in_prints(spec, resolved))
     environ = {**parts.environ, **resolved.blueprint.notes.env}
-    findings += (*share.findings(room, project, environ), *_agent(spec, parts), *room.checked(parts))
+    findings += (*share.findings(room, project, environ), *_agent(spec, resolved, parts), *room.checked(parts))
     return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
 
 
-def _agent(spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
+def _agent(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Finding, ...]:
     """Whether the researcher can be asked here, and how it is confined. Raises UsageError, EnvironmentUnusable."""
     asks = [f"the proposer {spec.proposer.name}"] if spec.proposer.name in (AGENT, HYBRID) else []
     budgets = (("budget usd", spec.rules.budget_usd), ("budget tokens", spec.rules.budget_tokens))
@@ -127,8 +127,30 @@ def _agent(spec: CampaignSpec, parts: Parts) -> tuple[Finding, ...]:
             code="no_agent",
         )
     level = crew.check(spec.research, parts.environ, usd=spec.rules.budget_usd is not None)
-    weak = level is not Level.BUBBLEWRAP
-    return (Finding(Severity.WARNING, "confinement", level.sentence),) if weak else ()
+    weak = (Finding(Severity.WARNING, "confinement", level.sentence),) if level is not Level.BUBBLEWRAP else ()
+    return (*weak, *_sandbox(spec, resolved, parts))
+
+
+def _sandbox(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Finding, ...]:
+    """Where what a researcher edits trains outside of a sandbox, and what that means."""
+    from autoresearch.lab.sandbox import declared, why_no_sandbox
+
+    notes, command = resolved.blueprint.notes, resolved.blueprint.launch_command
+    records, home = (Path(spec.directory).parent, Path(spec.trees)), parts.environ.get("HOME", "/")
+    declared(notes.writable, Path(spec.repository), home, records)
+    far = [place.name for place in spec.places if not place.is_local]
+    why = "the setting `sandbox` is off" if spec.research.sandbox == "off" else ""
+    why = why or why_no_sandbox(notes, command, {**parts.environ, **notes.env})
+    why = why or (f"runs go to {', '.join(far)}" if far else "")
+    if why and spec.research.sandbox == "need":
+        raise EnvironmentUnusable(
+            f"a sandbox is needed, and training cannot have one: {why}",
+            hint="go without by --sandbox auto: claims about edited code then say `not sandboxed`",
+            code="no_sandbox",
+        )
+    message = f"what the researcher edits trains without a sandbox ({why}): it can write wherever you can"
+    hint = "claims about it read `confirmed (not sandboxed)`; docs/evaluation.md says what is found all the same"
+    return (Finding(Severity.WARNING, "not_sandboxed", message, hint),) if why else ()
 
 
 def _seen_in_prints(spec: CampaignSpec, resolved: Resolved) -> tuple[Finding, ...]:

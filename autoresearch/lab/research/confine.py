@@ -67,19 +67,17 @@ _SENTENCES = {
 def choose(wanted: str, traits: Traits) -> Level:
     """The level for `ResearchSpec.sandbox`: auto, need or off.
 
-    Raises EnvironmentUnusable where one is needed, bubblewrap does not work here and the agent has none of its own.
+    Raises EnvironmentUnusable where one is needed and bubblewrap does not work here.
     """
     if wanted != "off" and not (why := why_not()):
         return Level.BUBBLEWRAP
-    if traits.sandbox:
-        return Level.AGENT
-    if wanted == "need":
+    if wanted == "need":  # what the agent has of its own does not confine what it edits, once that trains
         raise EnvironmentUnusable(
-            f"a sandbox is needed, the agent has none of its own, and bubblewrap does not work here: {why}",
+            f"a sandbox is needed, and bubblewrap does not work here: {why}",
             hint="install bubblewrap (bwrap) and allow user namespaces, or go without by --sandbox auto",
             code="no_sandbox",
         )
-    return Level.NONE
+    return Level.AGENT if traits.sandbox else Level.NONE
 
 
 @functools.cache

@@ -38,7 +38,8 @@ def test_tracked_files_that_training_changes_are_flagged(camp: Any) -> None:
 
 def test_a_preparation_that_switches_the_commit_ends_the_run_before_it_trains(camp: Any) -> None:
     arranged(camp, "- prepare: git -c advice.detachedHead=false checkout -q --force HEAD~1")
-    view = camp.run(queue=camp.ideas(), count=1, baseline=1, confirm=False)
+    camp.start(queue=camp.ideas(), count=1, baseline=1, confirm=False)
+    view = camp.state("paused")
     (row,) = view.baseline.rows
     assert (row.ending, row.failure, row.metric_value) == ("launch_failed", "foreign_commit", None)
     log = Path(row.log_path).read_text()
@@ -51,7 +52,8 @@ def test_who_moves_the_worktree_while_it_trains_is_not_measured(camp: Any) -> No
     odd = camp.bench.repo / "odd.py"
     odd.write_text(odd.read_text().replace('"step:1', '"step:2', 1) + "os.system('git checkout -q --force HEAD~1')\n")
     camp.bench.git("commit", "-qam", "it goes elsewhere")
-    view = camp.run(queue=camp.ideas(), count=1, baseline=1, confirm=False)
+    camp.start(queue=camp.ideas(), count=1, baseline=1, confirm=False)
+    view = camp.state("paused")
     (row,) = view.baseline.rows
     assert (row.status, row.failure, row.metric_value) == ("crash", "tampered", None)
     assert row.flags.startswith("tampered: the worktree ")
