@@ -1,0 +1,69 @@
+"""A trainer within bubblewrap: ended as gently as any other, and with its Runner if that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.lab.research.confine import Cell, sandbox
+
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("bubblewrap")]
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> list[str]:
+    """What comes before a command of the trainer's."""
+    for name in ("tree", "scratch"):
+        (tmp_path / name).mkdir()
+    cell = Cell(cwd=tmp_path / "tree", writes=True, scratch=tmp_path / "scratch", home=tmp_path, devices=True)
+    return list(sandbox(cell))
+
+
+def test_it_may_save_before_it_ends(yard: Any, until: Any, inside: list[str]) -> None:
+    saves = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    live = yard.start(saves, inside=inside)
+    until(lambda: b"ready" in live.log())
+    live.ask_to_stop(how="now", reason="enough")
+    record = live.record()
+    assert (record["ending"], record["returncode"]) == ("stopped", 0)
+    assert b"saved" in live.log() and not live.marked()
+
+
+def test_a_deaf_one_is_killed_with_all_that_it_started(yard: Any, until: Any, inside: list[str]) -> None:
+    deaf = "trap '' TERM; (setsid sleep 1000 &); echo ready; while :; do sleep 0.05; done"
+    live = yard.start(deaf, inside=inside, limits={"grace_s": 0.3})
+    until(lambda: b"ready" in live.log())
+    live.ask_to_stop(how="now", reason="enough")
+    assert live.record()["kill_sent"] >= 1
+    assert not live.marked()
+
+
+@pytest.mark.parametrize(("command", "code"), [("exit 7", 7), ("kill -9 $$", 137)])
+def test_how_it_ended_is_known(yard: Any, inside: list[str], command: str, code: int) -> None:
+    assert yard.start(f"echo step:1 - actor/x:1; {command}", inside=inside).record()["returncode"] == code
+
+
+def test_it_ends_with_its_runner(yard: Any, until: Any, inside: list[str]) -> None:
+    live = yard.start("echo ready; exec sleep 1000", inside=inside)
+    until(lambda: b"ready" in live.log())
+    os.kill(live.process.pid, signal.SIGKILL)
+    until(lambda: not live.marked())
+
+
+def test_what_prepares_and_what_cleans_up_are_inside_too(yard: Any, tmp_path: Path, inside: list[str]) -> None:
+    out = tmp_path / "out"
+    write = f"echo x > {out}; touch {tmp_path}/tree/made"
+    record = yard.start("true", prepare=[f"{write}; true"], cleanup=[f"{write}; true"], inside=inside).record()
+    assert record["ending"] == "finished"
+    assert not out.exists() and (tmp_path / "tree/made").exists()
+
+
+def test_a_sandbox_that_cannot_be_made_is_no_success(yard: Any, inside: list[str]) -> None:
+    live = yard.start("echo trained", inside=[*inside[:-1], "--bind", "/nonexistent", "/nonexistent", "--"])
+    record = live.record()
+    assert (record["ending"], record["returncode"]) == ("crashed", 1)
+    assert b"bwrap: " in live.log() and b"trained" not in live.log()
