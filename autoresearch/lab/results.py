@@ -161,6 +161,8 @@ def _timing(outcome: Outcome) -> list[tuple[str, str]]:
         rows.append(("peak GPU memory", f"{_bytes(end.gpu_memory_bytes)}, {returned} at the end"))
     if end.term_sent or end.kill_sent:
         rows.append(("signals sent", f"TERM to {end.term_sent}, KILL to {end.kill_sent} processes"))
+    if outcome.spec.sandbox:
+        rows.append(("trained in", outcome.spec.sandbox))
     if end.left:
         rows.append(("still alive", ", ".join(str(p) for p in end.left)))
     return rows

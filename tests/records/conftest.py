@@ -128,6 +128,8 @@ def spec() -> RunSpec:
         evaluate_s=60.0,
         evaluate_in="/trees/evaluation-1",
         evaluate_place="autoresearch evaluation-place /trees/evaluation-1",
+        worktree="/trees/slot-1",
+        sandbox="bwrap",
         cleanup=("rm -f tmp",),
         environment={"HF_TOKEN": "***", "A": "1"},
         gpus=("GPU-1",),
