@@ -121,7 +121,7 @@ def start(
     if not yes and not _agreed(plan, findings, as_json=as_json):
         return 0
     place = begin.begin(plan, parts)
-    attach = begin.start_controller(place, plan.spec, parts)
+    attach = begin.go_on(place, plan.spec, parts)
     if detach:
         view = _view(place)
         lines = [f"{plan.spec.name} runs; attach: {attach}", f"ledger: {place.ledger}"]
@@ -361,11 +361,10 @@ def _mark(place: CampaignDir) -> tuple[int, str]:
 
 def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     """The flat object about a campaign."""
-    from autoresearch.core.campaign import CampaignState
     from autoresearch.core.stop_rules import stand
     from autoresearch.lab.campaign.agenda import facts
     from autoresearch.lab.campaign.shelf import held
-    from autoresearch.lab.campaign.standing import next_commands, running, state_now
+    from autoresearch.lab.campaign.standing import next_commands, reason_now, running, state_now
 
     found = stand(view.spec.rules, facts(view, real_parts().clock()), view.spec.objective)
     state = state_now(place, view)
@@ -378,7 +377,7 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     return {
         "campaign": view.spec.name,
         "state": state.value,
-        "reason": view.reason if state in (view.state, CampaignState.DEAD) else "",
+        "reason": reason_now(place, view, state),
         "controller_pid": _controller_pid(place),
         "attempted": view.attempted,
         "remaining": found.remaining_ideas,

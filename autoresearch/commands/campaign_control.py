@@ -89,7 +89,7 @@ def resume(
     if view.state is CampaignState.PAUSED or place.controlled:
         requests.ask(place, "resume")
     if not place.controlled:
-        begin.start_controller(place, view.spec, parts)
+        begin.go_on(place, view.spec, parts)
     if detach or output.agent_or_pipe():
         _settled(place)
         view = _view(place)
@@ -222,7 +222,7 @@ def set_rules(
         _settled(place)
     elif view.state is CampaignState.ENDED:
         begin.continue_with(place, changes)
-        begin.start_controller(place, view.spec, parts)
+        begin.go_on(place, view.spec, parts)
     else:
         requests.note(place, "rules", **changes)
     view = _view(place)
@@ -255,7 +255,7 @@ def confirm(
     if not place.controlled:
         if view.state is CampaignState.ENDED:
             begin.continue_with(place, {})
-        begin.start_controller(place, view.spec, parts)
+        begin.go_on(place, view.spec, parts)
     lines = [f"{', '.join(ideas or ['the best idea'])} of {view.spec.name} is put to the proof"]
     output.emit("confirm", _payload(place, _view(place)), as_json=as_json, lines=lines)
     return 0

@@ -212,6 +212,7 @@ class CampaignView:
     skipped: list[tuple[Hypothesis, str]] = field(default_factory=list)
     state: CampaignState = CampaignState.RUNNING  # as the journal has it; the lock may know better
     reason: str = ""
+    fault: tuple[float, str] = (0.0, "")  # when a controller ended on a fault of its own, and which
     requests: int = 0  # handled so far
     unwanted: set[str] = field(default_factory=set)  # slugs that somebody asked to skip
     timeline: list[Mapping[str, Any]] = field(default_factory=list)
@@ -427,6 +428,8 @@ def _steer(view: CampaignView, line: Mapping[str, Any]) -> None:
             view.spec = view.spec.with_rules(line)
         case "state":
             view.state, view.reason = CampaignState(line["state"]), str(line.get("reason", ""))
+        case "fault":
+            view.fault = float(line.get("t") or 0.0), str(line["reason"])
         case "request":
             view.requests = int(line["upto"])
         case "confirming":

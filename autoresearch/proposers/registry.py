@@ -13,7 +13,7 @@ from autoresearch.core.space import Space
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.proposers.queue import Queue, ReadYaml
 from autoresearch.proposers.sweep import GridSweep, RandomSweep
-from autoresearch.proposers.tpe import Tpe
+from autoresearch.proposers.tpe import Tpe, need_optuna
 
 NAMES = ("queue", "grid", "random", "tpe")
 
@@ -30,6 +30,12 @@ class Given:
     baseline: Mapping[str, object] = field(default_factory=dict)  # the recipe's own values, nested or dotted
     seed: int = 0
     parallel: int = 1  # runs at a time
+
+
+def check_packages(name: str) -> None:
+    """Refuse a proposer whose packages are missing, before anything runs. Raises EnvironmentUnusable."""
+    if name == "tpe":
+        need_optuna()
 
 
 def proposer(name: str, given: Given) -> Proposer:

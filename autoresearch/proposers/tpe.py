@@ -19,6 +19,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -231,8 +232,9 @@ class Tpe:
 def need_optuna() -> None:
     """Refuse to go on without optuna, cheaply. Raises EnvironmentUnusable `no_optuna`."""
     if importlib.util.find_spec("optuna") is None:
-        message, fix = "the proposer tpe needs optuna, which is not installed", "pip install 'autoresearch[search]'"
-        raise EnvironmentUnusable(message, code="no_optuna", fix=fix, hint=f"{fix}, or search with random or grid")
+        message = f"the proposer tpe needs optuna, which is not installed for {sys.executable}"
+        fix = f"{sys.executable} -m pip install 'optuna>=4'"
+        raise EnvironmentUnusable(message, code="no_optuna", fix=fix, hint="or search with --proposer random or grid")
 
 
 def startup_trials(free_keys: int) -> int:

@@ -9,6 +9,7 @@ import math
 import os
 import random
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -258,7 +259,7 @@ def test_without_optuna_it_says_what_to_install(tpe: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EnvironmentUnusable) as caught:
         tpe()
-    assert caught.value.fix == "pip install 'autoresearch[search]'"
+    assert caught.value.fix == f"{sys.executable} -m pip install 'optuna>=4'"
     assert caught.value.code == "no_optuna"
 
 

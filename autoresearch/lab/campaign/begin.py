@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,12 +16,13 @@ from typing import Any
 from autoresearch.core import naming
 from autoresearch.core.campaign import CampaignSpec, CampaignState, Rules
 from autoresearch.core.finding import Finding, errors
-from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab import detached
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.charter import Charter, named_base, with_base
 from autoresearch.lab.campaign.pool import slots_of
 from autoresearch.lab.campaign.refuse import refuse
+from autoresearch.lab.campaign.standing import fault_of
 from autoresearch.lab.fit import check_place
 from autoresearch.lab.overrides import Launch
 from autoresearch.lab.parts import Parts
@@ -35,6 +37,8 @@ from autoresearch.repository.checkout import project_of
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.includes import check_includes
 from autoresearch.repository.lacking import lacking
+
+READY_IN_S = 5.0  # a controller that takes longer to find what an earlier one left is not waited for
 
 
 def preflight(plan: Charter) -> tuple[Finding, ...]:
@@ -257,15 +261,56 @@ def _start_controller(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> s
     return detached.start(place.path, words, session, f"campaign-{token}", parts, spec.tmux_socket)
 
 
+def go_on(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> str:
+    """Start the controller, and see it find its way; the line that attaches to it.
+
+    EnvironmentUnusable with the reason where it ends at once on a fault of its own.
+    """
+    attach = start_controller(place, spec, parts)
+    until = time.monotonic() + READY_IN_S
+    while place.controlled and time.monotonic() < until and not (read_json(place.controller) or {}).get("ready"):
+        time.sleep(0.02)
+    if fault := fault_of(place, Book(place).view()):
+        raise EnvironmentUnusable(
+            f"{spec.name} cannot go on: {fault}",
+            hint=f"what it printed: {place.log}",
+            code="controller_failed",
+        )
+    return attach
+
+
 @contextlib.contextmanager
 def in_control(place: CampaignDir) -> Iterator[None]:
-    """Be the one controller of a campaign. ConflictError where another lives; its lock dies with it."""
+    """Be the one controller of a campaign. ConflictError where another lives; its lock dies with it.
+
+    A fault that ends it is written into the journal, where `status`, `wait` and `brief` find it.
+    """
     with locked(place.lock, blocking=False) as alone:
         if not alone:
             raise ConflictError(f"another controller of {place.path.name} lives")
         record = {"pid": os.getpid(), "started": time.time()}
         write_json(place.controller, record)
-        yield
+        try:
+            yield
+        except BaseException as error:
+            with contextlib.suppress(AutoresearchError, OSError):  # a full disk: the pane still shows it
+                campaign_dir.add(place.journal, "fault", reason=_in_words(error))
+                with place.log.open("a", encoding="utf-8") as log:
+                    log.write("".join(traceback.format_exception(error)))
+            raise
+
+
+def _in_words(error: BaseException) -> str:
+    """What ended a controller, on one line."""
+    if isinstance(error, AutoresearchError):
+        return f"{error.message}{f' ({error.hint})' if error.hint else ''}"
+    if isinstance(error, KeyboardInterrupt):
+        return "its controller was interrupted in its own session (Ctrl-C)"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}"
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" in {Path(frame.filename).name}, line {frame.lineno}" for frame in last)
+    return " ".join(f"internal error: {type(error).__name__}: {error}{where}".split())
 
 
 def changed_rules(spec: CampaignSpec, rules: Rules) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
 from autoresearch.lab.campaign.declare_research import research_spec
 from autoresearch.lab.campaign.shelf import HYBRID
+from autoresearch.lab.campaign.sources import OPTIMISER
 from autoresearch.lab.campaign.where import gpu_terms, where
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.far.remote_code import refuse_in_campaign
@@ -31,6 +32,7 @@ from autoresearch.lab.settings import Settings
 from autoresearch.lab.settings import load as load_settings
 from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
+from autoresearch.proposers.registry import check_packages
 from autoresearch.records.index import state_home
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
@@ -329,6 +331,7 @@ def _proposer(declared: Declared, asked: Terms) -> ProposerSpec:
 
     parsed = read_space(space)
     (need_grid if name == "grid" else need_search)(parsed)
+    check_packages(OPTIMISER if name == HYBRID else name)
     return ProposerSpec(name, space=dict(space), queue=declared["queue"], seed=declared["seed"])
 
 

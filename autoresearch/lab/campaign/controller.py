@@ -34,7 +34,7 @@ from autoresearch.lab.watch import Watcher
 from autoresearch.records import campaign_dir
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.rundir import RunDir
+from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.repository import checkout as repository
 
 LOOK_S = 1.0  # requests are looked for this often; everything else wakes
@@ -93,7 +93,9 @@ class Controller:
                 time.sleep(NAP_S)
 
     def _run(self) -> None:
+        self.sources.open()
         recovery.recover(self)
+        write_json(self.place.controller, {**(read_json(self.place.controller) or {}), "ready": True}, durable=False)
         while True:
             view = self.take_requests()
             view = self.research.look(self.settle(view))

@@ -26,7 +26,7 @@ from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.stop_rules import Stand, span
 from autoresearch.lab.campaign import summary, texts
 from autoresearch.lab.campaign.shelf import HYBRID
-from autoresearch.lab.campaign.standing import next_commands, state_now
+from autoresearch.lab.campaign.standing import next_commands, reason_now, state_now
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.lab.campaign.timeline import happenings
 from autoresearch.records.campaign_dir import CampaignDir, entries
@@ -61,7 +61,7 @@ def update_memory(place: CampaignDir, view: CampaignView, stand: Stand, *, now: 
         "last": _last(view, lines),
         "live": [(idea, run) for idea, run in view.live[:SHOWN]],
         "assumptions": _assumptions(view),
-        "blockers": _blockers(view, state),
+        "blockers": _blockers(view, state, reason_now(place, view, state)),
         "next": next_commands(view, state),
         "kept": [line for line in lines if line.standing in (Standing.KEPT, Standing.CONFIRMED)][-SHOWN:],
         "files": _files(place, view.spec),
@@ -90,9 +90,9 @@ def brief(view: CampaignView, stand: Stand, *, state: CampaignState | None = Non
     now = state or state_now(CampaignDir(Path(spec.directory)), view)
     lines = summary.idea_lines(view)
     best, band, last = summary.best_line(view, lines), summary.band_of(view), _last(view, lines)
-    reason = f": {view.reason}" if view.reason and now is view.state else ""
+    reason = reason_now(CampaignDir(Path(spec.directory)), view, now)
     parts = [
-        [f"campaign {spec.name} ({now}{reason})", f"goal: {goal(spec)}"],
+        [f"campaign {spec.name} ({now}{f': {reason}' if reason else ''})", f"goal: {goal(spec)}"],
         [f"rule: {words}" for words in rule_words(spec)],
         [f"stand: {stand.sentence}"],
         [f"baseline: {_band_words(band)}"] if band else ["baseline: not measured yet"],
@@ -266,10 +266,10 @@ def _assumptions(view: CampaignView) -> list[str]:
     return words
 
 
-def _blockers(view: CampaignView, state: CampaignState) -> list[str]:
+def _blockers(view: CampaignView, state: CampaignState, reason: str) -> list[str]:
     match state:
         case CampaignState.DEAD:
-            return ["Its controller is gone, and it has not ended: it has to be resumed."]
+            return [f"It has no controller and has not ended, so it has to be resumed: {reason}."]
         case CampaignState.PAUSED:
             return [f"Paused: {view.reason or 'somebody asked'}."]
         case CampaignState.WAITING:

@@ -63,6 +63,10 @@ class Sources:
             parallel=self.spec.parallel + 1,  # one more is always being prepared
         )
 
+    def open(self) -> None:
+        """Make the proposers now: what one of them lacks is to be said before a run is begun."""
+        self._proposers()
+
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
         """The next idea; None: dry at present."""
         for one in self._proposers():

@@ -10,7 +10,7 @@ from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
 from autoresearch.lab.campaign.shelf import held
 from autoresearch.records import order_file
 from autoresearch.records.campaign_dir import CampaignDir
-from autoresearch.records.rundir import RunDir
+from autoresearch.records.rundir import RunDir, read_json
 
 
 def state_now(place: CampaignDir, view: CampaignView) -> CampaignState:
@@ -20,6 +20,25 @@ def state_now(place: CampaignDir, view: CampaignView) -> CampaignState:
     if not place.controlled:
         return CampaignState.DEAD
     return CampaignState.DRAINING if view.told_stop else view.state
+
+
+def reason_now(place: CampaignDir, view: CampaignView, state: CampaignState) -> str:
+    """Why it is in this state; "" where nobody said."""
+    if state is not CampaignState.DEAD:
+        return view.reason if state is view.state else ""
+    if fault := fault_of(place, view):
+        return fault
+    last = f"; it was {view.state}: {view.reason}" if view.reason else ""
+    return f"its controller is gone and said nothing: it was killed, or the machine went down{last}"
+
+
+def fault_of(place: CampaignDir, view: CampaignView) -> str:
+    """The fault of its own that ended the last controller; "" where it lives, was killed, or ended well."""
+    if place.controlled or view.state is CampaignState.ENDED:
+        return ""
+    began = (read_json(place.controller) or {}).get("started") or 0.0
+    when, fault = view.fault
+    return fault if when + 0.001 >= began else ""  # the journal's times are rounded
 
 
 def next_commands(view: CampaignView, state: CampaignState) -> list[str]:

@@ -56,6 +56,8 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
             return f"round {line.get('round')} of confirmation: {runs_of}"
         case "confirmed_round":
             return f"round {line.get('round')} of confirmation is judged"
+        case "fault":
+            return f"the controller ended: {texts.cell(str(line.get('reason', '')))}"
         case "state":
             reason = f": {texts.cell(str(line['reason']))}" if line.get("reason") else ""
             return f"state {texts.cell(str(line.get('state')))}{reason}"

@@ -33,7 +33,7 @@ def test_the_state_says_goal_rules_stand_best_and_what_runs(lived: Any) -> None:
         "Best: `best` = 0.7033 over 3 runs, confirmed",
         "Runs now: `now-000001`",
         "## Blockers",
-        "Its controller is gone",  # nobody holds the lock
+        "its controller is gone",  # nobody holds the lock
     ):
         assert words in text, words
 
