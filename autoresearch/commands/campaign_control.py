@@ -121,6 +121,7 @@ def add(
         entries.append({"overrides": _overrides(set_), **{name: value for name, value in given.items() if value}})
     if not entries:
         raise UsageError("what is to be added?", hint="--set KEY=VALUE, or --from FILE")
+    refuse_entries(place, entries, file)
     place.queue.mkdir(exist_ok=True)
     for entry in entries:
         append_line(place.queue / ADDED, b"- " + json.dumps(entry, ensure_ascii=False).encode() + b"\n")
@@ -135,6 +136,26 @@ def add(
     return 0
 
 
+def refuse_entries(place: CampaignDir, entries: list[Any], file: str) -> None:
+    """QueueInvalid with all that is wrong with new entries; ConflictError where one stands in a queue already."""
+    from autoresearch.lab.campaign.refuse import QueueInvalid, entry_findings
+    from autoresearch.lab.campaign.sources import ADDED
+    from autoresearch.lab.yaml_files import parse_any
+    from autoresearch.proposers.queue_entry import QUEUE, token_of
+
+    if findings := entry_findings(entries, file):
+        raise QueueInvalid(findings)
+    view, added = _view(place), place.queue / ADDED
+    hypotheses = [*(idea.hypothesis for idea in view.ideas), *(one for one, _ in view.skipped)]
+    known = {one.token for one in hypotheses if one.proposer == QUEUE}
+    known |= {token_of(entry) for entry in (parse_any(added.read_bytes(), ADDED) if added.exists() else None) or ()}
+    for entry in entries:
+        if (token := token_of(entry)) in known:
+            named = f"is called `{token}`" if isinstance(entry, dict) and entry.get("slug") else "changes this"
+            raise ConflictError(f"an idea of {view.spec.name} {named} already", hint="another slug makes it another")
+        known.add(token)
+
+
 def fix(
     idea: Annotated[str, typer.Argument(metavar="IDEA")],
     campaign: Annotated[str, typer.Option("--campaign")] = "",
@@ -145,6 +166,7 @@ def fix(
 ) -> int:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
     from autoresearch.lab.campaign import begin
+    from autoresearch.lab.campaign.refuse import QueueInvalid, entry_findings
 
     view = _view(begin.find(campaign, real_parts()))
     if view.by_slug(idea) is None:
@@ -157,6 +179,8 @@ def fix(
         entry["overrides"] = {**dict(entry.get("overrides") or {}), **_overrides(set_)}
     if not entry:
         raise UsageError("what is to be repaired?", hint="--set KEY=VALUE, or --from FILE")
+    if findings := entry_findings([entry], file):
+        raise QueueInvalid(findings)
     return ask(campaign, "fix", as_json=as_json, slug=idea, entry=entry, note=note)
 
 

@@ -213,6 +213,7 @@ class CampaignView:
     state: CampaignState = CampaignState.RUNNING  # as the journal has it; the lock may know better
     reason: str = ""
     fault: tuple[float, str] = (0.0, "")  # when a controller ended on a fault of its own, and which
+    queue_faults: list[str] = field(default_factory=list)  # what is wrong with entries that wait in a queue
     requests: int = 0  # handled so far
     unwanted: set[str] = field(default_factory=set)  # slugs that somebody asked to skip
     timeline: list[Mapping[str, Any]] = field(default_factory=list)
@@ -430,6 +431,8 @@ def _steer(view: CampaignView, line: Mapping[str, Any]) -> None:
             view.state, view.reason = CampaignState(line["state"]), str(line.get("reason", ""))
         case "fault":
             view.fault = float(line.get("t") or 0.0), str(line["reason"])
+        case "queue":
+            view.queue_faults = [str(fault) for fault in line["faults"]]
         case "request":
             view.requests = int(line["upto"])
         case "confirming":

@@ -1,26 +1,46 @@
 """A person's queue: a folder of blueprints or a YAML list, to which can be added while the campaign runs.
 
-It is read anew at each ask, so that appending is all that it takes. What cannot be used is left out and told
-by `faults`; it sinks nothing, and is proposed as soon as it is mended.
+It is read anew at each ask, so that appending is all that it takes. Before the first run all of it is checked
+(`check`). What is broken later is left out and told (`faults`); it sinks nothing, and is proposed once it is mended.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.overrides import unused
+from autoresearch.core.overrides import canonical, unused
 from autoresearch.core.proposal import Attempt
 from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_blueprint, from_entry, token_of
 
 ReadYaml = Callable[[bytes, str], object]
 """Bytes and the file's name to plain data; raises AutoresearchError where it is no YAML."""
+Lines = Callable[[bytes], Mapping[tuple[str | int, ...], int]]
+"""Bytes to the line of each key and item, by its path from the top."""
+Fits = Callable[[Hypothesis], str]
+"""What the campaign's recipe or command says against an idea's overrides; "" for nothing."""
+KEYS = ("ideas", "queue")  # under which a list may stand: in a file of its own, in a campaign file
 
-Making = Callable[[], Hypothesis]
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One entry of a list, or one blueprint of a folder."""
+
+    token: str
+    file: str
+    make: Callable[[], Hypothesis]  # raises Broken
+    number: int = 0  # in its list, from 1
+    path: tuple[str | int, ...] = ()  # of the entry in its file
+
+    @property
+    def name(self) -> str:
+        """What it is called in a sentence."""
+        return f"entry {self.number}" if self.number else self.file
 
 
 class Queue:
@@ -32,27 +52,58 @@ class Queue:
 
     name = QUEUE
 
-    def __init__(self, path: Path, read_yaml: ReadYaml) -> None:
-        self._path, self._read_yaml = path, read_yaml
+    def __init__(self, path: Path, read_yaml: ReadYaml, lines: Lines = lambda data: {}) -> None:
+        self._path, self._read_yaml, self._lines = path, read_yaml, lines
         self._asked: dict[str, str] = {}  # in this life: token -> slug
-        self._faults: list[str] = []
+        self._data = b""
+        self._faults: dict[str, list[Finding]] = {}  # by token; "" for the file itself
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
         """The first good entry that was neither attempted nor asked for; None if there is none now."""
-        self._faults = []
         slugs = {a.hypothesis.slug for a in attempts}
-        gone = self._asked.keys() | {a.hypothesis.token for a in attempts if a.hypothesis.proposer == self.name}
-        for where, token, making in self._waiting(gone):
-            idea = self._made(where, making, slugs)
-            if idea is not None:
+        for item, idea in self._good(attempts):
+            if idea.parent in slugs or idea.parent in (BEST, BASELINE):
                 idea = replace(idea, slug=unused(idea.slug, slugs | set(self._asked.values())))
-                self._asked[token] = idea.slug
+                self._asked[item.token] = idea.slug
                 return idea
+            self._note(item, f"its parent `{idea.parent}` is no idea of this campaign yet", "parent")
         return None
 
-    def faults(self) -> list[str]:
-        """One sentence for each entry that the last `ask` passed over, with where it stands and what is wrong."""
-        return list(self._faults)
+    def check(self, known: Collection[str] = (), fits: Fits = lambda idea: "", *, gone: Collection[str] = ()) -> None:
+        """Look at every entry now, and at how they go together; `faults` then says all that is wrong.
+
+        known: slugs of ideas that are no entries; gone: tokens of entries that were attempted.
+        """
+        ideas = {item.token: (item, idea) for item, idea in self._good((), gone)}
+        slugs = {BEST, BASELINE, *known, *gone, *self._faults}  # a child of what is broken is not a second fault
+        twins: dict[str, Item] = {}
+        added = {key.removeprefix("+") for _, idea in ideas.values() for key in idea.overrides if key.startswith("+")}
+        for item, idea in ideas.values():
+            if idea.parent not in slugs:
+                later = any(other.slug == idea.parent for _, other in ideas.values())
+                why = "stands behind it; put it before" if later else "is neither best, nor baseline, nor an idea"
+                self._note(item, f"its parent `{idea.parent}` {why}", "parent")
+            slugs.add(idea.slug)
+            if (twin := twins.setdefault(_content(idea), item)) is not item:
+                self._note(item, f"it changes the same as {twin.name}")
+            if not added & idea.overrides.keys() and (why := fits(idea)):
+                self._note(item, why, "overrides")
+
+    def faults(self) -> list[Finding]:
+        """All that is wrong with the entries that the last `ask` or `check` passed over, in their order."""
+        return in_order(self._faults)
+
+    def by_entry(self) -> dict[str, list[Finding]]:
+        """The same by the entry's token; "" for the file itself."""
+        return dict(self._faults)
+
+    def signature(self) -> object:
+        """Differs where somebody changed the queue; of the files that it is made of, not of those that they name."""
+        paths = [self._path, *sorted(self._path.glob("*.md"))] if self._path.is_dir() else [self._path]
+        try:
+            return [(path.name, (seen := path.stat()).st_mtime_ns, seen.st_size, seen.st_ino) for path in paths]
+        except OSError as failure:
+            return str(failure)
 
     def tell(self, attempt: Attempt) -> None:
         """A queue learns nothing."""
@@ -60,54 +111,72 @@ class Queue:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _made(self, where: str, making: Making, slugs: set[str]) -> Hypothesis | None:
-        try:
-            idea = making()
-            if idea.parent not in (BEST, BASELINE) and idea.parent not in slugs:
-                raise Broken(f"its parent `{idea.parent}` is no idea of this campaign yet")
-        except Broken as broken:
-            self._faults.append(f"{where}: {broken}")
-            return None
-        return idea
+    def _good(self, attempts: Sequence[Attempt], gone: Collection[str] = ()) -> Iterator[tuple[Item, Hypothesis]]:
+        """Every entry that is sound and was not yet proposed; the others are noted as faults."""
+        self._faults = {}
+        gone = {*gone, *self._asked, *(a.hypothesis.token for a in attempts if a.hypothesis.proposer == self.name)}
+        seen: dict[str, Item] = {}
+        for item in self._blueprints() if self._path.is_dir() else self._entries():
+            if (first := seen.setdefault(item.token, item)) is not item:
+                self._note(item, f"it is called like {first.name}: `{item.token}`", "slug", token=f"#{item.number}")
+            elif item.token not in gone:
+                try:
+                    idea = item.make()
+                except Broken as broken:
+                    for fault in broken.faults:
+                        self._note(item, fault.message, *fault.keys, line=fault.line)
+                else:
+                    yield item, idea
 
-    def _waiting(self, gone: set[str]) -> Iterator[tuple[str, str, Making]]:
-        """Where it stands, the token and how to read it, for all that was not yet proposed."""
-        entries = self._blueprints() if self._path.is_dir() else self._entries()
-        for where, token, making in entries:
-            if token not in gone:
-                yield where, token, making
+    def _note(self, item: Item, message: str, *keys: str | int, line: int = 0, token: str = "") -> None:
+        if item.path and not line:
+            lines, path = self._lines(self._data), (*item.path, *keys)
+            line = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 0)
+        text = f"{item.name}: {message}" if item.number else message
+        finding = Finding(Severity.ERROR, "bad_entry", text, where=item.file, line=line)
+        self._faults.setdefault(token or item.token, []).append(finding)
 
-    def _blueprints(self) -> Iterator[tuple[str, str, Making]]:
+    def _blueprints(self) -> Iterator[Item]:
         for path in sorted(self._path.glob("*.md")):
             if not path.name.startswith("."):
-                yield path.name, path.name, lambda path=path: from_blueprint(path)  # type: ignore[misc]
+                yield Item(path.name, path.name, partial(from_blueprint, path))
 
-    def _entries(self) -> Iterator[tuple[str, str, Making]]:
-        entries = self._listed()
-        tokens = [token_of(entry) for entry in entries]
-        count, folder = Counter(tokens), self._path.parent
-        for number, (entry, token) in enumerate(zip(entries, tokens, strict=True), 1):
-            where = f"{self._path.name}: entry {number}"
-            if count[token] > 1 and tokens.index(token) != number - 1:
-                self._faults.append(f"{where}: it is called like entry {tokens.index(token) + 1}: `{token}`")
-            else:
-                yield where, token, lambda entry=entry: from_entry(entry, folder)  # type: ignore[misc]
+    def _entries(self) -> Iterator[Item]:
+        above, entries = self._listed()
+        for n, entry in enumerate(entries):
+            make = partial(from_entry, entry, self._path.parent)
+            yield Item(token_of(entry), self._path.name, make, n + 1, (*above, n))
 
-    def _listed(self) -> Sequence[object]:
-        """The list in the file, bare or under `ideas`; empty, with a fault, where it cannot be read."""
+    def _listed(self) -> tuple[tuple[str, ...], Sequence[object]]:
+        """The list in the file and the key above it; empty, with a fault, where it cannot be read."""
         try:
-            data = self._read_yaml(self._path.read_bytes(), self._path.name)
+            self._data = self._path.read_bytes()
+            data = self._read_yaml(self._data, self._path.name)
         except OSError as failure:
-            self._faults.append(f"{self._path}: {failure.strerror or failure}")
-            return ()
+            return self._unreadable(f"{self._path}: {failure.strerror or failure}")
         except AutoresearchError as failure:
-            self._faults.append(failure.message)
-            return ()
-        if isinstance(data, Mapping):
-            data = data.get("ideas", data)
+            return self._unreadable(failure.message)
+        above = next((key for key in KEYS if isinstance(data, Mapping) and key in data), "")
+        if isinstance(data, Mapping) and above:
+            data = data[above]
         if not data:
-            return ()
+            return (), ()
         if not isinstance(data, list):
-            self._faults.append(f"{self._path.name}: it is no list of ideas; begin each with `- `")
-            return ()
-        return data
+            return self._unreadable(f"{self._path.name}: it is no list of ideas; begin each with `- `")
+        return ((above,) if above else ()), data
+
+    def _unreadable(self, message: str) -> tuple[tuple[str, ...], Sequence[object]]:
+        self._faults[""] = [Finding(Severity.ERROR, "bad_queue", message)]
+        return (), ()
+
+
+def in_order(faults: Mapping[str, Sequence[Finding]]) -> list[Finding]:
+    """Each once, as they stand in their files."""
+    every = [finding for findings in faults.values() for finding in findings]
+    return sorted(dict.fromkeys(every), key=lambda finding: (finding.where, finding.line))
+
+
+def _content(idea: Hypothesis) -> str:
+    """Equal for two entries that would make the same idea."""
+    changes = [idea.parent, idea.overrides, idea.files, idea.patches, idea.blueprint, idea.smoke]
+    return canonical(changes)

@@ -3,7 +3,10 @@
     - slug: wide-clip                     # optional; made from the overrides or the files
       sentence: a wider clip explores more
       overrides: {clip_high: 0.4}         # dotted or nested recipe keys
-      files: {src/reward.py: new/reward.py}   # path in the repository: file that holds the new text
+      files:                              # path in the repository: the whole new text, or the file that holds it
+        prompt.txt: |
+          Think first.
+        src/reward.py: {from: new/reward.py}
       patches: [reward.diff]              # unified diffs
       blueprint: other.md                 # instead of the campaign's
       parent: baseline                    # best (default), baseline, or the slug of an idea
@@ -11,31 +14,51 @@
       simpler: false
       smoke: false
 
-Paths of files to read are relative to the queue file. Only values are returned; the message of a Broken is a
-sentence for the person who wrote the entry.
+Paths of files to read are relative to the queue file. Only values are returned; each Fault is a sentence for the
+person who wrote the entry, with the keys that lead to what is wrong.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from autoresearch.core import overrides
 from autoresearch.core.blueprint import BlueprintInvalid, parse_blueprint
+from autoresearch.core.finding import errors
 from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.naming import slugify
+from autoresearch.core.proposal_text import is_inside
+from autoresearch.core.unified_diff import files_of
 
 QUEUE = "queue"
+FROM = "from"
 _TEXTS = ("slug", "sentence", "blueprint", "parent", "expected")
 _FLAGS = ("simpler", "smoke")
 _KEYS = (*_TEXTS, *_FLAGS, "overrides", "files", "patches")
+_OUTSIDE = "is no path inside the repository"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with an entry; `keys` lead to it from the entry, `line` is of a blueprint's own file."""
+
+    message: str
+    keys: tuple[str | int, ...] = ()
+    line: int = 0
 
 
 class Broken(ValueError):  # noqa: N818 - what the entry is
-    """This entry cannot be proposed as it is; the message says why."""
+    """This entry cannot be proposed as it is; `faults` says everything that is wrong with it."""
+
+    def __init__(self, *faults: Fault) -> None:
+        super().__init__("; ".join(fault.message for fault in faults))
+        self.faults = faults
 
 
 def token_of(entry: object) -> str:
@@ -48,132 +71,219 @@ def token_of(entry: object) -> str:
 def from_entry(entry: object, folder: Path) -> Hypothesis:
     """The idea that an entry of a YAML list describes; the files it names are read now. Raises Broken."""
     if not isinstance(entry, Mapping):
-        raise Broken("it is no mapping; write `- overrides: {key: value}`")
-    _check_words(entry)
-    changes = _overrides(entry.get("overrides", {}))
-    files, patches = _files(entry.get("files", {}), folder), _patches(entry.get("patches", []), folder)
-    blueprint = _blueprint_text(folder / entry["blueprint"]) if entry.get("blueprint") else ""
-    if not (changes or files or patches or blueprint):
-        raise Broken("it changes nothing; give it `overrides`, `files`, `patches` or a `blueprint`")
-    said = str(entry.get("sentence", "")).strip()
-    return Hypothesis(
-        slug=_slug(entry, changes),
-        sentence=said or _sentence(entry, changes),
-        parent=_parent(entry),
-        overrides=changes,
-        files=files,
-        patches=patches,
-        blueprint=blueprint,
-        expected=str(entry.get("expected", "")),
-        simpler=bool(entry.get("simpler", False)),
-        smoke=bool(entry.get("smoke", False)),
-        proposer=QUEUE,
-        token=token_of(entry),
-    )
+        raise Broken(Fault("it is no mapping; write `- overrides: {key: value}`"))
+    return _Reader(entry, folder).hypothesis()
 
 
 def from_blueprint(path: Path) -> Hypothesis:
     """The idea that a blueprint of a queue folder describes. Raises Broken."""
-    text = _blueprint_text(path)
+    text = _read(path)
+    if faults := _blueprint_faults(text, path.name):
+        raise Broken(*faults)
     slug = slugify(path.stem)
     if slug in (BASELINE, BEST):
-        raise Broken(f"an idea cannot be called `{slug}`; rename the file")
-    found = parse_blueprint(text.encode(), path.name)
-    sentence = " ".join((found.purpose or found.title or path.stem).split())
+        raise Broken(Fault(f"an idea cannot be called `{slug}`; rename the file"))
+    blueprint = parse_blueprint(text.encode(), path.name)
+    sentence = " ".join((blueprint.purpose or blueprint.title or path.stem).split())
     return Hypothesis(slug=slug, sentence=sentence, blueprint=text, proposer=QUEUE, token=path.name)
+
+
+def sources(entry: Any) -> Iterator[str]:
+    """The files that an entry names, as it writes them, wherever the entry is sound."""
+    if not isinstance(entry, Mapping):
+        return
+    files, patches = entry.get("files"), entry.get("patches")
+    values = files.values() if isinstance(files, Mapping) else ()
+    yield from (value[FROM] for value in values if isinstance(value, Mapping) and isinstance(value.get(FROM), str))
+    yield from (item for item in (patches if isinstance(patches, list) else ()) if isinstance(item, str))
+    if isinstance(entry.get("blueprint"), str) and entry["blueprint"]:
+        yield entry["blueprint"]
 
 
 def found_from_anywhere(entry: Any, folder: Path) -> Any:
     """The same entry, its paths absolute."""
     if not isinstance(entry, dict):
         return entry
-    found = dict(entry)
-    if isinstance(found.get("files"), dict):
-        found["files"] = {target: str(folder / str(source)) for target, source in found["files"].items()}
-    if isinstance(found.get("patches"), list):
-        found["patches"] = [str(folder / str(item)) for item in found["patches"]]
-    if isinstance(found.get("blueprint"), str):
-        found["blueprint"] = str(folder / found["blueprint"])
-    return found
+
+    def absolute(source: object) -> object:
+        return str(folder / source) if isinstance(source, str) else source
+
+    same = dict(entry)
+    if isinstance(same.get("files"), dict):
+        same["files"] = {
+            target: {**value, FROM: absolute(value[FROM])} if isinstance(value, dict) and FROM in value else value
+            for target, value in same["files"].items()
+        }
+    if isinstance(same.get("patches"), list):
+        same["patches"] = [absolute(item) for item in same["patches"]]
+    if isinstance(same.get("blueprint"), str):
+        same["blueprint"] = absolute(same["blueprint"])
+    return same
 
 
-def _check_words(entry: Mapping[Any, Any]) -> None:
-    for word, value in entry.items():
-        if word not in _KEYS:
-            near = difflib.get_close_matches(str(word), _KEYS, 1)
-            raise Broken(f"`{word}` is no word of an entry" + (f"; write `{near[0]}`" if near else ""))
-        if word in _TEXTS and not isinstance(value, str):
-            raise Broken(f"`{word}` is no text; put it in quotes")
-        if word in _FLAGS and not isinstance(value, bool):
-            raise Broken(f"`{word}` is neither true nor false")
+class _Reader:
+    """Reads one entry, and notes all that is wrong with it."""
 
+    def __init__(self, entry: Mapping[Any, Any], folder: Path) -> None:
+        self.entry, self.folder = entry, folder
+        self.faults: list[Fault] = []
 
-def _overrides(given: object) -> dict[str, object]:
-    if not isinstance(given, Mapping):
-        raise Broken("`overrides` is no mapping; write `overrides: {lr: 0.001}`")
-    return overrides.flatten({str(key): value for key, value in given.items()})
+    def hypothesis(self) -> Hypothesis:
+        self.words()
+        changes, files, patches = self.overrides(), self.files(), self.patches()
+        blueprint = self.blueprint()
+        slug = self.slug(changes)
+        if not (self.faults or changes or files or patches or blueprint):
+            self.wrong("it changes nothing; give it `overrides`, `files`, `patches` or a `blueprint`")
+        if self.faults:
+            raise Broken(*self.faults)
+        return Hypothesis(
+            slug=slug,
+            sentence=self.text("sentence") or self.sentence(changes),
+            parent=slugify(self.text("parent")) if self.text("parent") else BEST,
+            overrides=changes,
+            files=files,
+            patches=patches,
+            blueprint=blueprint,
+            expected=self.text("expected"),
+            simpler=self.entry.get("simpler") is True,
+            smoke=self.entry.get("smoke") is True,
+            proposer=QUEUE,
+            token=token_of(self.entry),
+        )
 
+    def wrong(self, message: str, *keys: str | int) -> None:
+        self.faults.append(Fault(message, keys))
 
-def _files(given: object, folder: Path) -> dict[str, str]:
-    if not isinstance(given, Mapping):
-        raise Broken("`files` is no mapping; write `files: {path/in/repository: file with the new text}`")
-    for target in given:
-        path = PurePosixPath(str(target))
-        if path.is_absolute() or ".." in path.parts or path.parts[:1] in ((), (".git",)):
-            raise Broken(f"{target} is no path inside the repository")
-    return {str(PurePosixPath(str(target))): _read(folder / str(source)) for target, source in given.items()}
+    def words(self) -> None:
+        for word, value in self.entry.items():
+            if word not in _KEYS:
+                near = difflib.get_close_matches(str(word), _KEYS, 1)
+                known = f"write `{near[0]}`" if near else f"known are {', '.join(_KEYS)}"
+                self.wrong(f"`{word}` is no key of an entry; {known}", str(word))
+            elif word in _TEXTS and not isinstance(value, str):
+                self.wrong(f"`{word}` is no text; put it in quotes", word)
+            elif word in _FLAGS and not isinstance(value, bool):
+                self.wrong(f"`{word}` is neither true nor false", word)
 
+    def text(self, key: str) -> str:
+        value = self.entry.get(key)
+        return value.strip() if isinstance(value, str) else ""
 
-def _patches(given: object, folder: Path) -> tuple[str, ...]:
-    if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
-        raise Broken("`patches` is no list of paths; write `patches: [change.diff]`")
-    texts = tuple(_read(folder / item) for item in given)
-    for item, text in zip(given, texts, strict=True):
+    def overrides(self) -> dict[str, object]:
+        given = self.entry.get("overrides", {})
+        if not isinstance(given, Mapping):
+            self.wrong("`overrides` is no mapping; write `overrides: {lr: 0.001}`", "overrides")
+            return {}
+        return overrides.flatten({str(key): value for key, value in given.items()})
+
+    def files(self) -> dict[str, str]:
+        given = self.entry.get("files", {})
+        if not isinstance(given, Mapping):
+            self.wrong("`files` is no mapping; write `files: {path/in/repository: the whole new text}`", "files")
+            return {}
+        texts = {}
+        for target, value in given.items():
+            if not is_inside(str(target)):
+                self.wrong(f"{target} {_OUTSIDE}", "files", str(target))
+            elif (text := self.whole_text(str(target), value)) is not None:
+                texts[str(PurePosixPath(str(target)))] = text
+        return texts
+
+    def whole_text(self, target: str, value: object) -> str | None:
+        """The new text of a file, as it stands in the entry or in the file that it names."""
+        if isinstance(value, Mapping) and set(value) == {FROM} and isinstance(value[FROM], str):
+            return self.read(value[FROM], "files", target)
+        if not isinstance(value, str):
+            hint = f"write the text as a block (`{target}: |`), or `{target}: {{{FROM}: FILE}}`"
+            self.wrong(f"what {target} is to hold is no text; {hint}", "files", target)
+        elif self.looks_like_a_path(value, target):
+            hint = f"write `{{{FROM}: {value}}}` for what stands in that file, else end the text with a line end"
+            self.wrong(f"{target} would hold nothing but the words `{value}`; {hint}", "files", target)
+        else:
+            return value
+        return None
+
+    def looks_like_a_path(self, value: str, target: str) -> bool:
+        """Whether a name was written where the text itself is meant: nobody wants it as a file's only words."""
+        if not value or len(value) > 300 or any(sign.isspace() for sign in value):
+            return False
+        suffix = PurePosixPath(target).suffix
+        return bool(suffix and value.endswith(suffix)) or (self.folder / value).is_file()
+
+    def patches(self) -> tuple[str, ...]:
+        given = self.entry.get("patches", [])
+        if not isinstance(given, list):
+            self.wrong("`patches` is no list of paths; write `patches: [change.diff]`", "patches")
+            return ()
+        texts = []
+        for n, item in enumerate(given):
+            if not isinstance(item, str):
+                self.wrong(f"{item!r} is no path of a patch; write `patches: [change.diff]`", "patches", n)
+            elif (text := self.read(item, "patches", n)) is not None:
+                texts.append(text)
+                self.patch(item, text, n)
+        return tuple(texts)
+
+    def patch(self, name: str, text: str, n: int) -> None:
         if "\n@@" not in f"\n{text}" and "GIT binary patch" not in text and "rename from " not in text:
-            raise Broken(f"{item} is no unified diff")
-    return texts
+            self.wrong(f"{name} is no unified diff", "patches", n)
+        heads = re.findall(r"^(?:\+\+\+|---) \"?(?:[ab]/)?([^\t\n\"]+)", text, re.MULTILINE)  # of diff -u, too
+        for path in sorted({*heads, *(file.path for file in files_of(text))} - {"", "/dev/null"}):
+            if not is_inside(path):
+                self.wrong(f"{name} changes {path}, which {_OUTSIDE}", "patches", n)
+
+    def blueprint(self) -> str:
+        name = self.text("blueprint")
+        text = self.read(name, "blueprint") if name else None
+        for fault in () if text is None else _blueprint_faults(text, name):
+            self.wrong(f"{name}:{fault.line}: {fault.message}", "blueprint")
+        return text or ""
+
+    def read(self, source: str, *keys: str | int) -> str | None:
+        try:
+            return _read(self.folder / source)
+        except Broken as broken:
+            self.faults += [Fault(fault.message, keys) for fault in broken.faults]
+            return None
+
+    def slug(self, changes: Mapping[str, object]) -> str:
+        own = self.text("slug")
+        if own:
+            slug = slugify(own)
+        elif self.text("sentence") and not changes:
+            slug = slugify(self.text("sentence"))
+        else:
+            slug = overrides.slug(changes) if changes else slugify(self.sentence(changes))
+        if slug in (BASELINE, BEST):
+            self.wrong(f"an idea cannot be called `{slug}`; give it another `slug`", "slug")
+        return slug
+
+    def sentence(self, changes: Mapping[str, object]) -> str:
+        """What is changed, where nobody said why."""
+        parts = [overrides.sentence(changes)] if changes else []
+        parts += [f"changes {path}" for path in _items(self.entry.get("files"))]
+        parts += [f"applies {path}" for path in _items(self.entry.get("patches"))]
+        parts += [f"runs {self.text('blueprint')}"] if self.text("blueprint") else []
+        return ", ".join(parts)
 
 
-def _blueprint_text(path: Path) -> str:
-    text = _read(path)
+def _items(value: object) -> Sequence[object]:
+    return list(value) if isinstance(value, list | Mapping) else []
+
+
+def _blueprint_faults(text: str, name: str) -> list[Fault]:
     try:
-        parse_blueprint(text.encode(), path.name)
+        parse_blueprint(text.encode(), name)
     except BlueprintInvalid as invalid:
-        raise Broken(invalid.message) from invalid
-    return text
+        return [Fault(found.message, line=found.line) for found in errors(invalid.findings)]
+    return []
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as failure:
-        raise Broken(f"{path}: {failure.strerror or failure}") from failure
+        raise Broken(Fault(f"{path}: {failure.strerror or failure}")) from failure
     except UnicodeDecodeError as failure:
-        raise Broken(f"{path} is no UTF-8 text") from failure
-
-
-def _parent(entry: Mapping[Any, Any]) -> str:
-    said = str(entry.get("parent", "")).strip()
-    return slugify(said) if said else BEST
-
-
-def _slug(entry: Mapping[Any, Any], changes: Mapping[str, object]) -> str:
-    said = str(entry.get("slug", "")).strip()
-    if said:
-        slug = slugify(said)
-    elif entry.get("sentence") and not changes:
-        slug = slugify(str(entry["sentence"]))
-    else:
-        slug = overrides.slug(changes) if changes else slugify(_sentence(entry, changes))
-    if slug in (BASELINE, BEST):
-        raise Broken(f"an idea cannot be called `{slug}`; give it another `slug`")
-    return slug
-
-
-def _sentence(entry: Mapping[Any, Any], changes: Mapping[str, object]) -> str:
-    """What is changed, where nobody said why."""
-    parts = [overrides.sentence(changes)] if changes else []
-    parts += [f"changes {path}" for path in entry.get("files", {})]
-    parts += [f"applies {path}" for path in entry.get("patches", [])]
-    parts += [f"runs {entry['blueprint']}"] if entry.get("blueprint") else []
-    return ", ".join(parts)
+        raise Broken(Fault(f"{path} is no UTF-8 text")) from failure

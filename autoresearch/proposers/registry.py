@@ -11,7 +11,7 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.proposal import Proposer
 from autoresearch.core.space import Space
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.proposers.queue import Queue, ReadYaml
+from autoresearch.proposers.queue import Lines, Queue, ReadYaml
 from autoresearch.proposers.sweep import GridSweep, RandomSweep
 from autoresearch.proposers.tpe import Tpe, need_optuna
 
@@ -25,6 +25,7 @@ class Given:
     directory: Path  # of the campaign: an optimiser keeps its journal there
     objective: Objective
     read_yaml: ReadYaml
+    lines: Lines = lambda data: {}
     space: Space | None = None
     queue: Path | None = None  # a folder of blueprints or a YAML list
     baseline: Mapping[str, object] = field(default_factory=dict)  # the recipe's own values, nested or dotted
@@ -74,4 +75,4 @@ def _queue(given: Given) -> Queue:
     if not given.queue.exists():
         hint = "make it, empty if need be: ideas can be added while the campaign runs"
         raise NotFoundError(f"{given.queue}: there is no such queue", hint=hint, code="no_queue")
-    return Queue(given.queue, given.read_yaml)
+    return Queue(given.queue, given.read_yaml, given.lines)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.hypothesis import BEST
+from autoresearch.lab.yaml_files import line_numbers
 from autoresearch.proposers.queue import Queue
 
 Reader = Callable[[bytes, str], object]
@@ -43,7 +44,7 @@ DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
 def queue(tmp_path: Path, read_yaml: Reader) -> Callable[[str], Queue]:
     def write(text: str) -> Queue:
         (tmp_path / "ideas.yaml").write_text(text)
-        return Queue(tmp_path / "ideas.yaml", read_yaml)
+        return Queue(tmp_path / "ideas.yaml", read_yaml, line_numbers)
 
     return write
 
@@ -55,14 +56,14 @@ def test_every_word_of_an_entry(queue: Any, tmp_path: Path) -> None:
     (tmp_path / "b.md").write_text(BLUEPRINT.format(title="Longer"))
     entry = (
         "- {slug: Wide Clip, sentence: a wider clip, overrides: {actor: {clip: 1e-1}, lr: 0.1}, parent: baseline,\n"
-        "   files: {src/reward.py: new/reward.py}, patches: [a.diff], blueprint: b.md,\n"
+        "   files: {src/reward.py: {from: new/reward.py}, a.txt: hello}, patches: [a.diff], blueprint: b.md,\n"
         "   expected: one point, simpler: true, smoke: true}\n"
     )
     idea = queue(entry).ask([])
     assert idea.slug == idea.token == "wide-clip"
     assert (idea.sentence, idea.expected, idea.parent) == ("a wider clip", "one point", "baseline")
     assert idea.overrides == {"actor.clip": 0.1, "lr": 0.1}
-    assert idea.files == {"src/reward.py": "def reward(): ...\n"}
+    assert idea.files == {"src/reward.py": "def reward(): ...\n", "a.txt": "hello"}
     assert idea.patches == (DIFF,)
     assert idea.blueprint.startswith("# Longer")
     assert idea.simpler
@@ -112,7 +113,7 @@ def test_a_name_that_another_idea_has_gets_a_number(queue: Any, campaign: Any) -
     [
         ("- 3", "it is no mapping"),
         ("- {slug: a}", "it changes nothing"),
-        ("- {override: {lr: 1}}", "`override` is no word of an entry; write `overrides`"),
+        ("- {override: {lr: 1}}", "`override` is no key of an entry; write `overrides`"),
         ("- {overrides: [lr]}", "`overrides` is no mapping"),
         ("- {overrides: {lr: 1}, simpler: maybe}", "`simpler` is neither true nor false"),
         ("- {overrides: {lr: 1}, slug: 3}", "`slug` is no text"),
@@ -124,18 +125,23 @@ def test_a_name_that_another_idea_has_gets_a_number(queue: Any, campaign: Any) -
         ("- {files: {../x: ideas.yaml}}", "../x is no path inside the repository"),
         ("- {files: {/etc/x: ideas.yaml}}", "/etc/x is no path inside"),
         ("- {files: {.git/config: ideas.yaml}}", ".git/config is no path inside"),
-        ("- {files: {x: gone}}", "gone: No such file"),
-        ("- {files: {x: binary}}", "is no UTF-8 text"),
+        ("- {files: {x: {from: gone}}}", "gone: No such file"),
+        ("- {files: {x: {from: binary}}}", "is no UTF-8 text"),
+        ("- {files: {x: ideas.yaml}}", "nothing but the words `ideas.yaml`; write `{from: ideas.yaml}`"),
+        ("- {files: {x.py: new/gone.py}}", "nothing but the words `new/gone.py`"),
+        ("- {files: {x: 3}}", "what x is to hold is no text"),
+        ("- {patches: [out.diff]}", "out.diff changes ../../x.py, which is no path inside the repository"),
         ("- {blueprint: ideas.yaml}", "ideas.yaml"),
     ],
 )
 def test_a_broken_entry_is_told_and_passed_over(queue: Any, tmp_path: Path, entry: str, says: str) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "out.diff").write_text(DIFF.replace("x.py", "../../x.py"))
     waiting = queue(f"{entry}\n- overrides: {{lr: 7}}\n")
     assert waiting.ask([]).overrides == {"lr": 7}
-    assert len(waiting.faults()) == 1
-    assert waiting.faults()[0].startswith("ideas.yaml: entry 1: ")
-    assert says in waiting.faults()[0]
+    (fault,) = waiting.faults()
+    assert str(fault).startswith("ideas.yaml:1: error: entry 1: ")
+    assert says in fault.message
     assert waiting.ask([]) is None
 
 
@@ -149,7 +155,7 @@ def test_two_entries_of_one_name(queue: Any) -> None:
     waiting = queue("- {slug: a, overrides: {lr: 1}}\n- {slug: a, overrides: {lr: 2}}\n")
     assert waiting.ask([]).overrides == {"lr": 1}
     assert waiting.ask([]) is None
-    assert waiting.faults() == ["ideas.yaml: entry 2: it is called like entry 1: `a`"]
+    assert [str(f) for f in waiting.faults()] == ["ideas.yaml:2: error: entry 2: it is called like entry 1: `a`"]
 
 
 @pytest.mark.parametrize("text", ["- a: [", "a: {b", "just text", "a: 1"])
@@ -168,7 +174,7 @@ def test_an_empty_or_missing_file_is_dry(queue: Any, tmp_path: Path) -> None:
     assert waiting.faults() == []
     (tmp_path / "ideas.yaml").unlink()
     assert waiting.ask([]) is None
-    assert "No such file" in waiting.faults()[0]
+    assert "No such file" in waiting.faults()[0].message
 
 
 def test_a_folder_of_blueprints(tmp_path: Path, read_yaml: Reader, campaign: Any) -> None:
@@ -186,6 +192,61 @@ def test_a_folder_of_blueprints(tmp_path: Path, read_yaml: Reader, campaign: Any
     assert running.step(waiting).slug == "20-second"
     assert running.step(waiting) is None
     assert len(waiting.faults()) == 1
-    assert waiting.faults()[0].startswith("15-broken.md: ")
+    assert str(waiting.faults()[0]).startswith("15-broken.md: ")
     (folder / "15-broken.md").write_text(BLUEPRINT.format(title="mended"))
     assert running.step(Queue(folder, read_yaml)).slug == "15-broken"
+
+
+CHECKED = """\
+ideas:
+- slug: good
+  overrides: {lr: 1}
+- slug: same
+  overrides:
+    lr: 1.0
+- slug: wrong
+  fils: {a: b}
+  simpler: maybe
+  files:
+    ../x: text
+- {slug: good, overrides: {lr: 2}}
+- {slug: child, parent: late, overrides: {lr: 3}}
+- {slug: orphan, parent: nobody, overrides: {lr: 4}}
+- {slug: late, overrides: {rate: 5}}
+- [3]
+"""
+
+
+def test_all_of_it_is_checked_at_once_with_lines(queue: Any) -> None:
+    waiting = queue(CHECKED)
+    waiting.check(fits=lambda idea: "the recipe has no key rate" if "rate" in idea.overrides else "")
+    assert [str(finding).replace("ideas.yaml:", "").replace(" error: entry", "") for finding in waiting.faults()] == [
+        "4: 2: it changes the same as entry 1",
+        "8: 3: `fils` is no key of an entry; write `files`",
+        "9: 3: `simpler` is neither true nor false",
+        "11: 3: ../x is no path inside the repository",
+        "12: 4: it is called like entry 1: `good`",
+        "13: 5: its parent `late` stands behind it; put it before",
+        "14: 6: its parent `nobody` is neither best, nor baseline, nor an idea",
+        "15: 7: the recipe has no key rate",
+        "16: 8: it is no mapping; write `- overrides: {key: value}`",
+    ]
+    sound = queue("- {slug: root, overrides: {lr: 1}}\n- {slug: leaf, parent: root, overrides: {+new: 2}}\n")
+    sound.check(fits=lambda idea: "the recipe has no key new" if "new" in idea.overrides else "")
+    assert sound.faults() == []
+    assert sound.ask([]).slug == "root"
+
+
+def test_what_was_attempted_is_not_checked_again(queue: Any) -> None:
+    waiting = queue("- {slug: a, patches: [gone.diff]}\n- {slug: b, parent: a, overrides: {lr: 1}}\n")
+    waiting.check()
+    assert len(waiting.faults()) == 1
+    waiting.check(["a"], gone={"a"})
+    assert waiting.faults() == []
+
+
+def test_a_list_inside_a_campaign_file(queue: Any) -> None:
+    waiting = queue("blueprint: exp.md\nqueue:\n- {slug: a, overrides: {lr: 1}}\n- {slug: b, files: {x: 1}}\n")
+    assert waiting.ask([]).slug == "a"
+    waiting.check()
+    assert [finding.line for finding in waiting.faults()] == [4]

@@ -21,7 +21,7 @@ from autoresearch.lab import detached
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.charter import Charter, named_base, with_base
 from autoresearch.lab.campaign.pool import slots_of
-from autoresearch.lab.campaign.refuse import refuse
+from autoresearch.lab.campaign.refuse import refuse, refuse_queue
 from autoresearch.lab.campaign.standing import fault_of
 from autoresearch.lab.fit import check_place
 from autoresearch.lab.overrides import Launch
@@ -51,6 +51,7 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
         raise ConflictError(
             f"the campaign {plan.spec.name} is running", fix=f"autoresearch campaign status {plan.spec.name}"
         )
+    refuse_queue(plan.spec, launch, Book(place).view() if place.spec.exists() else None)
     if place.spec.exists():
         _same_again(plan, place)
     elif taken := branches.branch_commit(plan.checkout, plan.spec.branch("baseline")):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.core.campaign import CampaignState
 from autoresearch.core.campaign_view import CampaignView, IdeaRun
+from autoresearch.core.finding import Finding
+from autoresearch.core.hypothesis import Hypothesis
+from autoresearch.core.naming import slugify
 from autoresearch.core.proposal import Attempt
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda, claims, ideas, progress
@@ -108,6 +112,19 @@ def _unmade(controller: Controller, view: CampaignView, wanted: Wanted, reason: 
     progress.write_documents(controller.place, controller.book.view(), controller.stand(controller.book.view()))
 
 
+def never_tried(controller: Controller, view: CampaignView, token: str, findings: Sequence[Finding]) -> None:
+    """At the end: the row of an entry of a queue that nobody mended. It is no attempt, and counts for no rule."""
+    slug = slugify(token, fallback="entry")
+    if not token:  # the file itself: what stands in it is not known
+        return
+    reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
+    row = progress.never_tried_row(controller.spec, slug, reason, controller.parts.clock())
+    Ledger(controller.place.ledger).append_once(row)
+    if slug not in {idea.slug for idea, _ in view.skipped}:
+        entry = Hypothesis(slug, "an entry of the queue that could not be used")
+        controller.note("skipped", hypothesis=entry.to_json(), reason=reason)
+
+
 def next_wanted(controller: Controller, view: CampaignView) -> Wanted | None:
     """What should run next: what is owed, a confirmation, a new idea."""
     if view.baseline is None:
@@ -125,8 +142,7 @@ def _new_idea(controller: Controller, view: CampaignView) -> Wanted | None:
     """Ask until something can be tried."""
     for _ in range(MOST_REFUSED):
         hypothesis = controller.sources.ask(agenda.attempts(view))
-        for fault in controller.sources.faults():
-            controller.say(fault)
+        controller.look_at_queues(view)
         controller.dry = hypothesis is None
         if hypothesis is None:
             return None

@@ -31,6 +31,7 @@ from autoresearch.lab.campaign.workshop import Workshop
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.sessions import close_session
 from autoresearch.lab.watch import Watcher
+from autoresearch.proposers.queue import in_order
 from autoresearch.records import campaign_dir
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
@@ -41,6 +42,7 @@ LOOK_S = 1.0  # requests are looked for this often; everything else wakes
 BUSY_LOOK_S = 0.03  # ... and whether the researcher is done
 PATIENCE_S = 15.0  # ... and at everything again, for what tells nobody: a directory that was removed
 NAP_S = 3.0  # after trouble with the machine
+MOST_FAULTS = 50  # of a queue, that are told
 MOST_TRIES = 3  # ... before the campaign is paused
 
 
@@ -101,6 +103,7 @@ class Controller:
             view = self.research.look(self.settle(view))
             if self.is_over(view):
                 break
+            self.look_at_queues(view)
             self.fill(view)
             beginning.prepare_ahead(self)
             self.pool.attend(self.live, self.parts)
@@ -108,6 +111,16 @@ class Controller:
             self.healthy = True
             self.sleep()
         self.finish()
+
+    def look_at_queues(self, view: CampaignView) -> None:
+        """Say which entries of a queue cannot be tried as they are, and when that changes."""
+        found = [str(finding) for finding in in_order(self.sources.faults(view))[:MOST_FAULTS]]
+        if found == view.queue_faults:
+            return
+        for fault in found:
+            if fault not in view.queue_faults:
+                self.say(f"cannot be tried as it is: {fault}")
+        self.note("queue", faults=found)
 
     def _let_go(self) -> None:
         """Forget what is not written down; a prepared run goes with the word that it waited for."""
@@ -324,6 +337,8 @@ class Controller:
         found = self.stand(view)
         why = {"stop": "stopped on request", "drain": "drained on request"}.get(view.told_stop, found.sentence)
         end = {"t": self.parts.clock(), "do": "state", "state": CampaignState.ENDED.value, "reason": why}
+        for token, findings in self.sources.faults(view).items():
+            beginning.never_tried(self, view, token, findings)
         self.research.summarise(view)
         self.research.close()
         view = self.book.view()  # with what its last turns cost

@@ -94,7 +94,11 @@ def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float) -> 
     for key in values:
         values[key] = _checked(key, values[key], sources.get(key, ""), now)
     base = file.parent if file and not sources.get("queue", "").startswith("flag") else start
-    if values["queue"]:
+    if isinstance(values["queue"], list):
+        if file is None or sources["queue"] != str(file):
+            raise UsageError("a list of ideas stands in a file: name it in `queue`", code="bad_campaign_file")
+        values["queue"] = os.path.abspath(file)  # noqa: PTH100 - the campaign file is the queue: it is read again
+    elif values["queue"]:
         values["queue"] = os.path.normpath(base / values["queue"])
     if values["prune"] and values["warmup"] is None:
         raise UsageError(
@@ -189,6 +193,8 @@ def _converted(key: str, value: Any, now: float) -> Any:
         raise ValueError(f"{value!r} is neither true nor false")
     if key == "include":
         return [value] if isinstance(value, str) else [str(item) for item in value]
+    if key == "queue" and not isinstance(value, str | list):
+        raise ValueError(f"{value!r} is neither a path nor a list of ideas")
     if key == "direction":
         return _direction(str(value))
     if key == "proposer" and value not in ("", *PROPOSERS):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.stop_rules import Stand, span
@@ -97,6 +98,23 @@ def unmade_row(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float
     said = " ".join(reason.split())
     row = _bare_row(shop, idea, run, said if len(said) <= 300 else f"{said[:120]} ... {said[-170:]}", now)
     return replace(row, elapsed_min=0.0, ending="launch_failed", failure="launch")
+
+
+def never_tried_row(spec: CampaignSpec, slug: str, reason: str, now: float) -> LedgerRow:
+    """The row of an entry of a queue that could not be used; its index is 0, as no idea was attempted."""
+    return LedgerRow(
+        index=0,
+        metric_name=spec.objective.metric,
+        elapsed_min=0.0,
+        status="crash",
+        description=f"{slug} [never tried: {reason}]"[:500],
+        run_id=f"{slug}-never-tried",
+        ending="launch_failed",
+        failure="bad_entry",
+        campaign=spec.name,
+        started=now,
+        ended=now,
+    )
 
 
 def record_lost(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:

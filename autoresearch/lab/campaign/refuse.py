@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from autoresearch.core.blueprint_text import BlueprintInvalid
 from autoresearch.core.campaign import CampaignSpec
+from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.finding import Finding, Severity
-from autoresearch.errors import UsageError
-from autoresearch.lab.overrides import Launch
+from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.overrides import flatten
+from autoresearch.core.recipe_edits import apply_overrides
+from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.lab.overrides import Launch, holds
+from autoresearch.lab.yaml_files import line_numbers, parse_any
+from autoresearch.proposers.queue import Queue
+from autoresearch.proposers.queue_entry import QUEUE, Broken, from_entry
 from autoresearch.repository.branches import branch_fault
 from autoresearch.trainers import ask
+
+
+class QueueInvalid(BlueprintInvalid):
+    """A queue with entries that cannot be tried; all of them are in `findings`."""
+
+    code = "bad_queue"
 
 
 def refuse(spec: CampaignSpec, launch: Launch) -> tuple[Finding, ...]:
@@ -21,6 +40,51 @@ def refuse(spec: CampaignSpec, launch: Launch) -> tuple[Finding, ...]:
             code="no_gpu_to_count",
         )
     return _doubtful_space(launch, tuple(spec.proposer.space))
+
+
+def refuse_queue(spec: CampaignSpec, launch: Launch, past: CampaignView | None) -> None:
+    """Raise QueueInvalid with all that is wrong with the queue. `past`: the campaign that is to go on."""
+    if not spec.proposer.queue:
+        return
+    queue = Queue(Path(spec.proposer.queue), parse_any, line_numbers)
+    past_ideas = [idea.hypothesis for idea in past.ideas] if past else []
+    tokens = [one.token for one in past_ideas if one.proposer == QUEUE]
+    queue.check([one.slug for one in past_ideas], partial(_misfit, launch, spec.recipe), gone=tokens)
+    if found := queue.faults():
+        raise QueueInvalid(found)
+
+
+def entry_findings(entries: Sequence[object], file: str) -> list[Finding]:
+    """What is wrong with entries whose paths are absolute; `file`: where they stand, "" for a command line."""
+    lines = line_numbers(Path(file).read_bytes()) if file else {}
+    found = []
+    for n, entry in enumerate(entries):
+        try:
+            from_entry(entry, Path("/"))
+        except Broken as broken:
+            for fault in broken.faults:
+                paths = [path[:end] for path in ((n, *fault.keys), fault.keys) for end in range(len(path), 0, -1)]
+                line = next((lines[path] for path in paths if path in lines), 0)
+                found.append(Finding(Severity.ERROR, "bad_entry", fault.message, where=file, line=line))
+    return found
+
+
+def _misfit(launch: Launch, recipe: str, idea: Hypothesis) -> str:
+    """What the recipe or the command says against an idea's overrides, as far as neither is the idea's own."""
+    own = idea.blueprint or idea.patches or recipe in idea.files or idea.parent not in (BEST, BASELINE)
+    if own or not idea.overrides:
+        return ""
+    try:
+        inside, behind = launch.split(idea.overrides)
+        apply_overrides(launch.recipe or {}, inside)
+        if behind:
+            launch.with_settings(behind)
+    except BlueprintError as error:
+        unknown = [key for key in idea.overrides if launch.recipe and not holds(launch.recipe, key.removeprefix("+"))]
+        near = [one for key in unknown for one in difflib.get_close_matches(key, flatten(launch.recipe or {}), 1)]
+        hint = f"did you mean {near[0]}?" if near else error.hint
+        return f"{error.message}{f' ({hint})' if hint else ''}"
+    return ""
 
 
 def _doubtful_space(launch: Launch, keys: tuple[str, ...]) -> tuple[Finding, ...]:

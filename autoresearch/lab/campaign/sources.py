@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign import CampaignSpec
+from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.finding import Finding
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.proposal import Attempt, Proposer
 from autoresearch.core.space_file import read_space
 from autoresearch.core.turns import AGENT
 from autoresearch.lab.campaign.shelf import HYBRID, Hybrid, Shelf
 from autoresearch.lab.campaign.workshop import Workshop
-from autoresearch.lab.yaml_files import parse_any
+from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue import Queue
+from autoresearch.proposers.queue_entry import QUEUE
 from autoresearch.proposers.registry import Given, proposer
 from autoresearch.records.campaign_dir import CampaignDir
 
@@ -28,16 +31,21 @@ class Sources:
     def __init__(self, spec: CampaignSpec, place: CampaignDir, shop: Workshop, shelf: Shelf) -> None:
         self.spec, self.place, self.shop, self.shelf = spec, place, shop, shelf
         self._added: Queue | None = None
+        self._queue: Queue | None = None
         self._own: Proposer | None = None
-        self._said: set[str] = set()
+        self._checked: dict[int, tuple[object, dict[str, list[Finding]]]] = {}  # each queue when last looked at
 
     def _proposers(self) -> list[Proposer]:
         added = self.place.queue / ADDED
         if self._added is None and added.exists():
-            self._added = Queue(added, parse_any)
+            self._added = Queue(added, parse_any, line_numbers)
         if self._own is None:
             self._own = self._made()
-        return [*([self._added] if self._added else []), self._own]
+        if self._queue is None and self.spec.proposer.queue:  # beside another proposer: a person's ideas go first
+            own = self._own if isinstance(self._own, Queue) else proposer(QUEUE, self._given())
+            self._queue = own if isinstance(own, Queue) else None
+        queues = [one for one in (self._added, self._queue) if one is not None and one is not self._own]
+        return [*queues, self._own]
 
     def _made(self) -> Proposer:
         name = self.spec.proposer.name
@@ -56,6 +64,7 @@ class Sources:
             directory=self.place.path,
             objective=self.spec.objective,
             read_yaml=parse_any,
+            lines=line_numbers,
             space=read_space(mine.space) if mine.space else None,
             queue=Path(mine.queue) if mine.queue else None,
             baseline=baseline,
@@ -86,15 +95,27 @@ class Sources:
             if attempt.settled:
                 self.tell(attempt)
 
-    def faults(self) -> list[str]:
-        """Entries of queues that cannot be understood, each said once."""
-        found = [fault for one in (self._added, self._own) if isinstance(one, Queue) for fault in one.faults()]
-        fresh = [fault for fault in found if fault not in self._said]
-        self._said.update(fresh)
-        return fresh
+    def queues(self) -> list[Queue]:
+        """The queues of a person: what `campaign add` brought, and the campaign's own."""
+        self._proposers()
+        return [one for one in (self._added, self._queue) if one is not None]
+
+    def faults(self, view: CampaignView) -> dict[str, list[Finding]]:
+        """What is wrong with entries that wait in a queue, by their tokens; looked at where something changed."""
+        known = [idea.slug for idea in view.ideas]
+        tokens = {idea.hypothesis.token for idea in view.ideas if idea.hypothesis.proposer == QUEUE}
+        tokens |= {one.token for one, _ in view.skipped if one.proposer == QUEUE}
+        found: dict[str, list[Finding]] = {}
+        for n, queue in enumerate(self.queues()):
+            state = queue.signature(), len(known), len(tokens)
+            if n not in self._checked or self._checked[n][0] != state:
+                queue.check(known, gone=tokens)
+                self._checked[n] = state, queue.by_entry()
+            found = {**found, **queue.by_entry(), **self._checked[n][1]}
+        return found
 
     def close(self) -> None:
         """Free what the proposers hold."""
-        for one in (self._added, self._own):
+        for one in (self._added, self._queue, self._own):
             if one is not None:
                 one.close()

@@ -56,6 +56,9 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
             return f"round {line.get('round')} of confirmation: {runs_of}"
         case "confirmed_round":
             return f"round {line.get('round')} of confirmation is judged"
+        case "queue":
+            faults = [texts.cell(str(fault)) for fault in line.get("faults", ())]
+            return f"cannot be tried as they are: {'; '.join(faults)}" if faults else "all entries can be tried"
         case "fault":
             return f"the controller ended: {texts.cell(str(line.get('reason', '')))}"
         case "state":

@@ -21,7 +21,7 @@ from autoresearch.lab.campaign.declare import DEFAULTS, Declared, declare
 from autoresearch.lab.enough_gpus import checks
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.yaml_files import line_numbers, parse_any
-from autoresearch.proposers.queue_entry import Broken, from_entry
+from autoresearch.proposers.queue_entry import Broken, from_entry, sources
 from autoresearch.repository.checkout import Checkout
 
 PLAN_BYTES = 1 << 20
@@ -224,8 +224,7 @@ def _named(folder: Path, stage: Stage, found: Charter) -> dict[str, bytes]:
     if isinstance(stage.campaign.get("space"), str):
         paths.append(folder / stage.campaign["space"])
     for entry in stage.ideas:
-        sources = [entry.get("blueprint"), *entry.get("patches", []), *dict(entry.get("files", {})).values()]
-        paths += [folder / str(source) for source in sources if source]
+        paths += [folder / source for source in sources(entry)]
     return {os.path.normpath(path): _bytes(path, 16 << 20) for path in paths if path is not None and path.is_file()}
 
 
