@@ -15,14 +15,13 @@ from autoresearch.core.blueprint import Blueprint
 from autoresearch.core.blueprint_command import looks_like_command
 from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.shell_words import SHELLS, Simple, simple_commands
+from autoresearch.core.shell_words import Simple, simple_commands
 from autoresearch.core.swarm_lint import lint_swarm, lint_wrong_command
 
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _BLIND = frozenset(
     {"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"}
 )
-_SCRIPT = re.compile(r"[^\s]+\.(?:sh|bash)\Z")
 _AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is handed on
 _AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse takes every beginning of a flag
 _KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
@@ -77,18 +76,6 @@ def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
 def lint_script(text: str, *, where: str) -> list[Finding]:
     """Findings in a script that the launch command names: only what would hurt others or hide the end."""
     return [f for f in lint_shell(text, where=where) if f.code in DEADLY or f.code == "hidden_exit_code"]
-
-
-def named_scripts(command: str) -> tuple[str, ...]:
-    """The shell scripts that a command starts or sources, as it writes their paths."""
-    found: list[str] = []
-    for simple in simple_commands(command):
-        argv = simple.argv
-        for n, word in enumerate(argv):
-            runs = n == 0 or simple.name in SHELLS or simple.name in ("source", ".", "exec")
-            if runs and _SCRIPT.match(word):
-                found.append(word)
-    return tuple(dict.fromkeys(found))
 
 
 def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[Finding]:

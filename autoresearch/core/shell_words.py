@@ -6,16 +6,33 @@ Not a parser: no expansion and no grammar. Nothing is ever run from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _KEYWORDS = frozenset(
     ["then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "fi", "done", "esac"]
 )
-_WRAPPERS = frozenset(
-    ["sudo", "exec", "nohup", "time", "command", "builtin", "env", "setsid", "xargs", "doas", "nice"]
-)
+_WRAPPERS: Mapping[str, tuple[str, int]] = {  # the options that take a value, and how many words before the command
+    "sudo": ("-u -g -h -p -C -T -R -D --user --group --chdir", 0),
+    "env": ("-u --unset -C --chdir -S --split-string", 0),
+    "xargs": ("-n -P -I -L -d -a -s -E", 0),
+    "nice": ("-n --adjustment", 0),
+    "ionice": ("-c -n", 0),
+    "exec": ("-a", 0),
+    "time": ("-o -f", 0),
+    "doas": ("-u -C", 0),
+    "timeout": ("-s -k --signal --kill-after", 1),
+    "taskset": ("", 1),
+    "chrt": ("-T -P -D", 1),
+    "flock": ("-w -E", 1),
+    "numactl": ("-N -m -C -i -p", 0),
+    "stdbuf": ("-i -o -e", 0),
+    **dict.fromkeys(("nohup", "command", "builtin", "setsid", "unbuffer"), ("", 0)),
+}
+_TAKES_TEXT = frozenset({"su", "runuser", "script", "sg"})  # behind -c
+_CHDIR = frozenset({"-C", "-D", "--chdir"})  # of env and sudo
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f\v]+|\\\n)|(?P<comment>\#[^\n]*)|(?P<operator>\n|[()]|[|&;<>]{1,2})"
     r"|(?P<word>(?:[^\s\\'\"|&;()<>`]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|(?<=\$)\([^()]*\))+)|(?P<stray>.)",
@@ -38,23 +55,31 @@ class Simple:
     @property
     def argv(self) -> list[str]:
         """The words from the command word on: assignments and wrappers such as sudo are skipped."""
-        words = list(self.words)
+        return self._unwrapped()[0]
+
+    @property
+    def folder(self) -> str:
+        """Where a wrapper starts it (`env -C X`); "" for where the text itself is."""
+        return self._unwrapped()[1]
+
+    def _unwrapped(self) -> tuple[list[str], str]:
+        words, folder = list(self.words), ""
         while words:
             head = words[0].rsplit("/", 1)[-1]
-            if head == "timeout":
-                words.pop(0)
-                while words and words[0].startswith("-"):  # -s and -k take a value
-                    words = words[2 if words[0] in ("-s", "-k") else 1 :]
-                words = words[1:]  # the duration
-            elif head in _WRAPPERS:
+            if head in _WRAPPERS:
+                options, operands = _WRAPPERS[head]
                 words.pop(0)
                 while words and words[0].startswith("-"):
-                    words.pop(0)
+                    option, given, value = words.pop(0).partition("=")
+                    if not given and words and option in options.split():
+                        value = words.pop(0)
+                    folder = value if option in _CHDIR and head in ("env", "sudo") else folder
+                del words[:operands]
             elif words[0] in _KEYWORDS or re.match(r"[A-Za-z_]\w*=", words[0]):
                 words.pop(0)
             else:
-                return words
-        return []
+                return words, folder
+        return [], folder
 
     @property
     def name(self) -> str:
@@ -124,6 +149,16 @@ def _with_nested(command: Simple) -> Iterator[Simple]:
                 yield inner
 
 
+def _substituted(word: str, start: int) -> str:
+    """What stands in the parentheses that open before `start`."""
+    depth = 1
+    for at in range(start, len(word)):
+        depth += (word[at] == "(") - (word[at] == ")")
+        if not depth:
+            return word[start:at]
+    return word[start:]
+
+
 def _nested(command: Simple) -> Iterator[str]:
     argv = command.argv
     name = command.name
@@ -131,10 +166,15 @@ def _nested(command: Simple) -> Iterator[str]:
         yield next((w for w in argv[1:] if not w.startswith("-")), "")
     elif name == "eval":
         yield " ".join(argv[1:])
+    elif name in _TAKES_TEXT and "-c" in argv[1:-1]:
+        yield argv[argv.index("-c") + 1]
     elif name == "ssh":
         yield " ".join([w for w in argv[1:] if not w.startswith("-")][1:])
+    for option, text in pairwise(command.words):
+        if option in ("-S", "--split-string") and "env" in command.words[:2]:
+            yield text
     for word in command.words:
         if (start := word.find("$(")) >= 0:
-            yield word[start + 2 :].rstrip(")")
+            yield _substituted(word, start + 2)
         elif word.count("`") > 1:
             yield word.split("`")[1]

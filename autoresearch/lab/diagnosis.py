@@ -22,7 +22,6 @@ from autoresearch.sinks.last_words import TAIL, LastWords, last_words
 from autoresearch.trainers import ask
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
-_SCRIPT_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +110,16 @@ def open_stall(happened: list[Event]) -> Event | None:
 
 def killing_command(spec: RunSpec) -> str:
     """Which of a run's commands, or line of a script that they start, ends processes by name; "" for none."""
-    from autoresearch.core.lint import DEADLY, lint_shell, named_scripts
+    from autoresearch.core.lint import DEADLY, lint_shell
+    from autoresearch.lab.scripts import read_scripts
 
     for command in (spec.command, *spec.prepare):
         texts = [("the command", command)]
-        texts += [(name, _text(Path(spec.cwd) / name)) for name in named_scripts(command)]
+        read = read_scripts(command, Path(spec.cwd), spec.environment)
+        texts += [(one.script.path, one.text) for one in read if one.text is not None]
         for where, text in texts:
             for finding in lint_shell(text, where=where):
                 if finding.code in DEADLY:
                     said = text.splitlines()[finding.line - 1 : finding.line] or [command]
                     return f"{where}, line {finding.line}: {said[0].strip()[:200]}"
     return ""
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(_SCRIPT_BYTES)
-    except OSError:
-        return ""

@@ -13,14 +13,14 @@ from pathlib import Path
 from autoresearch.core.blueprint import Blueprint, BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint_text import MAX_BYTES
 from autoresearch.core.finding import Finding, Severity, errors
-from autoresearch.core.lint import lint_blueprint, lint_recipe, lint_script, named_scripts
+from autoresearch.core.lint import lint_blueprint, lint_recipe
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.files import OURS, Files
 from autoresearch.lab.inherited import inherited
+from autoresearch.lab.scripts import script_findings
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.records.secrets import mask_environment
 
-_SCRIPT_BYTES = 1 << 18  # a longer launch script is data; only its beginning is read
 _RECIPE_BYTES = 16 << 20
 
 
@@ -71,7 +71,7 @@ def resolve(path: Path, *, environ: Mapping[str, str], files: Files = OURS) -> R
     whole, remarks = _with_parents(blueprint, recipe, recipe_data, files)
     findings += remarks
     result_dir = host.under(base, blueprint.result_dir)
-    findings += _scripts(blueprint, codebase, files) + _results(blueprint, result_dir, files)
+    findings += script_findings(blueprint, codebase, files, host.environ) + _results(blueprint, result_dir, files)
     return Resolved(
         blueprint=replace(blueprint, findings=()),
         path=path,
@@ -276,19 +276,6 @@ def _secrets(blueprint: Blueprint) -> list[Finding]:
         for name, shown in mask_environment(env).items()
         if shown != env[name]
     ]
-
-
-def _scripts(blueprint: Blueprint, codebase: Path, files: Files) -> list[Finding]:
-    """Lint the scripts that the commands name, with their own names and lines."""
-    findings: list[Finding] = []
-    commands = (blueprint.launch_command, *blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup)
-    for name in dict.fromkeys(n for c in commands for n in named_scripts(c)):
-        try:
-            text = files.read(codebase / name, _SCRIPT_BYTES).decode("utf-8", "replace")
-        except (OSError, ValueError):
-            continue  # perhaps made by a `prepare:`, or another directory's: the shell will say
-        findings += lint_script(text, where=name)
-    return findings
 
 
 def _results(blueprint: Blueprint, result_dir: Path, files: Files) -> list[Finding]:

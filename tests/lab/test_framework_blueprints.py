@@ -51,6 +51,10 @@ def machine(tmp_path: Path) -> Path:
         python.symlink_to("/bin/sh")
     (tmp_path / "projects/nemo-rl/examples/configs").mkdir(parents=True)
     (tmp_path / "projects/nemo-rl/examples/configs/grpo_math_1B.yaml").write_text(PARENT)
+    for script in ("scripts/models/qwen3-4B.sh", "examples/coding_agent_rl/run_qwen36_35b_a3b_swe_8nodes.sh"):
+        path = tmp_path / "projects/slime" / script
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("MODEL_ARGS=(--num-layers 36)\n")
     (tmp_path / "recipes").mkdir()
     for recipe in ("agentjet.yaml", "nemo-rl-grpo.yaml", "trl-grpo.yaml"):
         text = (BLUEPRINTS / "recipes" / recipe).read_text()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint import BlueprintInvalid
+from autoresearch.core.finding import Finding
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 
@@ -170,6 +171,53 @@ def test_named_scripts_are_linted(project: Path) -> None:
     path.write_text("## [exp_launch_command]\n- command: bash go.sh && ./missing.sh\n")
     (finding,) = [f for f in resolve(path, environ=ENV).findings if f.severity == "error"]
     assert (finding.where, finding.line, finding.code) == ("go.sh", 2, "stops_ray")
+
+
+def launched(project: Path, command: str, note: str = "") -> list[Finding]:
+    path = project / "b.md"
+    path.write_text(f"## [exp_launch_command]\n- command: `{command}`\n## Notes\n{note}\n")
+    return [*resolve(path, environ=ENV).findings]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cd X && bash Y.sh", "cd X; bash Y.sh", "(cd X && ./Y.sh)", "pushd X && source Y.sh", "env -C X bash Y.sh"),
+        *("bash -c 'cd X && bash Y.sh'", "D=X; bash $D/Y.sh", "make -C X", "cd X && bash Y", "bash Z.sh"),
+    ],
+)
+def test_no_script_hides_what_it_kills(project: Path, command: str) -> None:
+    (project / "X").mkdir()
+    for name in ("X/Y.sh", "X/Y"):
+        (project / name).write_text("set -e\npkill python\n")
+    (project / "X/Makefile").write_text("train:\n\t@pkill python\n")
+    (project / "Z.sh").write_text('cd "$(dirname "$0")"\nbash X/Y.sh\n')
+    found = launched(project, command)
+    (finding,) = [f for f in found if f.severity == "error"]
+    assert (finding.line, finding.code) == (2, "kills_by_name")
+    assert finding.where.startswith("X/")
+
+
+@pytest.mark.parametrize(
+    ("command", "note", "code"),
+    [
+        ("cd X && bash Y.sh", "", "missing_script"),
+        ("bash gone.sh && python x", "", "missing_script"),
+        ("python make.py && bash gone.sh", "", "not_read"),
+        ("ssh host 'cd X && bash Y.sh'", "", "not_read"),
+        ("bash $WHERE/Y.sh", "", "not_read"),
+        ("make -C X", "", "not_read"),
+        ("bash y.sh", "- prepare: python make.py", "not_read"),
+        ("python x", "- prepare: bash y.sh", "missing_script"),
+        ("python x", "- evaluate: bash y.sh", "not_read"),
+        ("bash calls.sh", "", "not_read"),
+    ],
+)
+def test_a_script_that_is_not_there_is_said(project: Path, command: str, note: str, code: str) -> None:
+    (project / "calls.sh").write_text("bash gone.sh\n")
+    (finding,) = [f for f in launched(project, command, note) if f.code in ("missing_script", "not_read")]
+    assert (finding.code, finding.severity) == (code, "error" if code == "missing_script" else "warning")
+    assert finding.message.startswith("not read: " if code == "not_read" else "the script ")
 
 
 def test_required_variables(project: Path) -> None:
