@@ -55,7 +55,22 @@ def skip(
     as_json: Json = False,
 ) -> int:
     """Do not try an idea; if it runs, stop it."""
+    from autoresearch.lab.campaign import begin
+    from autoresearch.lab.campaign.agenda import decided
+    from autoresearch.lab.campaign.sources import waiting_names
+
     refuse_baseline(slug)
+    place = begin.find(campaign, real_parts())
+    view = _view(place)
+    idea = view.by_slug(slug)
+    proposed = {one.hypothesis.slug for one in view.research.proposed.values()}
+    if idea is None and slug not in proposed | waiting_names(place, view.spec):
+        raise NotFoundError(
+            f"{view.spec.name} has no idea {slug!r}, and none waits in its queue",
+            fix=f"autoresearch campaign brief {view.spec.name}",
+        )
+    if idea is not None and decided(view, idea):
+        raise ConflictError(f"{slug} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
     return ask(campaign, "skip", as_json=as_json, reason=reason, slug=slug)
 
 
@@ -167,10 +182,14 @@ def fix(
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
     from autoresearch.lab.campaign import begin
     from autoresearch.lab.campaign.refuse import QueueInvalid, entry_findings
+    from autoresearch.lab.campaign.requests import unrepairable
 
     view = _view(begin.find(campaign, real_parts()))
-    if view.by_slug(idea) is None:
+    known = view.by_slug(idea)
+    if known is None:
         raise NotFoundError(f"{view.spec.name} has no idea {idea!r}", fix="autoresearch campaign brief")
+    if why := unrepairable(view, known):
+        raise ConflictError(why[0], hint=why[1], code="not_repairable")
     entries = _listed(file)
     if len(entries) > 1:
         raise UsageError(f"{file} holds {len(entries)} entries; a fix is one")

@@ -97,6 +97,11 @@ class Queue:
         """The same by the entry's token; "" for the file itself."""
         return dict(self._faults)
 
+    def slugs(self) -> set[str]:
+        """What its entries are called, and would be: the token of one that is broken."""
+        named = {idea.slug for _, idea in self._good(())}
+        return named | {token for token in self._faults if token}
+
     def signature(self) -> object:
         """Differs where somebody changed the queue; of the files that it is made of, not of those that they name."""
         paths = [self._path, *sorted(self._path.glob("*.md"))] if self._path.is_dir() else [self._path]

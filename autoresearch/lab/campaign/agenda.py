@@ -32,9 +32,7 @@ def owed(view: CampaignView) -> Wanted | None:
         if baseline.live and len(baseline.judged) < replicates(view):
             return None
     for idea in view.ideas:
-        if idea.hypothesis.is_baseline:
-            continue
-        if _waits(idea):
+        if idea.hypothesis.is_baseline or idea.slug in view.unwanted or _waits(idea):
             continue
         if retry := _repaired(idea) or _retry(idea):
             return retry
@@ -193,6 +191,8 @@ def decided(view: CampaignView, idea: Idea) -> bool:
         return False
     if idea.hypothesis.is_baseline:
         return baseline_done(view)
+    if idea.slug in view.unwanted:
+        return True
     decision = pending(view, idea)
     return decision is None or not decision.retest
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.campaign import CampaignState, Rules
-from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.campaign_view import CampaignView, Idea
 from autoresearch.core.hypothesis import BASELINE
 from autoresearch.lab.campaign import agenda
 from autoresearch.records import campaign_dir, events
@@ -87,6 +87,18 @@ def _veto(controller: Controller, view: CampaignView, what: str, reason: str) ->
     controller.say(f"vetoed: {what}")
 
 
+def unrepairable(view: CampaignView, idea: Idea) -> tuple[str, str] | None:
+    """Why an idea cannot be repaired now, and what to do instead; None where it can."""
+    if idea.hypothesis.is_baseline:
+        hint = f"repair it in your checkout, and begin another campaign: --prefix {view.spec.prefix}-2"
+        return "the baseline cannot be repaired: it is what all else is measured against", hint
+    if idea.live:
+        return f"{idea.slug} runs now: it can be repaired when that run is over", "campaign wait, or campaign skip IDEA"
+    if idea.slug in view.unwanted:
+        return f"{idea.slug} was skipped, so that it would not run again", "campaign add makes it another idea"
+    return None
+
+
 def _fix(controller: Controller, view: CampaignView, request: Mapping[str, Any]) -> None:
     """A follow-up fix: a commit on the idea's branch, then the same idea again; no new idea."""
     from autoresearch.lab.campaign.ideas import repair
@@ -95,8 +107,9 @@ def _fix(controller: Controller, view: CampaignView, request: Mapping[str, Any])
 
     idea = view.by_slug(str(request.get("slug")))
     text = str(request.get("note") or "repaired")
-    if idea is None or idea.live:
-        controller.say(f"{request.get('slug')}: cannot be repaired now")
+    why = unrepairable(view, idea) if idea else (f"{request.get('slug')}: there is no such idea", "")
+    if idea is None or why:
+        controller.say(why[0] if why else "")
         return
     try:
         commit = repair(controller.shop, idea, from_entry(request.get("entry"), Path("/")), text)

@@ -25,6 +25,12 @@ ADDED = "added.yaml"
 OPTIMISER = "tpe"  # the other half of a hybrid
 
 
+def waiting_names(place: CampaignDir, spec: CampaignSpec) -> set[str]:
+    """What the entries of its queues are called."""
+    paths = [place.queue / ADDED, *([Path(spec.proposer.queue)] if spec.proposer.queue else [])]
+    return {name for path in paths if path.exists() for name in Queue(path, parse_any).slugs()}
+
+
 class Sources:
     """The queue of `campaign add`, then the campaign's own proposer."""
 

@@ -92,8 +92,16 @@ def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
     queue = camp.ideas(*held({"slug": "other", "overrides": {"mode": "hold", "lr": 0.2}, "parent": "baseline"}))
     camp.start(queue=queue, confirm=False)
     camp.until(lambda: camp.live("held"))
-    camp.bench.ask("campaign", "skip", "held")
+    ask = camp.bench.ask
+    error = ask("campaign", "skip", "nobody", check=4)["error"]
+    assert error["message"] == "one has no idea 'nobody', and none waits in its queue"
+    error = ask("campaign", "fix", "baseline", "--set", "lr=0.2", check=5)["error"]
+    assert error["message"].startswith("the baseline cannot be repaired: ")
+    error = ask("campaign", "fix", "held", "--set", "lr=0.2", check=5)["error"]
+    assert error["message"] == "held runs now: it can be repaired when that run is over"
+    ask("campaign", "skip", "held")
     camp.until(lambda: camp.idea("held").rows)
+    assert ask("campaign", "skip", "held", check=5)["error"]["message"].startswith("held is over (")
     camp.until(lambda: camp.live("other"))
     camp.bench.ask("campaign", "stop", "--reason", "enough")
     view = camp.over()
