@@ -119,7 +119,7 @@ def never_tried(controller: Controller, view: CampaignView, token: str, findings
         return
     reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
     row = progress.never_tried_row(controller.spec, slug, reason, controller.parts.clock())
-    Ledger(controller.place.ledger).append_once(row)
+    evidence.record(controller.place.ledger, row)
     if slug not in {idea.slug for idea, _ in view.skipped}:
         entry = Hypothesis(slug, "an entry of the queue that could not be used")
         controller.note("skipped", hypothesis=entry.to_json(), reason=reason)
