@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autoresearch.core.places import Place
 from autoresearch.core.run import RunSpec, RunState
-from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError
 from autoresearch.lab.fit import check_place
 from autoresearch.lab.keep_code import keep_code
 from autoresearch.lab.nrl_check import check_nrl
@@ -26,6 +26,7 @@ from autoresearch.lab.withdraw import erase
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import evidence, finish_flag, journal, ledger, spec_file
+from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry, state_home
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
@@ -116,6 +117,8 @@ class Prepared:
         """
         place = place or self.plan.place
         try:
+            if self.extra["await_launch"] == "ahead":
+                self.parts.index.start(self.spec.run)
             return self._go_here(uuids, shares) if place.is_local else self._order(place)
         except (AutoresearchError, OSError) as error:
             _record_failure(self.rundir, self.parts, str(error))
@@ -218,7 +221,8 @@ def _claim(plan: Plan, parts: Parts, *, ahead: bool) -> RunSpec:
         experiment = free_name(directory, plan.spec.experiment)
         index = plan.spec.index if plan.spec.fix_of or plan.member else _next_index(plan.spec, directory)
         spec = replace(plan.spec, experiment=experiment, run_dir=str(directory / experiment), index=index)
-        parts.index.add(_entry(spec))  # first: from here on `adopt` finds whatever a kill leaves
+        # First: from here on `adopt` finds whatever a kill leaves.
+        parts.index.add(_entry(plan, spec, parts), prepared=ahead)
         try:
             (directory / experiment).mkdir()
             spec_file.write(RunDir(directory / experiment), spec, _extra(plan, spec, ahead=ahead))
@@ -243,12 +247,13 @@ def _next_index(spec: RunSpec, directory: Path) -> int:
 
 def _lives(parts: Parts, run: str) -> bool | None:
     """Whether a run lives; None for one that the index does not know, or whose spec is not written (yet)."""
-    places = (RunDir(Path(e.run_dir)) for e in parts.index.find(run) if e.run == run)
-    known = [place.state() for place in places if place.spec.exists()]
-    return known[0].lives if known else None
+    entry = parts.index.by_id(run)
+    rundir = RunDir(Path(entry.run_dir)) if entry and entry.run == run else None
+    return rundir.state().lives if rundir and rundir.spec.exists() else None
 
 
-def _entry(spec: RunSpec) -> Entry:
+def _entry(plan: Plan, spec: RunSpec, parts: Parts) -> Entry:
+    project, typed_in = _projects(plan, parts)
     return Entry(
         run=spec.run,
         slug=spec.slug,
@@ -258,7 +263,25 @@ def _entry(spec: RunSpec) -> Entry:
         blueprint=spec.blueprint,
         blueprint_sha=spec.blueprint_sha,
         created=spec.created,
+        project=project,
+        started_in=typed_in,
     )
+
+
+def _projects(plan: Plan, parts: Parts) -> tuple[str, str]:
+    """The project of the code, and the one where the run was started: where their own names find it."""
+    if plan.member is not None:
+        from autoresearch.lab.campaign import begin
+
+        directory = plan.member.directory
+        typed_in = begin.started_in(CampaignDir(directory), plan.member.campaign, parts)
+        return str(repository.project_of(directory)), typed_in
+    home = plan.resolved.codebase if plan.resolved.files.here else plan.resolved.path.parent
+    project = plan.checkout.project if plan.checkout else repository.project_of(home)
+    typed_in = ""
+    with contextlib.suppress(NotFoundError):
+        typed_in = str(repository.current_project())
+    return str(project), typed_in
 
 
 def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
@@ -336,7 +359,7 @@ def _close_previous(spec: RunSpec, parts: Parts) -> None:
     """A lone run's pane stays readable until its next run: now."""
     from autoresearch.lab.sessions import close_session
 
-    for entry in parts.index.find(spec.result_dir):
+    for entry in parts.index.by_directory(spec.result_dir):
         rundir = RunDir(Path(entry.run_dir))
         if entry.run != spec.run and rundir.state() is RunState.ENDED:
             close_session(rundir, parts)

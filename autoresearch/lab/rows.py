@@ -88,12 +88,9 @@ def find(name: str, parts: Parts) -> Found:
             refusal = error  # unless it is a path with a colon in it
     try:
         rundir = sessions.find(name, parts)
-    except NotFoundError:
-        raise refusal or NotFoundError(
-            f"no run and no row answers to {name[:80]!r}",
-            hint="a run id, a slug, a session, or CAMPAIGN:INDEX[.REPLICATE] as in `20261121-sort:3.2`",
-            fix="autoresearch status",
-        ) from None
+    except NotFoundError as unknown:
+        hint = f"{unknown.hint}; or CAMPAIGN:INDEX[.REPLICATE] as in `20261121-sort:3.2`"
+        raise refusal or NotFoundError(unknown.message, hint=hint, fix=unknown.fix) from None
     spec = sessions.spec_of(rundir)
     place = Path(spec.ledger).parent
     ledger = Ledger(Path(spec.ledger))
@@ -145,7 +142,7 @@ def _campaign(name: str, parts: Parts) -> Path:
         direct = Path(name)
         if (direct / "results.tsv").is_file():
             return direct.absolute()
-        for entry in parts.index.recent(1000):
+        for entry in parts.index.recent(1000, str(repository.current_project())):
             place = Path(entry.run_dir).parent
             if place.name == name:
                 return place

@@ -11,27 +11,50 @@ from autoresearch.lab.parts import Parts
 from autoresearch.records import spec_file
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.repository.checkout import current_project
 
 if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
+LISTED = 5  # runs of other projects, where this one has none of a name
+
 
 def find(name: str, parts: Parts) -> RunDir:
-    """The run directory of a run id, a session name, a slug, a result directory, or `last`."""
-    entries = parts.index.find(name)
-    if entries:
-        return RunDir(Path(entries[0].run_dir))
-    direct = RunDir(Path(name).absolute())
-    try:
-        if direct.spec.is_file():
-            return direct
-    except (OSError, ValueError):  # too long, or no path at all
-        pass
+    """The run directory of a run id, a session name or a directory; a slug, or `last`, is one of this project.
+
+    NotFoundError, with what other projects have, where there is none.
+    """
+    if entry := parts.index.by_id(name):
+        return RunDir(Path(entry.run_dir))
+    if Path(name).is_absolute() and (found := _at(name, parts)):
+        return found
+    project = str(current_project())
+    own = _named(name, project, parts)
+    if own:
+        return RunDir(Path(own[0].run_dir))
+    if found := _at(name, parts):
+        return found
+    elsewhere = ", ".join(f"{one.run} in {one.run_dir}" for one in _named(name, "", parts)[:LISTED])
     raise NotFoundError(
-        f"no run answers to {name[:80]!r}",
-        hint="a run id, a session name, a slug, a result directory, or `last`",
+        f"{project} has no run yet" if name == "last" else f"no run of {project} answers to {name[:80]!r}",
+        hint=f"elsewhere: {elsewhere}" if elsewhere else "a run id, a session name, a slug, a directory, or `last`",
         fix="autoresearch status",
     )
+
+
+def _named(name: str, project: str, parts: Parts) -> list[Entry]:
+    return parts.index.recent(LISTED, project) if name == "last" else parts.index.by_slug(name, project)
+
+
+def _at(name: str, parts: Parts) -> RunDir | None:
+    """The run of a result directory, the newest, or of a run directory."""
+    if entries := parts.index.by_directory(name):
+        return RunDir(Path(entries[0].run_dir))
+    try:
+        direct = RunDir(Path(name).absolute())
+        return direct if direct.spec.is_file() else None
+    except (OSError, ValueError):  # too long, or no path at all
+        return None
 
 
 def spec_of(rundir: RunDir) -> RunSpec:

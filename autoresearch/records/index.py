@@ -1,6 +1,6 @@
-"""The index of runs: finds any run from any directory, by any name a person would use for it.
+"""The index of runs: a full id or a directory finds any run from anywhere, other names those of one project.
 
-    runs.jsonl     every run ever launched from this account, one object a line, append-only
+    runs.jsonl     every run ever started from this account, one object a line, append-only
     live/<run>     the same object for each run that has no finished records yet
     locks/<key>    flock'd while a command launches from one blueprint
 
@@ -40,7 +40,8 @@ class Entry:
     blueprint: str = ""
     blueprint_sha: str = ""
     created: float = 0.0  # wall clock, seconds
-    root: str = ""  # of the repository, if there is one
+    project: str = ""  # of the codebase (`repository.checkout.project_of`); "" in entries of old versions
+    started_in: str = ""  # the project where it was typed
 
 
 def state_home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -76,15 +77,24 @@ class Index:
         """The file of all entries."""
         return self.directory / "runs.jsonl"
 
-    def add(self, entry: Entry) -> None:
-        """Enter a run, as living: first where `live` finds it, so that a kill in between loses nothing."""
+    def add(self, entry: Entry, *, prepared: bool = False) -> None:
+        """Enter a run, as living: first where `live` finds it, so that a kill in between loses nothing.
+
+        One that is only `prepared` has no other name than its id until it is added again, as started.
+        """
         if not RUN_ID.match(entry.run):
             raise ValueError(f"not a run id: {entry.run[:80]!r}")
         data = _line(entry)
         with self._usable():
             live = self._made("live")
             write_atomically(live / entry.run, data, durable=False)
-        append_line(self.runs, data, durable=False)
+        if not prepared:
+            append_line(self.runs, data, durable=False)
+
+    def start(self, run: str) -> None:
+        """A prepared run starts: from now on all its names find it."""
+        if entry := self.by_id(run):
+            append_line(self.runs, _line(entry), durable=False)
 
     def discard_live(self, run: str) -> None:
         """The run has its finished records; unknown ones are none the wiser."""
@@ -117,33 +127,39 @@ class Index:
         """The living runs of exactly this blueprint, newest first."""
         return [e for e in reversed(self.live()) if (e.blueprint, e.blueprint_sha) == (path, sha)]
 
-    def find(self, name: str, *, limit: int = FOUND_MAX) -> list[Entry]:
-        """The runs that answer to a name, newest first; at most `limit`.
+    def by_id(self, name: str) -> Entry | None:
+        """The run of a full run id or session name, whichever project it is of."""
+        if RUN_ID.match(name):
+            with self._usable(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if entry := _parse((self.directory / "live" / name).read_bytes()):
+                    return entry
+        found = self._matching("run", name, 1) or self._matching("session", name, 1)
+        return found[0] if found else None
 
-        A run id beats a session, a slug beats a directory; `last` is the newest run of all. Names are
-        data: they are compared, and never become part of a path.
-        """
-        if not name or len(name) > NAME_MAX or "\0" in name:
-            return []
-        if name == "last":
-            return self.recent(1)
-        for kind in ("run", "session", "slug"):
-            if found := self._matching(name, kind, limit):
-                return found
+    def by_slug(self, slug: str, project: str = "", *, limit: int = FOUND_MAX) -> list[Entry]:
+        """The runs of a slug, newest first: those of one project, or all."""
+        return self._matching("slug", slug, limit, project)
+
+    def by_directory(self, name: str, *, limit: int = FOUND_MAX) -> list[Entry]:
+        """The runs whose result directory, else whose run directory this is, newest first."""
         for place in _places(name):
             for kind in ("result_dir", "run_dir"):
-                if found := self._matching(place, kind, limit):
+                if found := self._matching(kind, place, limit):
                     return found
         return []
 
-    def _matching(self, value: str, kind: str, limit: int) -> list[Entry]:
+    def recent(self, count: int, project: str = "") -> list[Entry]:
+        """The newest runs of a project, or of all, newest first."""
+        needle = _json(project) if project else b""
+        return self._newest(count, needle, lambda entry: _is_of(entry, project))
+
+    def _matching(self, kind: str, value: str, limit: int, project: str = "") -> list[Entry]:
+        """Names are data: they are compared, and never become part of a path."""
+        if not value or len(value) > NAME_MAX or "\0" in value:
+            return []
         # the bytes as `_line` writes them: lines without them are never parsed
         needle = _json({kind: value})[1:-1]
-        return self._newest(limit, needle, lambda entry: getattr(entry, kind) == value)
-
-    def recent(self, count: int) -> list[Entry]:
-        """The newest runs, newest first."""
-        return self._newest(count, b"", lambda _: True)
+        return self._newest(limit, needle, lambda entry: getattr(entry, kind) == value and _is_of(entry, project))
 
     def _newest(self, count: int, needle: bytes, wanted: Callable[[Entry], bool]) -> list[Entry]:
         found: dict[str, Entry] = {}
@@ -195,8 +211,15 @@ def _names(directory: Path) -> list[str]:
         return []
 
 
+def _is_of(entry: Entry, project: str) -> bool:
+    """Whether a run belongs to a project: its codebase does, or it was started there. "" is every project."""
+    return not project or project in (entry.project, entry.started_in)
+
+
 def _places(name: str) -> list[str]:
     """A directory as it was typed, made absolute, and where it really is."""
+    if not name or len(name) > NAME_MAX or "\0" in name:
+        return []
     try:
         absolute = os.path.normpath(Path(name).absolute())
         return list(dict.fromkeys((absolute, os.path.realpath(absolute))))

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.errors import NotFoundError
 from autoresearch.repository.git import LIST, Git, GitFailed
 
 
@@ -28,6 +29,11 @@ class Checkout:
         return Git(self.root)
 
     @property
+    def project(self) -> Path:
+        """The main working tree, which all linked ones share."""
+        return self.common_dir.parent if self.common_dir.name == ".git" else self.root
+
+    @property
     def index(self) -> Path:
         """The user's index: read, never written."""
         return self.git_dir / "index"
@@ -45,9 +51,15 @@ def project_of(directory: Path) -> Path:
         found = _ask(directory)
     except GitFailed:
         found = ""
-    if isinstance(found, str):
-        return directory.resolve()
-    return found.common_dir.parent if found.common_dir.name == ".git" else found.root
+    return directory.resolve() if isinstance(found, str) else found.project
+
+
+def current_project() -> Path:
+    """The project where one stands. NotFoundError where that directory was removed."""
+    try:
+        return project_of(Path.cwd())
+    except FileNotFoundError as error:
+        raise NotFoundError("the current directory was removed", hint="go to that of your project") from error
 
 
 def why_not(directory: Path) -> str:

@@ -28,7 +28,7 @@ def entry(n: int = 1, *, slug: str = "sort", **values: str) -> Entry:
         blueprint=f"/b/{slug}.md",
         blueprint_sha="sha",
         created=1000.0 + n,
-        root="/repo",
+        project="/repo",
     )
     return replace(made, **values)  # type: ignore[arg-type]
 
@@ -39,7 +39,8 @@ def index(tmp_path: Path) -> Index:
 
 
 def test_an_index_that_is_not_there_is_empty_and_stays_so(index: Index) -> None:
-    assert (index.live(), index.find("x"), index.find("last"), index.recent(5)) == ([], [], [], [])
+    assert (index.live(), index.by_slug("x"), index.by_directory("x"), index.recent(5)) == ([], [], [], [])
+    assert index.by_id("x-000001") is None
     index.discard_live("sort-000001")
     assert index.find_live_by_blueprint("/b/sort.md", "sha") == []
     assert not index.directory.exists()
@@ -53,34 +54,35 @@ def test_a_run_answers_to_all_its_names(index: Index, monkeypatch: pytest.Monkey
     for one in (entry(1), run, entry(3, slug="other")):
         index.add(one)
     monkeypatch.chdir(tmp_path)
-    for name in (
-        run.run,
-        run.session,
-        str(out),
-        str(out) + "/",
-        "some/out put ü",
-        "./some/../some/out put ü",
-        "link",
-        run.run_dir,
-        "runs/sort",
-        "sort",
-    ):
-        assert index.find(name)[:1] == [run], name
-    assert index.find("sort") == [run, entry(1)]
-    assert index.find("last") == [entry(3, slug="other")]
+    for name in (str(out), str(out) + "/", "some/out put ü", "./some/../some/out put ü", "link", run.run_dir, "runs/sort"):
+        assert index.by_directory(name) == [run], name
+    assert index.by_id(run.run) == index.by_id(run.session) == run
+    assert index.by_slug("sort") == [run, entry(1)]
     assert index.recent(2) == [entry(3, slug="other"), run]
     monkeypatch.chdir(out)
-    assert index.find(".") == [run]
+    assert index.by_directory(".") == [run]
 
 
-def test_a_run_id_beats_a_session_a_slug_and_a_directory(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = entry(1, slug="x"), entry(2, slug="x-000001")
-    index.add(first)
-    index.add(second)
-    assert first.run == second.slug == "x-000001"
-    assert index.find("x-000001") == [first]
-    index.add(entry(3, slug="a", result_dir=str(Path.cwd() / "x")))
-    assert index.find("x") == [first]
+def test_a_slug_and_the_newest_are_those_of_a_project(index: Index) -> None:
+    ours, theirs, typed = entry(1), entry(2, project="/other"), entry(3, project="/other", started_in="/repo")
+    old = entry(4, project="")  # of an older version
+    for one in (ours, theirs, typed, old):
+        index.add(one)
+    assert index.by_slug("sort", "/repo") == index.recent(9, "/repo") == [typed, ours]
+    assert index.recent(1, "/other") == [typed]
+    assert index.by_slug("sort", "/nowhere") == index.recent(9, "/rep") == []
+    assert [index.by_id(one.run) for one in (theirs, old)] == [theirs, old]
+
+
+def test_a_prepared_run_is_found_by_its_id_alone(index: Index) -> None:
+    index.add(entry(1))
+    index.add(entry(2), prepared=True)
+    assert index.recent(9, "/repo") == index.by_slug("sort") == index.by_directory("/out/sort") == [entry(1)]
+    assert index.by_id("sort-000002") == entry(2) and index.live() == [entry(1), entry(2)]
+    index.start("sort-000002")
+    assert index.recent(1, "/repo") == [entry(2)]
+    index.discard_live("sort-000002")
+    assert index.by_id("sort-000002") == entry(2)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_a_name_that_nothing_answers_to_is_plainly_not_found(index: Index, name:
     for n in range(3):
         index.add(entry(n))
     before = sorted(str(p) for p in index.directory.rglob("*"))
-    assert index.find(name) == []
+    assert (index.by_id(name), index.by_slug(name), index.by_directory(name)) == (None, [], [])
     index.discard_live(name)
     assert sorted(str(p) for p in index.directory.rglob("*")) == before
     assert len(index.live()) == 3
@@ -134,7 +136,7 @@ def test_living_runs_live_until_they_are_collected(index: Index) -> None:
     index.discard_live("sort-000002")
     index.discard_live("sort-000002")
     assert index.live() == [entry(1), entry(3)]
-    assert index.find("sort-000002") == [entry(2)]
+    assert index.by_id("sort-000002") == entry(2)
 
 
 def test_living_runs_of_exactly_one_blueprint(index: Index) -> None:
@@ -155,22 +157,23 @@ def test_what_is_no_entry_is_passed_over(index: Index) -> None:
     index.add(entry(2))
     for name, data in (("sort-x", b"{"), (".sort-y.1.tmp", b"x"), ("UPPER", b"{}")):
         (index.directory / "live" / name).write_bytes(data)
-    assert index.recent(9) == index.find("sort") == [entry(2), entry(1)]
+    assert index.recent(9) == index.by_slug("sort") == [entry(2), entry(1)]
     assert index.live() == [entry(1), entry(2)]
-    assert index.find("sort-x") == []
+    assert index.by_id("sort-x") is None
 
 
 def test_a_run_that_was_entered_twice_is_one(index: Index) -> None:
-    index.add(entry(1, root="/old"))
+    index.add(entry(1, project="/old"))
     index.add(entry(1))
-    assert index.find("sort-000001") == index.find("sort") == index.recent(5) == index.live() == [entry(1)]
+    assert index.by_slug("sort") == index.recent(5) == index.live() == [index.by_id("sort-000001")] == [entry(1)]
 
 
 def test_an_entry_of_a_newer_version_is_understood(index: Index) -> None:
     index.add(entry(1))
     line = index.runs.read_bytes().replace(b'{"run"', b'{"new": 1, "run"')
     index.runs.write_bytes(line)
-    assert index.find("sort-000001") == [entry(1)]
+    (index.directory / "live" / "sort-000001").unlink()
+    assert index.by_id("sort-000001") == entry(1)
 
 
 def test_ten_thousand_runs_are_not_all_parsed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,15 +183,19 @@ def test_ten_thousand_runs_are_not_all_parsed(index: Index, monkeypatch: pytest.
     real = module._parse
     monkeypatch.setattr(module, "_parse", lambda line: parsed.append(line) or real(line))
     oldest = entry(7, slug="s7")
-    for name in (oldest.run, oldest.session, oldest.run_dir):
+    for found in (
+        lambda: index.by_id(oldest.run),
+        lambda: index.by_id(oldest.session),
+        lambda: index.by_directory(oldest.run_dir)[0],
+    ):
         parsed.clear()
-        assert index.find(name) == [oldest]
-        assert len(parsed) == 1, name
+        assert found() == oldest
+        assert len(parsed) == 1
     parsed.clear()
-    assert len(index.find("s42")) == module.FOUND_MAX
+    assert len(index.by_slug("s42")) == module.FOUND_MAX
     assert len(parsed) == module.FOUND_MAX
     parsed.clear()
-    assert index.find("nobody") == []
+    assert index.by_id("nobody") is None and index.by_slug("nobody") == index.recent(3, "/nowhere") == []
     assert parsed == []
     assert [e.run for e in index.recent(2)] == ["s99-009999", "s98-009998"]
     assert len(parsed) < 5
@@ -201,7 +208,7 @@ def test_entries_are_found_over_block_edges(index: Index, monkeypatch: pytest.Mo
     for block in (1, 50, 300, 4096):
         monkeypatch.setattr(lines, "BLOCK", block)
         assert index.recent(100) == entries[::-1]
-        assert [index.find(e.run) for e in entries] == [[e] for e in entries]
+        assert [index.by_directory(e.run_dir) for e in entries] == [[e] for e in entries]
 
 
 @pytest.mark.system
@@ -253,7 +260,7 @@ def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.
         lambda: index.add(entry()),
         lambda: index.launch_lock("k").__enter__(),
         index.live,
-        lambda: index.find("x"),
+        lambda: index.by_slug("x"),
     ):
         with pytest.raises(EnvironmentUnusable, match=r"file/state cannot be used: Not a directory") as caught:
             work()
@@ -264,7 +271,7 @@ def test_an_unusable_place_says_what_to_set(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(lines.os, "open", denied)
     with pytest.raises(EnvironmentUnusable, match="Permission denied"):
-        Index(tmp_path / "state").find("x")  # a sandbox must not look like an account without runs
+        Index(tmp_path / "state").by_slug("x")  # a sandbox must not look like an account without runs
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import locked, read_json, write_json
 from autoresearch.repository import branches
-from autoresearch.repository.checkout import project_of
+from autoresearch.repository.checkout import current_project
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.includes import check_includes
 from autoresearch.repository.lacking import lacking
@@ -159,17 +159,26 @@ def continue_with(place: CampaignDir, rules: Mapping[str, Any]) -> None:
 
 def register(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> None:
     """Make it known to `campaign status` from any directory."""
-    folder = _known(parts)
-    folder.mkdir(parents=True, exist_ok=True)
+    path = _record_of(place, spec.name, parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "name": spec.name,
         "directory": str(place.path),
         "result_dir": spec.result_dir,
         "created": spec.created,
-        "started_in": str(project_of(Path.cwd())),
+        "started_in": str(current_project()),
     }
-    entry = f"{naming.slugify(spec.name, fallback='campaign')}-{key_of(place.path)}"  # two repositories, one name
-    write_json(folder / f"{entry}.json", record)
+    write_json(path, record)
+
+
+def _record_of(place: CampaignDir, name: str, parts: Parts) -> Path:
+    """Two repositories may have campaigns of one name."""
+    return _known(parts) / f"{naming.slugify(name, fallback='campaign')}-{key_of(place.path)}.json"
+
+
+def started_in(place: CampaignDir, name: str, parts: Parts) -> str:
+    """The project where a campaign was typed; "" in records of before."""
+    return str((read_json(_record_of(place, name, parts)) or {}).get("started_in", ""))
 
 
 def with_own_results(plan: Charter, parts: Parts) -> Charter:
@@ -226,7 +235,7 @@ def find(name: str, parts: Parts) -> CampaignDir:
     direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
     if direct.spec.is_file():
         return direct
-    here, every = project_of(Path.cwd()), known(parts)
+    here, every = current_project(), known(parts)
     own = [one for one in every if one.is_of(here)]
     found = [one for one in own if one.answers_to(name)] if name else own
     if found:

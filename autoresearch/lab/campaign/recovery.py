@@ -187,7 +187,8 @@ def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: 
         gone = not rundir.spec.exists()
         sweep(run, grace_s=SWEEP_S)  # nobody could say what comes of it: it must not train on
         reason = "its run directory was removed" if gone else str(error)
-        _close_named({entry.session for entry in parts.index.find(run)}, shop.spec.tmux_socket, parts)
+        entry = parts.index.by_id(run)
+        _close_named({entry.session} if entry else (), shop.spec.tmux_socket, parts)
         progress.record_lost(shop, idea, one, reason, parts.clock())
         parts.index.discard_live(run)
         return

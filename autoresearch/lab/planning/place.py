@@ -37,7 +37,7 @@ from autoresearch.records.index import state_home
 from autoresearch.records.rundir import is_locked, locked, read_json, write_json
 from autoresearch.repository import branches
 from autoresearch.repository import checkout as repository
-from autoresearch.repository.checkout import Checkout, project_of
+from autoresearch.repository.checkout import Checkout, current_project, project_of
 from autoresearch.repository.comparison import read_file
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.repository.hypothesis_commit import Change, commit_hypothesis
@@ -194,7 +194,7 @@ def find(name: str, parts: Parts) -> PlanPlace:
             fix="autoresearch plan new TOPIC.md" if not name else "autoresearch plan status",
             code="no_plan",
         )
-    standing = project_of(Path.cwd())
+    standing = current_project()
     if own := [place for place in places if project_of(place.checkout.root) == standing]:
         return next((place for place in own if place.pursued), own[0])
     raise NotFoundError(
