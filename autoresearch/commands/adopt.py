@@ -38,7 +38,7 @@ def adopt(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
         )
         tail = f"recorded as {ending}" if ending else f"attach: {info.attach if info else 'no session'}"
         tail = f"not recorded: {found.trouble}" if found.trouble else tail
-        lines.append(f"{entry.run}  {found.state.value}  {tail}")
+        lines.append(f"{entry.run} in {entry.run_dir}  {found.state.value}  {tail}")
     living = [r["run"] for r in runs if r["ending"] is None and not r["trouble"]]
     stuck = [r["run"] for r in runs if r["trouble"]]
     payload = {

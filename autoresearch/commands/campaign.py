@@ -124,10 +124,10 @@ def start(
     attach = begin.go_on(place, plan.spec, parts)
     if detach:
         view = _view(place)
-        lines = [f"{plan.spec.name} runs; attach: {attach}", f"ledger: {place.ledger}"]
+        lines = [f"{plan.spec.name} in {place.path} runs; attach: {attach}", f"ledger: {place.ledger}"]
         output.emit("campaign start", _payload(place, view) | {"attach": attach}, as_json=as_json, lines=lines)
         return 0
-    output.remark(f"{plan.spec.name} runs in a session of its own; {attach}")
+    output.remark(f"{plan.spec.name} in {place.path} runs in a session of its own; {attach}")
     return follow(place, as_json=as_json)
 
 
@@ -297,7 +297,8 @@ def wait(
 
 
 def _headline(payload: dict[str, Any]) -> str:
-    return f"{payload['campaign']}: {payload['state']}{': ' + payload['reason'] if payload['reason'] else ''}"
+    reason = f": {payload['reason']}" if payload["reason"] else ""
+    return f"{payload['campaign']} in {payload['directory']}: {payload['state']}{reason}"
 
 
 def _researcher_words(payload: dict[str, Any]) -> list[str]:

@@ -108,7 +108,12 @@ def resume(
     if detach or output.agent_or_pipe():
         _settled(place)
         view = _view(place)
-        output.emit("campaign resume", _payload(place, view), as_json=as_json, lines=[f"{view.spec.name} goes on"])
+        output.emit(
+            "campaign resume",
+            _payload(place, view),
+            as_json=as_json,
+            lines=[f"{view.spec.name} in {place.path} goes on"],
+        )
         return 0
     return follow(place, as_json=as_json)
 
@@ -143,7 +148,7 @@ def add(
     requests.ask(place, "add")
     view = _view(place)
     payload = _payload(place, view) | {"added": len(entries)}
-    lines = [f"{len(entries)} added to {view.spec.name}"]
+    lines = [f"{len(entries)} added to {view.spec.name} in {place.path}"]
     if view.state is CampaignState.ENDED:  # nobody looks at its queue
         lines.append(f"it has ended ({view.reason}), and tries nothing more before its stop rules are changed")
         payload["next"] = [f"autoresearch campaign set {view.spec.name} --count {view.attempted + len(entries)}"]
@@ -269,7 +274,7 @@ def set_rules(
     else:
         requests.note(place, "rules", **changes)
     view = _view(place)
-    lines = [f"{view.spec.name}: {', '.join(f'{k} = {v}' for k, v in changes.items())}"]
+    lines = [f"{view.spec.name} in {place.path}: {', '.join(f'{k} = {v}' for k, v in changes.items())}"]
     output.emit("campaign set", _payload(place, view), as_json=as_json, lines=lines)
     return 0
 
@@ -299,7 +304,7 @@ def confirm(
         if view.state is CampaignState.ENDED:
             begin.continue_with(place, {})
         begin.go_on(place, view.spec, parts)
-    lines = [f"{', '.join(ideas or ['the best idea'])} of {view.spec.name} is put to the proof"]
+    lines = [f"{', '.join(ideas or ['the best idea'])} of {view.spec.name} in {place.path} is put to the proof"]
     output.emit("confirm", _payload(place, _view(place)), as_json=as_json, lines=lines)
     return 0
 
@@ -336,10 +341,16 @@ def report(campaign: Name = "", as_json: Json = False) -> int:
     found = stand(view.spec.rules, facts(view, parts.clock()), view.spec.objective)
     written = write_report(place, view, found)
     paths = [str(path) for path in (written.markdown, written.page, written.picture) if path]
-    payload = {"campaign": view.spec.name, "files": paths, "remarks": list(written.remarks), "next": []}
+    payload = {"campaign": view.spec.name, "directory": str(place.path), "files": paths}
+    payload |= {"remarks": list(written.remarks), "next": []}
     for remark in written.remarks:
         output.remark(remark)
-    output.emit("campaign report", payload, as_json=as_json, lines=[f"wrote {path}" for path in paths])
+    output.emit(
+        "campaign report",
+        payload,
+        as_json=as_json,
+        lines=[f"{view.spec.name} in {place.path}:", *(f"wrote {path}" for path in paths)],
+    )
     return 0
 
 
@@ -401,7 +412,7 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: A
     _settled(place)
     view = _view(place)
     words = f"{do} is recorded" if place.controlled else f"{do} is recorded; no controller lives: campaign resume"
-    lines = [f"{view.spec.name}: {words}"]
+    lines = [f"{view.spec.name} in {place.path}: {words}"]
     output.emit(command or f"campaign {do}", _payload(place, view), as_json=as_json, lines=lines)
     return 0
 

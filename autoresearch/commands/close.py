@@ -31,5 +31,6 @@ def close(
         )
     closed = sessions.close_session(rundir, parts)
     said = f"closed {spec.session}" if closed else f"{spec.session} was closed already"
-    output.emit("close", {"run": spec.run, "closed": closed, "next": []}, as_json=as_json, lines=[said])
+    payload = {"run": spec.run, "run_dir": str(rundir.path), "closed": closed, "next": []}
+    output.emit("close", payload, as_json=as_json, lines=[f"{said}: {spec.run} in {rundir.path}"])
     return 0

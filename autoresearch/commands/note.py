@@ -30,8 +30,8 @@ def note(
     path = Path(spec.result_dir) / journal.NAME
     output.emit(
         "note",
-        {"run": spec.run, "journal": str(path), "next": []},
+        {"run": spec.run, "run_dir": str(rundir.path), "journal": str(path), "next": []},
         as_json=as_json,
-        lines=[f"noted in {path}"],
+        lines=[f"noted of {spec.run} in {rundir.path}: {path}"],
     )
     return 0

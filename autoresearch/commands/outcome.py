@@ -21,7 +21,7 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
         output.emit(command, payload, as_json=True)
         return
     rows = [
-        ["run", spec.run],
+        ["run", f"{spec.run} in {rundir.path}"],
         [
             "ended",
             f"{end.ending.wording}, return code {'unknown' if end.returncode is None else end.returncode}, "

@@ -151,7 +151,8 @@ def approve(
     view = register.approve(place, view, parts, note=note)
     payload = _version(place, view) | {"next": [f"autoresearch plan run {place.slug}"]}
     lines = [
-        f"version {view.version.number} of {place.slug} is approved, fixed in {view.version.commit[:12]}",
+        f"version {view.version.number} of {place.slug} in {place.directory} is approved, "
+        f"fixed in {view.version.commit[:12]}",
         f"git log {place.branch}",
     ]
     output.emit("plan approve", payload, as_json=as_json, lines=lines)
@@ -183,7 +184,8 @@ def revise(
         draft = rewritten(place, draft, chosen, reason, parts)
     view = register.revise(place, draft, parts, reason=reason, at=at)
     payload = _version(place, view) | {"next": [f"autoresearch plan approve {place.slug}"]}
-    lines = [f"version {view.version.number} of {place.slug} is registered, and goes on with {view.next}"]
+    name = f"{place.slug} in {place.directory}"
+    lines = [f"version {view.version.number} of {name} is registered, and goes on with {view.next}"]
     output.emit("plan revise", payload, as_json=as_json, lines=lines)
     return 0
 
@@ -226,6 +228,7 @@ def _version(place: PlanPlace, view: PlanView) -> dict[str, Any]:
         "version": view.version.number,
         "commit": view.version.commit,
         "branch": place.branch,
+        "directory": str(place.directory),
         "sha256": view.version.digest,
         "stage": view.next,
     }

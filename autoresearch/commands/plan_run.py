@@ -121,11 +121,12 @@ def report(plan: Plan = "", as_json: Json = False) -> int:
     place, view = _known(plan)
     written = write_report(place, view, now=real_parts().clock())
     paths = [str(path) for path in (written.path, *written.figures)]
-    payload = {"plan": place.slug, "state": view.state.value, "files": paths, "remarks": list(written.remarks)}
+    payload = {"plan": place.slug, "directory": str(place.directory), "state": view.state.value, "files": paths}
+    payload |= {"remarks": list(written.remarks), "next": []}
     for remark in written.remarks:
         output.remark(remark)
-    lines = [f"wrote {path}" for path in paths]
-    output.emit("plan report", payload | {"next": []}, as_json=as_json, lines=lines[: output.MAX_LINES])
+    lines = [f"{place.slug} in {place.directory}:", *(f"wrote {path}" for path in paths)]
+    output.emit("plan report", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
     return 0
 
 
@@ -228,7 +229,8 @@ def _campaign_state(place: PlanPlace, view: PlanView) -> str:
 
 def _lines(payload: dict[str, Any]) -> list[str]:
     where = f", stage {payload['stage']}" if payload["campaign"] else ""
-    lines = [f"{payload['plan']}: {payload['state']}{where}{': ' + payload['reason'] if payload['reason'] else ''}"]
+    reason = f": {payload['reason']}" if payload["reason"] else ""
+    lines = [f"{payload['plan']} in {payload['directory']}: {payload['state']}{where}{reason}"]
     for one in payload["concluded"][-10:]:
         lines.append(f"{one['stage']}: expectation {one['met']}; {one['conclusion']} -> {one['next']}")
     if payload["campaign"]:
@@ -283,5 +285,10 @@ def _detached(place: PlanPlace, view: PlanView, parts: Parts, researcher: str, *
         words = ("plan", "control", str(place.directory), *(("--researcher", researcher) if researcher else ()))
         attach = detached.start(place.directory, words, session, f"plan-{token}", parts, settings.text("tmux_socket"))
     payload = status_of(place, view) | {"attach": attach}
-    output.emit("plan run", payload, as_json=as_json, lines=[f"{place.slug} is being run; attach: {attach}"])
+    output.emit(
+        "plan run",
+        payload,
+        as_json=as_json,
+        lines=[f"{place.slug} in {place.directory} is being run; attach: {attach}"],
+    )
     return 0

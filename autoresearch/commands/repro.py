@@ -43,7 +43,7 @@ def repro(
     payload |= {"run": spec.run, "session": spec.session, "attach": launched.attach, "branch": spec.branch}
     payload |= {"run_dir": spec.run_dir, "ledger": spec.ledger, "state": "running"}
     payload["next"] = [f"autoresearch wait {spec.run} --for 100s", f"autoresearch compare {row} {spec.run}"]
-    lines = [f"{spec.run} runs in {spec.session}", f"attach: {launched.attach}", *_caveats(redone)]
+    lines = [f"{spec.run} in {spec.run_dir} runs in {spec.session}", f"attach: {launched.attach}", *_caveats(redone)]
     output.emit("repro", payload, as_json=as_json, lines=lines)
     return 0
 
@@ -57,6 +57,7 @@ def _payload(redone: Redone) -> dict[str, Any]:
     row = redone.found.row
     return {
         "row": redone.found.run,
+        "row_dir": _directory(redone),
         "run": None,
         "worktree": redone.worktree,
         "commit": redone.commit,
@@ -73,11 +74,17 @@ def _payload(redone: Redone) -> dict[str, Any]:
     }
 
 
+def _directory(redone: Redone) -> str:
+    """Where the run that is done again has its records, or had them."""
+    row, spec = redone.found.row, redone.found.spec
+    return spec.run_dir if spec else row.run_dir if row else ""
+
+
 def _lines(redone: Redone) -> list[str]:
     row = redone.found.row
     told = f", {row.metric_name} = {output.number(row.metric_value)}, seed {row.seed}" if row else ""
     head = [
-        f"{redone.found.run} (commit {redone.commit[:12]}{told})",
+        f"{redone.found.run} in {_directory(redone)} (commit {redone.commit[:12]}{told})",
         f"worktree: {redone.worktree}",
         f"results:  {redone.result_dir}",
         "to run it by hand:",

@@ -174,6 +174,7 @@ def _detached(launched: Launched, *, as_json: bool) -> int:
     payload = living_payload(launched)
     lines = [
         f"{spec.run} {_already(launched) or 'runs'} in {spec.session}",
+        f"records: {spec.run_dir}",
         f"attach: {launched.attach}",
         f"log: {payload['log_path']}",
     ]

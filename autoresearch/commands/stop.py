@@ -50,14 +50,16 @@ def stop(
     if outcome is not None:
         show_outcome("stop", outcome, rundir, as_json=as_json)
         return 0
-    payload = {"run": spec.run, "state": state.value, "next": [f"autoresearch wait {spec.run} --for 100s"]}
-    said = f"{spec.run} is asked to stop"
+    more = [f"autoresearch wait {spec.run} --for 100s"]
+    payload = {"run": spec.run, "run_dir": str(rundir.path), "state": state.value, "next": more}
+    name = f"{spec.run} in {rundir.path}"
+    said = f"{name} is asked to stop"
     if state is RunState.UNREACHABLE:
         payload |= standing.elsewhere(rundir)
-        said = f"{payload['place']} does not answer; {spec.run} is stopped as soon as it does"
+        said = f"{payload['place']} does not answer; {name} is stopped as soon as it does"
     elif standing.unfollowed(rundir):
         payload |= standing.elsewhere(rundir)
         why = payload.get("trouble") or f"see {rundir.order} and the log of its place"
-        said = f"nobody can follow {spec.run}, which is stopped as soon as somebody does: {why}"
+        said = f"nobody can follow {name}, which is stopped as soon as somebody does: {why}"
     output.emit("stop", payload, as_json=as_json, lines=[said])
     return 0

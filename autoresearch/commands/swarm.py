@@ -50,9 +50,12 @@ def down(run: RunArgument, as_json: Annotated[bool, typer.Option("--json")] = Fa
     said: list[str] = []
     if place.rundir.state() in (RunState.RUNNING, RunState.EVALUATING) and not _inside(place):
         raise ConflictError(f"{place.spec.run} still runs", fix=f"autoresearch stop {place.spec.run}")
+    if not as_json:
+        output.say(f"{place.spec.run} in {place.rundir.path}:")
     free = take_down(place, said.append if as_json else output.say)
     if as_json:
-        output.emit("swarm down", {"run": place.spec.run, "down": free, "said": said, "next": []}, as_json=True)
+        payload = {"run": place.spec.run, "run_dir": str(place.rundir.path), "down": free, "said": said, "next": []}
+        output.emit("swarm down", payload, as_json=True)
     return 0 if free else ConflictError.exit_code
 
 

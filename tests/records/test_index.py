@@ -54,7 +54,15 @@ def test_a_run_answers_to_all_its_names(index: Index, monkeypatch: pytest.Monkey
     for one in (entry(1), run, entry(3, slug="other")):
         index.add(one)
     monkeypatch.chdir(tmp_path)
-    for name in (str(out), str(out) + "/", "some/out put ü", "./some/../some/out put ü", "link", run.run_dir, "runs/sort"):
+    for name in (
+        str(out),
+        str(out) + "/",
+        "some/out put ü",
+        "./some/../some/out put ü",
+        "link",
+        run.run_dir,
+        "runs/sort",
+    ):
         assert index.by_directory(name) == [run], name
     assert index.by_id(run.run) == index.by_id(run.session) == run
     assert index.by_slug("sort") == [run, entry(1)]

@@ -1,0 +1,142 @@
+"""What a run's name means where it is typed, and that each command which changes something says what it took."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.records.rundir import RunDir
+
+pytestmark = pytest.mark.system
+
+OF_A_RUN: Sequence[str] = (
+    "status {}",
+    "wait {} --for 1s",
+    "events {}",
+    "logs {}",
+    "explain {}",
+    "metrics {}",
+    "compare {} {}",
+    "ledger show {}",
+    "repro {}",
+    "note {} hello",
+    "attach {}",
+    "stop {} --reason x",
+    "close {}",
+    "run exp.md --fix-of {} --dry-run",
+)
+WITHOUT_A_NAME = ("wait --for 1s", "events", "logs", "explain", "metrics", "ledger show", "attach", "close")
+
+
+def test_names_and_no_name_stay_in_the_project(bench: Any) -> None:
+    bench.blueprint(name="sort.md", title="Sort")
+    typed_in = bench.root / "typed"
+    typed_in.mkdir()
+    first = replace(bench, repo=typed_in).ask("run", bench.repo / "sort.md")
+    run, run_dir = first["run"], first["run_dir"]
+    assert run.startswith("sort-")
+    other, plain = bench.root / "other", bench.root / "plain"
+    shutil.copytree(bench.repo, other, ignore=shutil.ignore_patterns("reports", "results*"))
+    plain.mkdir()
+    for directory in (other, plain, bench.root):  # another repository, no project, the parent of both
+        stranger = replace(bench, repo=directory)
+        stranger.blueprint()
+        for line in OF_A_RUN:
+            for name in ("last", "sort"):
+                error = stranger.ask(*line.format(name, name).split(), check=4)["error"]
+                assert str(directory) in error["message"] and f"{run} in {run_dir}" in error["hint"], line
+        for line in (*WITHOUT_A_NAME, "stop --reason x"):
+            stranger.ask(*line.split(), check=4)
+        for name in (run, first["session"], first["result_dir"], run_dir):  # these mean one run, wherever they are typed
+            assert stranger.ask("status", name)["run"] == run
+    for directory in (bench.repo, bench.repo / "reports", typed_in):
+        for name in ("last", "sort"):
+            assert replace(bench, repo=directory).ask("status", name)["run"] == run
+    # the other project's own run is its last one, and not ours
+    stranger = replace(bench, repo=other)
+    stranger.blueprint(codebase=str(other), result_dir=str(bench.root / "theirs"))
+    theirs = stranger.ask("run", "exp.md")["run"]
+    assert stranger.ask("close")["run"] == stranger.ask("status", "last")["run"] == theirs
+    assert bench.ask("note", "last", "hello")["run"] == run
+
+
+def test_the_last_run_has_started(crashes: Any) -> None:
+    crashes.recipe(mode="hold")
+    crashes.bench.git("commit", "-qam", "hold")
+    crashes.start(count=1, baseline=3, parallel=1)
+    crashes.running("baseline")
+    prepared = crashes.bench.until(lambda: _prepared(crashes))
+    started = crashes.view().live[0][1].run
+    assert started not in prepared
+    for name in ("last", "baseline"):
+        assert crashes.bench.ask("status", name)["run"] == started
+    assert crashes.bench.ask("status", prepared[0])["state"] == "starting"  # by its id it is there
+    crashes.go.touch()
+    crashes.ended(1)
+    assert crashes.bench.ask("status", "last")["run"] == crashes.view().ideas[0].runs[-1].run
+
+
+def _prepared(crashes: Any) -> list[str]:
+    """The runs that have a session and wait for their start."""
+    found = [RunDir(path.parent) for path in crashes.place.path.glob("*/session.json")]
+    return [_run(one) for one in found if not one.runner.exists() and one.spec.exists()]
+
+
+def _run(rundir: RunDir) -> str:
+    from autoresearch.records import spec_file
+
+    return spec_file.read(rundir).run
+
+
+ON_A_RUN = ("note last hello", "stop last --reason x", "collect last", "repro last", "close last", "close last")
+ON_A_CAMPAIGN = (
+    "campaign set one --count {}",
+    "campaign add one --set lr=0.5",
+    "add one --set lr=0.6",
+    "campaign skip nobody --campaign one",
+    "tell one hello",
+    "veto one hello",
+    "campaign pause one",
+    "campaign resume one --detach",
+    "campaign report one",
+    "campaign drain one",
+    "campaign stop one",
+)
+
+
+def test_what_changes_a_run_says_which(bench: Any) -> None:
+    bench.blueprint("long")
+    lone = bench.ask("run", "exp.md", "--detach")
+    says(bench, lone["run_dir"], "adopt", "stop last --reason x --no-wait")
+    bench.ask("stop", "last", "--reason", "x")
+    says(bench, lone["run_dir"], *ON_A_RUN)
+    bench.blueprint(name="two.md", title="Two", result_dir=str(bench.root / "two"))
+    says(bench, "/reports/auto_research/", "run two.md --detach")
+    bench.ask("wait", "last")
+
+
+def test_what_changes_a_campaign_says_which(crashes: Any) -> None:
+    crashes.recipe(mode="hold")
+    crashes.bench.git("commit", "-qam", "hold")
+    crashes.start(count=2)
+    crashes.running("baseline")
+    says(crashes.bench, str(crashes.place.path), *ON_A_CAMPAIGN)
+    crashes.dead()
+
+
+def says(bench: Any, directory: str, *lines: str) -> None:
+    """Type each line for a person and for a program: both answers name the directory, and the program's the name."""
+    for line in lines:
+        code, out, err = bench.here(*line.format(4).split())
+        assert code == 0 and directory in out, f"{line}: {code} {out} {err}"
+        if "--detach" in line or "stop one" in line:  # once is enough
+            continue
+        payload = bench.ask(*line.format(5).split())
+        told = next(iter(payload.get("runs", ())), payload)
+        assert told.get("run") or told.get("row") or told.get("campaign"), line
+        assert directory in (told.get("run_dir"), told.get("row_dir"), told.get("directory")), line
