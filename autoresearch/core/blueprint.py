@@ -33,7 +33,7 @@ from autoresearch.core.blueprint_time import Times, times
 from autoresearch.core.blueprint_values import Unclear, Value, means_nothing, purpose
 from autoresearch.core.finding import Finding, errors
 from autoresearch.core.limits import FIRST_STEP_S, MAX_TIME_S, Limits
-from autoresearch.core.naming import slugify
+from autoresearch.core.naming import SLUG_LEAST, slugify
 
 __all__ = ["RESULT_ROOT", "SECTIONS", "Blueprint", "BlueprintInvalid", "Notes", "parse_blueprint"]
 
@@ -206,14 +206,13 @@ class _Reading:
 
     def _slug(self) -> str:
         stem = re.sub(r"\.(?:md|markdown|txt)$", "", self.name.rsplit("/", 1)[-1], flags=re.IGNORECASE)
-        for text in (
-            self.notes.slug,
-            _GENERIC_TITLE.sub("", self.title),
-            stem,
-        ):  # a bare "Blueprint" says nothing
-            if slug := slugify(text, fallback=""):
+        if slug := slugify(self.notes.slug, fallback=""):
+            return slug
+        title = _GENERIC_TITLE.sub("", self.title)  # a bare "Blueprint" says nothing
+        for text in (title, self._text("exp_purpose")):
+            if len(slug := slugify(text, fallback="")) >= SLUG_LEAST:
                 return slug
-        return slugify("")
+        return slugify(stem)
 
     def _text(self, key: str) -> str:
         value = self.found.get(key)

@@ -7,6 +7,7 @@ import re
 from autoresearch.core.regex import later
 
 SLUG_MAX = 40
+SLUG_LEAST = 3  # characters: what is left of most titles in another script says nothing
 SESSION = later(r"ajet_[A-Za-z0-9_-]{1,60}\Z")
 RUN_ID = later(r"[a-z0-9][a-z0-9-]{0,59}\Z")
 
@@ -31,7 +32,7 @@ def run_id(slug: str, token: str) -> str:
 
 def session_name(slug: str, token: str) -> str:
     """`ajet_<slug>_<token>`: contains `ajet`, says the purpose, means nothing to tmux's target syntax."""
-    return f"ajet_{slug}_{token}"
+    return f"ajet_{slug}_{token}".replace("-", "_")
 
 
 def campaign_name(date: str, slug: str) -> str:

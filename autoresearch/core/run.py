@@ -62,6 +62,7 @@ class RunSpec:
     objective: Objective | None = None
     branch: str = ""
     commit: str = ""
+    recipe_in_commit: str = ""  # where that commit holds the recipe; "" where it does not
     parent_commit: str = ""
     parent_branch: str = ""
     fix_of: str = ""

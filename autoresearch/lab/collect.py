@@ -221,7 +221,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
         branch=spec.branch,
         parent_commit=spec.parent_commit,
         commit=spec.commit,
-        recipe=spec.recipe,
+        recipe=spec.recipe_in_commit or spec.recipe,
         metric_name=spec.objective.metric if spec.objective else "",
         metric_value=outcome.metric_value,
         memory_gb=round(memory / 1e9, 3) if memory else None,

@@ -37,11 +37,13 @@ def keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
     except (ConflictError, EnvironmentUnusable) as error:
         journal.append(result_dir, f"no branch: {error.message}")
         return replace(spec, branch="")
+    recipe = _name_in_commit(plan, "recipe", plan.resolved.recipe) if plan.resolved.recipe else ""
     left_out = tuple(str(item) for item in shot.left_out)
     journal.append(result_dir, f"branch {branch} at {shot.commit[:12]} holds the code that runs")
     for item in left_out:
         journal.append(result_dir, f"left out of the snapshot: {item}")
-    return replace(spec, branch=branch, commit=shot.commit, parent_commit=shot.parent, left_out=left_out)
+    made = {"branch": branch, "commit": shot.commit, "parent_commit": shot.parent}
+    return replace(spec, **made, recipe_in_commit=recipe, left_out=left_out)
 
 
 def _publish(plan: Plan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
@@ -62,13 +64,11 @@ def _message(spec: RunSpec) -> str:
 
 def _outside_files(plan: Plan) -> dict[str, bytes]:
     """The blueprint and the recipe, where they lie outside the repository or are ignored by it."""
+    named = (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe))
+    return {_name_in_commit(plan, kind, path): path.read_bytes() for kind, path in named if path is not None}
+
+
+def _name_in_commit(plan: Plan, kind: str, path: Path) -> str:
     assert plan.checkout is not None
-    extra: dict[str, bytes] = {}
-    for kind, path in (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe)):
-        if path is None:
-            continue
-        real = path.resolve()
-        root = plan.checkout.root.resolve()
-        name = str(real.relative_to(root)) if root in real.parents else f".autoresearch/{kind}/{real.name}"
-        extra[name] = real.read_bytes()
-    return extra
+    real, root = path.resolve(), plan.checkout.root.resolve()
+    return str(real.relative_to(root)) if root in real.parents else f".autoresearch/{kind}/{real.name}"

@@ -144,7 +144,7 @@ def test_two_stages_on_the_embedded_trainer_killed_in_the_middle(planned: Planne
     assert status["next"] == ["autoresearch plan run lr"] and status["campaign_state"] in ("running", "ended")
 
     again = bench.ask("plan", "run", "lr", "--detach")
-    assert "ajet_plan-lr_" in again["attach"]
+    assert "ajet_plan_lr_" in again["attach"]
     while (news := bench.ask("plan", "wait", "lr", "--for", "100s"))["state"] != "ended" or news["pursued"]:
         assert news["pursued"] or news["state"] == "ended", (planned.directory / "plan.log").read_text()
     assert [(one["stage"], one["met"], one["next"]) for one in news["concluded"]] == [

@@ -169,7 +169,7 @@ def test_dry_run_changes_nothing(bench: Any) -> None:
 
     before = picture()
     payload = bench.ask("run", blueprint, "--dry-run")
-    assert payload["branch"] and payload["session"].startswith("ajet_try-ok_")
+    assert payload["branch"] and payload["session"].startswith("ajet_try_ok_")
     assert picture() == before
     said = bench.here("run", blueprint, "--dry-run")[1]
     assert "python trainer.py ok" in said and "first step 5m00s" in said

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir
 
 pytestmark = pytest.mark.system
@@ -91,6 +92,34 @@ def _run(rundir: RunDir) -> str:
     from autoresearch.records import spec_file
 
     return spec_file.read(rundir).run
+
+
+def test_names_say_what_runs(bench: Any) -> None:
+    path = bench.blueprint(name="exp.md", title="数学消融", purpose="Math: top-k ablation")
+    payload = bench.ask("run", path)
+    assert payload["session"].startswith("ajet_math_top_k_ablation_") and payload["run"].startswith("math-top-k-ablation-")
+    assert payload["branch"].endswith("-math-top-k-ablation/math-top-k-ablation")
+
+
+def test_a_rows_recipe_is_a_path_inside_its_commit(crashes: Any) -> None:
+    bench = crashes.bench
+    crashes.recipe()
+    (bench.repo / "conf").mkdir()
+    for number, recipe in enumerate((bench.repo / "conf" / "a.yaml", bench.root / "b.yaml")):
+        recipe.write_text("lr: 0.1\n")
+        path = bench.blueprint(name=f"{number}.md", title=f"Recipe {number}")
+        path.write_text(path.read_text().replace("- path: NA", f"- path: {recipe}"))
+        row = rows(Path(bench.ask("run", path)["ledger"]))[0]
+        assert row.recipe == ("conf/a.yaml", ".autoresearch/recipe/b.yaml")[number]
+        assert bench.git("show", f"{row.commit}:{row.recipe}") == "lr: 0.1"
+        bench.ask("close")
+    crashes.start(count=2, baseline=1)
+    for row in crashes.ended(2).rows:
+        assert row.recipe == "exp.yaml" and "lr: " in bench.git("show", f"{row.commit}:{row.recipe}")
+
+
+def rows(ledger: Path) -> list[Any]:
+    return list(Ledger(ledger).rows())
 
 
 ON_A_RUN = ("note last hello", "stop last --reason x", "collect last", "repro last", "close last", "close last")

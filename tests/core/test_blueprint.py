@@ -49,12 +49,12 @@ EXPECTED = {
         "./auto_agent/exp_results/quickstart-campaign/", 300.0, 120.0,
     ),
     "examples/classic_numbered.md": (
-        "classic-numbered", "/data/projects/agentjet", "/data/projects/agentjet/.venv/bin/python",
+        "find-out-whether-qwen2-5-7b-learns-gsm8k", "/data/projects/agentjet", "/data/projects/agentjet/.venv/bin/python",
         "tests/bench/benchmark_math/gsm8k_repeat8.yaml", "    --with-ray --skip-check-avail-gpu",
         "/data/results/gsm8k_repeat8/", 36000.0, 2700.0,
     ),
     "examples/swarm_contents.md": (
-        "swarm-contents", "/data/projects/agentjet_swarm",
+        "does-a-tool-calling-agent-on-aime-profit", "/data/projects/agentjet_swarm",
         "/data/projects/agentjet_swarm/.venv/bin/python", "",
         "AJET_SWARM_URL=http://127.0.0.1:10086 python tutorial/aime_hard/agent_roll.py --split hard "
         "--val-every 10",
@@ -419,7 +419,8 @@ def test_explanations() -> None:
     [
         ("# Experiment Blueprint - LoRA 16", "b.md", "lora-16"),
         ("# Experiment Blueprint", "kl_0.02.md", "kl-0-02"),
-        ("# Blueprint 3: KL", "b.md", "kl"),
+        ("# Blueprint 3: KL", "kl_3.md", "kl-3"),
+        ("# Blueprint 3: KL", "b.md", "b"),
         ("# 实验蓝图：对比", "gsm8k.md", "gsm8k"),
         ("", "some name; $(x) `y`.md", "some-name-x-y"),
         ("# " + "a" * 300, "b.md", "a" * 40),
@@ -432,6 +433,20 @@ def test_slug(title: str, name: str, slug: str) -> None:
     assert parse(f"{title}\n\n{COMMAND}", name).slug == slug
     b = parse(f"{title}\n\n{COMMAND}## Notes\n- slug: My Slug\n", name)
     assert b.slug == "my-slug"
+
+
+@pytest.mark.parametrize(
+    ("title", "purpose", "slug"),
+    [
+        ("", "Math: is top-k worth it?", "math-is-top-k-worth-it"),
+        ("# 实验蓝图", "Élan vital, and then some more words beyond forty", "elan-vital-and-then-some-more-words-beyo"),
+        ("# 消融实验 7", "top_k 消融", "top-k"),
+        ("# 消融实验 7", "对比两种采样 k1", "exp"),
+        ("# Blueprint", "", "exp"),
+    ],
+)
+def test_slug_from_the_purpose(title: str, purpose: str, slug: str) -> None:
+    assert parse(f"{title}\n\n## [exp_purpose]\n- {purpose}\n{COMMAND}", "exp.md").slug == slug
 
 
 def test_evil_names_stay_text() -> None:

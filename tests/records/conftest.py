@@ -101,6 +101,7 @@ def spec() -> RunSpec:
         blueprint="/b/sort.md",
         blueprint_sha="ab" * 32,
         recipe="/b/r.yaml",
+        recipe_in_commit="b/r.yaml",
         trainer="verl",
         command="python train.py \\\n  --api-key hunter2 --lr 1e-6",
         cwd="/code",

@@ -65,7 +65,7 @@ def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapp
     if shop.recipe_path == RECIPE and spec.recipe in command:  # the idea's copy, and not the file outside
         command = command.replace(spec.recipe, str(recipe_path))
         mapped = (*mapped, Mapped("command", spec.recipe, str(recipe_path)))
-    spec_here = replace(plan.spec, command=command, swarm=swarm)
+    spec_here = replace(plan.spec, command=command, swarm=swarm, recipe_in_commit=shop.recipe_path)
     return replace(plan, spec=spec_here, terms=asked, environment=environment), mapped
 
 
