@@ -42,8 +42,8 @@ def keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
     journal.append(result_dir, f"branch {branch} at {shot.commit[:12]} holds the code that runs")
     for item in left_out:
         journal.append(result_dir, f"left out of the snapshot: {item}")
-    made = {"branch": branch, "commit": shot.commit, "parent_commit": shot.parent}
-    return replace(spec, **made, recipe_in_commit=recipe, left_out=left_out)
+    spec = replace(spec, branch=branch, commit=shot.commit, parent_commit=shot.parent)
+    return replace(spec, recipe_in_commit=recipe, left_out=left_out)
 
 
 def _publish(plan: Plan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:

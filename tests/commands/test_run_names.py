@@ -53,7 +53,7 @@ def test_names_and_no_name_stay_in_the_project(bench: Any) -> None:
                 assert str(directory) in error["message"] and f"{run} in {run_dir}" in error["hint"], line
         for line in (*WITHOUT_A_NAME, "stop --reason x"):
             stranger.ask(*line.split(), check=4)
-        for name in (run, first["session"], first["result_dir"], run_dir):  # these mean one run, wherever they are typed
+        for name in (run, first["session"], first["result_dir"], run_dir):  # wherever it is typed
             assert stranger.ask("status", name)["run"] == run
     for directory in (bench.repo, bench.repo / "reports", typed_in):
         for name in ("last", "sort"):
@@ -97,7 +97,8 @@ def _run(rundir: RunDir) -> str:
 def test_names_say_what_runs(bench: Any) -> None:
     path = bench.blueprint(name="exp.md", title="数学消融", purpose="Math: top-k ablation")
     payload = bench.ask("run", path)
-    assert payload["session"].startswith("ajet_math_top_k_ablation_") and payload["run"].startswith("math-top-k-ablation-")
+    assert payload["session"].startswith("ajet_math_top_k_ablation_")
+    assert payload["run"].startswith("math-top-k-ablation-")
     assert payload["branch"].endswith("-math-top-k-ablation/math-top-k-ablation")
 
 

@@ -49,7 +49,8 @@ EXPECTED = {
         "./auto_agent/exp_results/quickstart-campaign/", 300.0, 120.0,
     ),
     "examples/classic_numbered.md": (
-        "find-out-whether-qwen2-5-7b-learns-gsm8k", "/data/projects/agentjet", "/data/projects/agentjet/.venv/bin/python",
+        "find-out-whether-qwen2-5-7b-learns-gsm8k", "/data/projects/agentjet",
+        "/data/projects/agentjet/.venv/bin/python",
         "tests/bench/benchmark_math/gsm8k_repeat8.yaml", "    --with-ray --skip-check-avail-gpu",
         "/data/results/gsm8k_repeat8/", 36000.0, 2700.0,
     ),
