@@ -42,6 +42,9 @@ def run(
     interactive: Annotated[bool, typer.Option("--interactive", help="Slurm: in one allocation that is kept.")] = False,
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
     no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
+    require_snapshot: Annotated[
+        bool, typer.Option("--require-snapshot", help="Refuse to run code that no commit can hold.")
+    ] = False,
     fix_of: Annotated[str, typer.Option(metavar="RUN", help="A repaired rerun of RUN, on its branch.")] = "",
     note: Annotated[str, typer.Option(help="What was repaired; goes into the experiment log.")] = "",
 ) -> int:
@@ -57,6 +60,7 @@ def run(
         "interactive": "yes" if interactive else "",
         "gpus": gpus,
         "gpu_check": "no" if no_gpu_check else "",
+        "require_snapshot": "yes" if require_snapshot else "",
     }
     settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
     experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)

@@ -95,7 +95,7 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
         reading.read()
     reading.findings.sort(key=lambda f: f.line)
     if errors(reading.findings):
-        raise BlueprintInvalid(reading.findings)
+        raise BlueprintInvalid(reading.findings, reading.result_dir())
     return reading.blueprint()
 
 
@@ -213,6 +213,12 @@ class _Reading:
             if len(slug := slugify(text, fallback="")) >= SLUG_LEAST:
                 return slug
         return slugify(stem)
+
+    def result_dir(self) -> str:
+        """What the section says; "" where it says nothing, or nothing that can be a path."""
+        section, lines = self.sections.get("exp_result_dir"), [found.line for found in errors(self.findings)]
+        own = {section.line, *(line.no for line in section.body)} if section else set()
+        return "" if own.intersection(lines) else self._text("exp_result_dir")
 
     def _text(self, key: str) -> str:
         value = self.found.get(key)

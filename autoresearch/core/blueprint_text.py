@@ -48,13 +48,14 @@ _NOTES_TITLE = re.compile(
 class BlueprintInvalid(BlueprintError):  # noqa: N818 - what it is about, as EnvironmentUnusable
     """A blueprint with errors: the first one is the message, all of them are in `findings`."""
 
-    def __init__(self, findings: Sequence[Finding]) -> None:
+    def __init__(self, findings: Sequence[Finding], result_dir: str = "") -> None:
         stops = errors(list(findings))
         first = stops[0]
         place = f"{first.where}:{first.line}: " if first.line else f"{first.where}: " if first.where else ""
         more = f" (and {len(stops) - 1} more)" if len(stops) > 1 else ""
         super().__init__(f"{place}{first.message}{more}", hint=first.hint)
         self.findings: tuple[Finding, ...] = tuple(findings)
+        self.result_dir = result_dir  # as written; "" where it is not said, or not clear
 
 
 @dataclass(frozen=True, slots=True)

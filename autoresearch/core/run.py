@@ -86,6 +86,7 @@ class RunSpec:
     gpus: tuple[str, ...] = ()  # UUIDs
     keep_children: bool = False
     left_out: tuple[str, ...] = ()  # what the snapshot did not take, and why
+    no_snapshot: str = ""  # why no commit holds the code of a lone run
     notes: str = ""
     claims: tuple[str, ...] = ()  # what a campaign's hypothesis says of itself: simpler, smoke
     timed_by: str = ""  # which limit `limits.max_s` is, where it is not exp_max_time: timeout, recipe

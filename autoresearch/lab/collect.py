@@ -94,6 +94,9 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     doubt = doubt_of(spec, measurement, judgement.noise)
     if doubt:
         measurement = replace(measurement, warnings=(doubt, *measurement.warnings))
+    if spec.no_snapshot:
+        unkept = f"no snapshot of the code was kept: {spec.no_snapshot}"
+        measurement = replace(measurement, warnings=(unkept, *measurement.warnings))
     outcome = _outcome(spec, end, measurement, failure, judgement, place / "results.md")
     if idle and not outcome.failure:
         outcome = replace(outcome, failure=NO_SIGNAL, failure_line=idle)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autoresearch.core.blueprint import BlueprintInvalid
 from autoresearch.core.run import RunSpec, RunState
-from autoresearch.errors import ConflictError
+from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab import sessions
 from autoresearch.lab.adopt import adopt
+from autoresearch.lab.far.remote_code import files_of
 from autoresearch.lab.fit import check_far, check_sandbox
+from autoresearch.lab.keep_code import check_snapshot
 from autoresearch.lab.launch import Launched, launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan, Wishes, key_of, make_plan
-from autoresearch.lab.preflight import read_blueprint
+from autoresearch.lab.preflight import base_of, read_blueprint, resolve
 from autoresearch.lab.settings import Settings
-from autoresearch.records import journal
+from autoresearch.records import finish_flag, journal
 from autoresearch.records.rundir import RunDir
+from autoresearch.records.secrets import mask_text
+from autoresearch.repository import checkout as repository
+from autoresearch.repository.exclude import exclude, pattern_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +79,63 @@ def begin(experiment: Experiment) -> Begun:
     read_blueprint(experiment.path.absolute())  # before the lock: what is no blueprint leaves no trace
     check_sandbox(parts)  # before the index: its directory may be one that the sandbox forbids
     with parts.index.launch_lock(key_of(experiment.path)):
-        plan = experiment.plan()
-        running = _running(plan, parts)
-        if running is not None:
-            return Begun(running, ())
-        _settle(plan.spec.result_dir, parts)
-        plan = asked(plan, parts)
+        with _refusals_marked(experiment):
+            plan = experiment.plan()
+            running = _running(plan, parts)
+            if running is not None:
+                return Begun(running, ())
+            _settle(plan.spec.result_dir, parts)
+            plan = asked(plan, parts)
+        check_snapshot(plan)
         launched = launch(plan, parts)
     if experiment.note:
         journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")
     remarks = [str(f) for f in plan.remarks]
     if routine := len(plan.findings) - len(remarks):
         remarks.append(f"{routine} routine remarks: autoresearch blueprint check {experiment.path}")
-    if not launched.spec.branch:
-        remarks.append(f"no branch was made: {plan.no_git or 'see the experiment log'}; going on without")
+    if launched.spec.no_snapshot:
+        remarks.append(f"warning: no snapshot of the code was kept: {launched.spec.no_snapshot}")
     return Begun(launched, tuple(remarks))
+
+
+@contextlib.contextmanager
+def _refusals_marked(experiment: Experiment) -> Iterator[None]:
+    """A blueprint that cannot be run marks its result directory as over: a leader may poll for finish.flag."""
+    try:
+        yield
+    except BlueprintError as refusal:
+        with contextlib.suppress(AutoresearchError, OSError):  # the refusal is what matters
+            _mark_refused(experiment, refusal)
+        raise
+
+
+def _mark_refused(experiment: Experiment, refusal: BlueprintError) -> None:
+    """Write finish.flag, but nowhere where any run was, is, or is being begun."""
+    parts = experiment.parts
+    result_dir = _result_dir(experiment)
+    if result_dir is None or parts.index.by_directory(str(result_dir)) or journal.has_run(result_dir):
+        return
+    for checkout in filter(None, [repository.find(experiment.path.absolute().parent)]):
+        if pattern := pattern_for(checkout, result_dir):
+            exclude(checkout, pattern)
+    finish_flag.write_refusal(
+        result_dir, blueprint=str(experiment.path.absolute()), reason=mask_text(refusal.message), t=parts.clock()
+    )
+
+
+def _result_dir(experiment: Experiment) -> Path | None:
+    """Where the refused run would have written; None where that is not known, or lies on another machine."""
+    with contextlib.suppress(AutoresearchError):
+        files = files_of(experiment.path, experiment.settings, experiment.parts)
+        if not files.here:
+            return None
+    try:
+        resolved = resolve(experiment.path, environ=experiment.parts.environ)
+    except BlueprintInvalid as error:
+        where = Path(error.result_dir).expanduser()
+        return base_of(experiment.path.absolute()) / where if error.result_dir else None
+    bad = any(finding.code == "bad_result_dir" for finding in resolved.findings)
+    return None if bad else resolved.result_dir
 
 
 def asked(plan: Plan, parts: Parts) -> Plan:

@@ -15,28 +15,55 @@ from autoresearch.repository.snapshot import Snapshot, snapshot
 
 
 def keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
-    """Make the branch whose commit holds exactly the code that runs; without git, say so and go on."""
+    """Make the branch whose commit holds exactly the code that runs; where that cannot be, say so and go on.
+
+    EnvironmentUnusable instead, where the run is to be refused then.
+    """
+    kept = _keep(plan, spec)
+    if kept.no_snapshot:
+        _refuse_if_required(plan, kept.no_snapshot)
+        journal.append(Path(spec.result_dir), f"no branch: {kept.no_snapshot}")
+    return kept
+
+
+def check_snapshot(plan: Plan) -> None:
+    """EnvironmentUnusable where the code cannot be kept, and that is required; nothing refers to what is made."""
+    if not requires_snapshot(plan) or not plan.resolved.files.here:
+        return
+    if plan.checkout is None:
+        _refuse_if_required(plan, plan.no_git)
+        return
+    try:
+        _snapshot(plan, plan.spec, None)
+    except (ConflictError, EnvironmentUnusable) as error:
+        _refuse_if_required(plan, error.message)
+
+
+def requires_snapshot(plan: Plan) -> bool:
+    """Whether the run is refused where no commit can hold its code."""
+    return plan.settings.text("require_snapshot").lower() in ("yes", "true", "on", "1")
+
+
+def _refuse_if_required(plan: Plan, why: str) -> None:
+    if requires_snapshot(plan):
+        message = f"no snapshot of the code can be kept: {why}"
+        raise EnvironmentUnusable(message, hint="without --require-snapshot it runs, and says so", code="no_snapshot")
+
+
+def _keep(plan: Plan, spec: RunSpec) -> RunSpec:
     result_dir = Path(spec.result_dir)
     if isinstance(plan.resolved.files, HostFiles):
         path = plan.resolved.path
         extra = {f".autoresearch/blueprint/{path.name}": path.read_bytes()}
         return keep_code_there(spec, plan.resolved.files, extra, _message(spec))
     if plan.checkout is None:
-        journal.append(result_dir, f"no branch: {plan.no_git}")
-        return replace(spec, branch="")
+        return replace(spec, branch="", no_snapshot=plan.no_git)
     parent = branches.branch_commit(plan.checkout, spec.branch) if spec.fix_of else None
     try:
-        shot = snapshot(
-            plan.checkout,
-            message=_message(spec),
-            extra=_outside_files(plan),
-            leave_out=[plan.campaign_dir.parent, result_dir],
-            parent=parent,
-        )
+        shot = _snapshot(plan, spec, parent)
         branch = _publish(plan, spec, shot, parent)
     except (ConflictError, EnvironmentUnusable) as error:
-        journal.append(result_dir, f"no branch: {error.message}")
-        return replace(spec, branch="")
+        return replace(spec, branch="", no_snapshot=error.message)
     recipe = _name_in_commit(plan, "recipe", plan.resolved.recipe) if plan.resolved.recipe else ""
     left_out = tuple(str(item) for item in shot.left_out)
     journal.append(result_dir, f"branch {branch} at {shot.commit[:12]} holds the code that runs")
@@ -44,6 +71,14 @@ def keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
         journal.append(result_dir, f"left out of the snapshot: {item}")
     spec = replace(spec, branch=branch, commit=shot.commit, parent_commit=shot.parent)
     return replace(spec, recipe_in_commit=recipe, left_out=left_out)
+
+
+def _snapshot(plan: Plan, spec: RunSpec, parent: str | None) -> Snapshot:
+    assert plan.checkout is not None
+    apart = [plan.campaign_dir.parent, Path(spec.result_dir)]
+    return snapshot(
+        plan.checkout, message=_message(spec), extra=_outside_files(plan), leave_out=apart, parent=parent
+    )
 
 
 def _publish(plan: Plan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:

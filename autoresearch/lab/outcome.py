@@ -119,6 +119,7 @@ def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
         "run_urls": list(outcome.run_urls),
         "branch": spec.branch or None,
         "commit": spec.commit or None,
+        "no_snapshot": spec.no_snapshot or None,
         "session": spec.session,
         "result_dir": spec.result_dir,
         "run_dir": str(rundir.path),

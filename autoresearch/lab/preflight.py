@@ -19,6 +19,7 @@ from autoresearch.lab.files import OURS, Files
 from autoresearch.lab.inherited import inherited
 from autoresearch.lab.scripts import script_findings
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
+from autoresearch.records import finish_flag
 from autoresearch.records.secrets import mask_environment
 
 _RECIPE_BYTES = 16 << 20
@@ -282,7 +283,8 @@ def _results(blueprint: Blueprint, result_dir: Path, files: Files) -> list[Findi
     line = blueprint.lines.get("exp_result_dir", 0)
     if files.kind(result_dir) not in ("", "directory"):
         return [_missing(blueprint, "exp_result_dir", "bad_result_dir", f"{result_dir} is not a directory")]
-    if files.kind(result_dir / "finish.flag"):
+    flag = result_dir / "finish.flag"
+    if files.kind(flag) and not (files.here and finish_flag.read(flag).refused):
         message = f"{result_dir} already holds a finished run"
         hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
         return [Finding(Severity.WARNING, "finished_run", message, hint, blueprint.name, line)]

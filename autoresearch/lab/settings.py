@@ -56,6 +56,7 @@ KEYS = (
     Key("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
     Key("big_volume", "auto", False, "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
     Key("prefix", "autoresearch", False, "first part of branch names"),
+    Key("require_snapshot", "no", False, "yes: refuse a run whose code no commit can hold"),
 )
 BY_NAME = {key.name: key for key in KEYS}
 

@@ -164,6 +164,7 @@ def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
         if now.first_step_left_s is None
         else round(now.first_step_left_s, 3),
         "branch": spec.branch or None,
+        "no_snapshot": spec.no_snapshot or None,
         "session": spec.session,
         "result_dir": spec.result_dir,
         "run_dir": str(rundir.path),

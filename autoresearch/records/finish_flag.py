@@ -26,6 +26,7 @@ from autoresearch.records.rundir import write_all, write_atomically
 NAME = "finish.flag"
 RESERVE = ".finish.flag.reserve"
 RESERVED_BYTES = 4096
+REFUSED = "refused"  # in the place of an ending: there was no run
 READ_MAX = 1 << 16
 FOREIGN_MAX = 500  # characters of a foreign flag that are kept
 TEXT_MAX = (1000, 400, 150)  # characters of any one text in ours: the most that fits the reserve
@@ -50,6 +51,11 @@ class Flag:
     def run(self) -> str:
         """The run it marks; "" if it is foreign."""
         return str(self.content.get("run", ""))
+
+    @property
+    def refused(self) -> bool:
+        """Whether it marks a blueprint that could not be run."""
+        return self.content.get("ending") == REFUSED
 
     @property
     def completed(self) -> float | None:
@@ -116,6 +122,12 @@ def write(result_dir: Path, content: Mapping[str, Any]) -> None:
         (result_dir / RESERVE).unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+def write_refusal(result_dir: Path, *, blueprint: str, reason: str, t: float) -> None:
+    """Mark a result directory as over because its blueprint could not be run. EnvironmentUnusable if it cannot be."""
+    nothing = {"run": "", "verdict": None, "returncode": None}
+    write(result_dir, {"schema": 1, **nothing, "ending": REFUSED, "reason": reason, "blueprint": blueprint, "ended": t})
 
 
 def _foreign(found: Flag) -> dict[str, Any]:

@@ -113,6 +113,13 @@ def owner(result_dir: Path) -> str:
     return match[1].decode("ascii", "replace") if match else ""
 
 
+def has_run(result_dir: Path) -> bool:
+    """Whether a run was, is or is being begun in a result directory, or a flag lies there that is none of ours."""
+    flag = finish_flag.read(result_dir / finish_flag.NAME)
+    names = (OWNER, NAME, RESULTS, finish_flag.RESERVE, earlier.DIRECTORY)
+    return (flag.exists and not flag.refused) or any((result_dir / name).exists() for name in names)
+
+
 def begin(result_dir: Path, spec: RunSpec, more: Iterable[Path] = ()) -> list[Path]:
     """Make sure that the log there is this run's, moving an earlier run's aside; safe to repeat.
 

@@ -102,6 +102,7 @@ def spec() -> RunSpec:
         blueprint_sha="ab" * 32,
         recipe="/b/r.yaml",
         recipe_in_commit="b/r.yaml",
+        no_snapshot="git-lfs is missing",
         trainer="verl",
         command="python train.py \\\n  --api-key hunter2 --lr 1e-6",
         cwd="/code",

@@ -181,8 +181,7 @@ def keep_code_there(spec: RunSpec, files: HostFiles, extra: Mapping[str, bytes],
     finally:
         files.close()
     if "none" in made:
-        journal.append(place, f"no branch: {made['none']}")
-        return replace(spec, branch="")
+        return replace(spec, branch="", no_snapshot=str(made["none"]))
     where = f"{files.place.text('host', files.place.name)}:{spec.cwd}"
     journal.append(place, f"branch {made['branch']} at {made['commit'][:12]} of {where} holds the code that runs")
     for item in made["left_out"]:

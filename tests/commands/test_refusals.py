@@ -1,0 +1,108 @@
+"""Runs whose code nobody can keep, and blueprints that cannot be run: both are said where a leader looks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.records.index import state_home
+
+pytestmark = pytest.mark.system
+
+WITHOUT_A_FILTER = "filter.lfs.clean=no-such-program", "filter.lfs.required=true"
+
+
+def test_a_run_without_a_snapshot_says_so(bench: Any) -> None:
+    (bench.repo / ".gitattributes").write_text("*.bin filter=lfs\n")
+    (bench.repo / "weights.bin").write_text("1")
+    for setting in WITHOUT_A_FILTER:  # as where git-lfs is required and not installed
+        bench.git("config", *setting.split("="))
+    path = bench.blueprint()
+    before = bench.picture("state", ".git/", "home")
+    refused = bench.ask("run", path, "--require-snapshot", check=6)["error"]
+    assert refused["code"] == "no_snapshot" and "no-such-program" in refused["message"]
+    assert bench.picture("state", ".git/", "home") == before
+    assert "no-such-program" in bench.ask("run", path, "--detach")["no_snapshot"]
+    for payload in (bench.json("wait", "last", "--for", "60s"), bench.ask("status", "last")):
+        assert payload["verdict"] == "keep" and payload["commit"] is None
+        assert payload["warnings"] == [f"no snapshot of the code was kept: {payload['no_snapshot']}"]
+    assert payload["warnings"][0] in Path(payload["results"]).read_text()
+
+
+def test_code_outside_of_git_is_said_or_refused(bench: Any) -> None:
+    plain = bench.root / "plain"
+    plain.mkdir()
+    (plain / "trainer.py").write_text((bench.repo / "trainer.py").read_text())
+    path = bench.blueprint(codebase=str(plain))
+    assert "not in a git repository" in bench.ask("run", path, "--require-snapshot", check=6)["error"]["message"]
+    assert bench.ask("run", path)["warnings"] == [
+        f"no snapshot of the code was kept: {plain} is not in a git repository"
+    ]
+    assert bench.ask("run", bench.blueprint(name="two.md"), "--require-snapshot")["no_snapshot"] is None
+
+
+@pytest.mark.parametrize("fault", ["codebase", "command", "recipe"])
+def test_a_refused_blueprint_leaves_a_flag(bench: Any, fault: str) -> None:
+    path = _broken(bench, fault)
+    flag = bench.root / "results" / "finish.flag"
+    bench.ask("blueprint", "check", path, check=3)
+    bench.ask("run", path, "--dry-run", check=3)
+    assert not flag.parent.exists()
+    for _ in range(2):
+        error = bench.ask("run", path, check=3)["error"]
+        told = json.loads(flag.read_text())
+        assert (told["run"], told["ending"], told["reason"]) == ("", "refused", error["message"])
+    assert [path.name for path in flag.parent.iterdir()] == ["finish.flag"]
+
+
+def _broken(bench: Any, fault: str) -> Path:
+    path = Path(bench.blueprint())
+    text = path.read_text()
+    change = {
+        "codebase": (f"dir: {bench.repo}\n", f"dir: {bench.root}/nowhere\n"),
+        "command": ("python trainer.py ok", ""),
+        "recipe": ("- path: NA", "- path: nowhere.yaml"),
+    }[fault]
+    assert change[0] in text
+    path.write_text(text.replace(*change))
+    return path
+
+
+@pytest.mark.parametrize("text", ["", "no blueprint at all", "## [exp_result_dir]\n- dir: ${subject_dir}\n"])
+def test_where_nobody_knows_the_directory_nothing_is_written(bench: Any, text: str) -> None:
+    path = bench.repo / "exp.md"
+    path.write_text(text)
+    before = bench.picture("state", "home")
+    bench.ask("run", path, check=3)
+    assert bench.picture("state", "home") == before
+
+
+@pytest.mark.parametrize("there", ["finish.flag", "experiment_log.md", ".autoresearch-run", "index"])
+def test_a_refusal_never_touches_the_directory_of_a_run(bench: Any, there: str) -> None:
+    from autoresearch.records.index import Entry, Index
+
+    results = bench.root / "results"
+    results.mkdir()
+    if there == "index":
+        entry = Entry("old-aaaaaa", "old", "ajet_old", "/nowhere", str(results), created=1.0)
+        Index(state_home(bench.env)).add(entry)
+    else:
+        (results / there).write_text("somebody's")
+    before = {path: path.read_text() for path in results.iterdir()}
+    bench.ask("run", _broken(bench, "codebase"), check=3)
+    assert {path: path.read_text() for path in results.iterdir()} == before
+
+
+def test_a_repaired_blueprint_runs_where_it_was_refused(bench: Any) -> None:
+    bench.ask("run", _broken(bench, "codebase"), check=3)
+    path = bench.blueprint()
+    findings = bench.ask("blueprint", "check", path)["findings"]
+    assert not any("finished run" in finding["message"] for finding in findings)
+    payload = bench.ask("run", path)
+    flag = json.loads((bench.root / "results" / "finish.flag").read_text())
+    assert (flag["run"], flag["ending"]) == (payload["run"], "finished")
+    bench.ask("run", _broken(bench, "codebase"), check=3)
+    assert json.loads((bench.root / "results" / "finish.flag").read_text()) == flag
