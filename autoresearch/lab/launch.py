@@ -26,6 +26,7 @@ from autoresearch.lab.withdraw import erase
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import evidence, finish_flag, journal, ledger, spec_file
+from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry, state_home
@@ -216,7 +217,7 @@ def _claim(plan: Plan, parts: Parts, *, ahead: bool) -> RunSpec:
     result_dir.mkdir(parents=True, exist_ok=True)
     journal.claim(result_dir, plan.spec.run, lambda run: _lives(parts, run))
     directory = plan.campaign_dir
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     with locked(directory / ".claims"):
         experiment = free_name(directory, plan.spec.experiment)
         index = plan.spec.index if plan.spec.fix_of or plan.member else _next_index(plan.spec, directory)

@@ -237,6 +237,8 @@ def _spec(
     root = checkout.root / "reports" if checkout else resolved.result_dir
     if not resolved.files.here:
         root = remote_code.records_root(resolved.path)
+    if not fixed:
+        campaign = _writable_name(root / "auto_research", campaign)
     campaign_dir = Path(fixed.ledger).parent if fixed else root / "auto_research" / campaign
     experiment = free_name(campaign_dir, slug)
     branch = ""
@@ -383,6 +385,20 @@ def free_name(directory: Path, name: str) -> str:
         n += 1
         candidate = f"{name}-{n}"
     return candidate
+
+
+def _writable_name(directory: Path, name: str) -> str:
+    """`name`, or `name-2` ... where another account that shares the repository has its records under it."""
+    candidate, n = name, 1
+    while _is_anothers(directory / candidate):
+        n += 1
+        candidate = f"{name}-{n}"
+    return candidate
+
+
+def _is_anothers(directory: Path) -> bool:
+    needed = (directory, directory / ".claims", directory / "results.tsv")
+    return any(path.exists() and not os.access(path, os.R_OK | os.W_OK) for path in needed)
 
 
 def key_of(path: Path) -> str:

@@ -7,6 +7,7 @@ command that holds the sandbox open. So it is looked for before anything is star
 from __future__ import annotations
 
 import errno
+import os
 import re
 import socket
 import tempfile
@@ -127,6 +128,10 @@ def way_out(found: Sandbox, environ: Mapping[str, str]) -> str:
 def git_is_read_only(directory: Path | None = None) -> Finding:
     """What to say of a git directory in which nothing can be written: the code of a run could not be kept."""
     which = f" {directory}" if directory else ""
+    if directory and (owner := directory.stat().st_uid) != os.geteuid():
+        message = f"the repository's git directory{which} belongs to another account (uid {owner}): no write access"
+        hint = "`git config core.sharedRepository group` and group write access there; or a clone of your own"
+        return Finding(Severity.ERROR, "git_read_only", message, hint)
     return Finding(Severity.ERROR, "git_read_only", f"the repository's git directory{which} cannot be written", REMEDY)
 
 

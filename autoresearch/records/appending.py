@@ -52,6 +52,14 @@ def unwritable(path: Path, error: OSError) -> EnvironmentUnusable:
     )
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it. EnvironmentUnusable where this account may not, or the disk is full."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
 def sync_directory(path: Path) -> None:
     """Make a new name in a directory durable; file systems that cannot do that are forgiven."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

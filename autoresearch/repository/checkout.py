@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,7 +123,9 @@ def _reason(directory: Path, failure: GitFailed) -> str:
     if "not a git repository" in said:
         return f"{directory} is not in a git repository"
     if "dubious ownership" in said:
-        return f"git does not trust the repository of {directory}: it belongs to another user"
+        named = re.search(r"repository at '(.+?)'", said)
+        line = f"git config --global --add safe.directory {shlex.quote(named[1] if named else str(directory))}"
+        return f"git does not trust the repository of {directory}: it belongs to another user (trust it: {line})"
     if "must be run in a work tree" in said:
         return f"{directory} is inside a repository without a working tree"
     return f"git cannot read the repository of {directory}: {' '.join(said.split())}"

@@ -28,6 +28,7 @@ from autoresearch.lab.overrides import Launch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import key_of, new_token
 from autoresearch.records import campaign_dir
+from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import state_home
@@ -129,7 +130,7 @@ def begin(plan: Charter, parts: Parts) -> CampaignDir:
     """Write the campaign down; from here on `campaign resume` can take it from anywhere."""
     check_place(plan.spec.tmux_socket, parts, plan.checkout)
     place = CampaignDir(Path(plan.spec.directory))
-    place.path.mkdir(parents=True, exist_ok=True)
+    make_directory(place.path)
     folder = _known(parts)
     with locked(folder / ".lock"):  # first: from the moment when it is there, it can be found
         plan = with_own_results(plan, parts)
