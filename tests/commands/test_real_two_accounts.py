@@ -90,7 +90,8 @@ class Shared:
         """The same idea for both, with a result directory of each one's own."""
         name = f"exp{which}.md"
         given = {"title": "Shared", "purpose": "Two accounts.", "codebase": str(self.repo)}
-        given |= {"python": "/usr/bin/python3", "command": "python3 trainer.py", "result_dir": str(self.home(which) / "results"), "notes": ""}
+        given |= {"python": "/usr/bin/python3", "command": "python3 trainer.py"}
+        given |= {"result_dir": str(self.home(which) / "results"), "notes": ""}
         given |= {"max_time": "10 minutes", "first_step": "5 minutes", "trainer": "verl"}
         (self.repo / name).write_text(BLUEPRINT.format(**given))
         return name
