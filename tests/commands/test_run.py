@@ -245,7 +245,7 @@ def test_without_a_repository_it_says_so_and_goes_on(bench: Any) -> None:
     assert payload["branch"] is None and payload["ending"] == "finished"
     assert str(bench.root / "results") in payload["ledger"]
     said = bench.here("run", blueprint)[2]
-    assert "no branch was made" in said
+    assert "no snapshot of the code was kept" in said
 
 
 @pytest.mark.smoke
