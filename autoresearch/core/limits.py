@@ -21,6 +21,7 @@ class Limits:
     grace_s: float = GRACE_S
     first_step_cap_s: float = FIRST_STEP_CAP_S  # boot and validation may suspend the first-step clock this long
     strict_first_step: bool = False  # an explicit --first-step-timeout: nothing suspends the clock
+    first_step_since_output: bool = False  # the clock of the first step begins again with each output
 
     def override(
         self,
@@ -33,7 +34,7 @@ class Limits:
         """The same limits with what a person gave on the command line; None keeps."""
         new = self
         if first_step_s is not None:
-            new = replace(new, first_step_s=first_step_s, strict_first_step=True)
+            new = replace(new, first_step_s=first_step_s, strict_first_step=True, first_step_since_output=False)
         if max_s is not None:
             new = replace(new, max_s=max_s)
         if stall_s is not None:

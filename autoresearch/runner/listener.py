@@ -26,6 +26,7 @@ class Listener:
         self.scanner = Scanner(())
         self.error: dict[str, str] = {}  # the first one, or the first that has a word for what it is
         self.peek_at = NEVER
+        self._unfinished = 0  # bytes of the last line, which has no end yet
 
     def learn(self) -> None:
         """Compile the patterns. Raises re.error for one that is none."""
@@ -37,10 +38,15 @@ class Listener:
         """Scan what is new in the log for at most so many seconds; False if there is more."""
         until = clock() + budget
         for chunk in self.follower.poll():
+            self.pace.printed(clock())
             self._take_in(chunk, self.follower.offset - len(chunk))
             if clock() > until:
                 return False
-        self.peek_at = clock() + PEEK_S if self.follower.behind() else NEVER
+        unfinished = self.follower.behind()
+        if unfinished > self._unfinished:
+            self.pace.printed(clock())
+        self._unfinished = unfinished
+        self.peek_at = clock() + PEEK_S if unfinished else NEVER
         return True
 
     def peek(self) -> None:

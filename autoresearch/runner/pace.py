@@ -15,6 +15,7 @@ class Pace:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.started = 0.0  # 0.0: the trainer has not
+        self.output_at = 0.0  # when the log grew last
         self.held = 0.0  # seconds that the first-step clock was suspended
         self.hold_until = 0.0
         self.first_s: float | None = None
@@ -31,7 +32,11 @@ class Pace:
 
     def start(self, now: float) -> None:
         """The trainer started."""
-        self.started = self.last_at = now
+        self.started = self.last_at = self.output_at = now
+
+    def printed(self, now: float) -> None:
+        """The log grew, by whatever."""
+        self.output_at = now
 
     def step(self, now: float, step: int | None, kl: float | None) -> bool:
         """A training-metric event; True if it is the first step."""
@@ -63,6 +68,8 @@ class Pace:
         """When the first step is too late; `NEVER` once it was seen."""
         if self.first_s is not None or self.spec.first_step_s is None:
             return NEVER
+        if self.spec.first_step_since_output:
+            return self.output_at + self.spec.first_step_s
         return self.started + self.spec.first_step_s + self.held
 
     def stall_deadline(self) -> float:

@@ -18,6 +18,7 @@ class Spec:
         self.first_step_s = positive(limits.get("first_step_s"))
         self.first_step_cap_s = positive(limits.get("first_step_cap_s")) or 0.0  # all suspensions together
         self.strict_first_step = bool(limits.get("strict_first_step"))
+        self.first_step_since_output = bool(limits.get("first_step_since_output"))
         self.max_s = positive(limits.get("max_s"))
         self.stall_s = positive(limits.get("stall_s"))
         self.grace_s = positive(limits.get("grace_s")) or 0.0

@@ -60,7 +60,9 @@ class Stopping:
         if now >= pace.next_deadline():
             self.listener.read_the_rest()  # the limit is on what was printed, not on what we happened to read
         if now >= pace.first_deadline():
-            self._over_limit("first_step_timeout", self.spec.first_step_s, "no first step in time")
+            quiet = "no step is known, and nothing new was printed in time"
+            what = quiet if self.spec.first_step_since_output else "no first step in time"
+            self._over_limit("first_step_timeout", self.spec.first_step_s, what)
         elif now >= pace.stall_deadline():
             self._over_limit("stalled", self.spec.stall_s, "no new signal")
         elif now >= pace.report_deadline():
