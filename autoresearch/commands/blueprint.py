@@ -83,20 +83,24 @@ def check(
     """Parse and lint one blueprint; exits 3 where it could not be run."""
     from autoresearch.commands.wiring import parts
     from autoresearch.lab.far.remote_code import files_of
+    from autoresearch.lab.plan import limits_of
     from autoresearch.lab.preflight import resolve
     from autoresearch.lab.settings import load
     from autoresearch.lab.swarm.arrange import trainer_of
     from autoresearch.lab.terms import terms
+    from autoresearch.trainers import ask
 
-    files = files_of(Path(path), load(Path(path).parent, environ=os.environ), parts())
+    settings = load(Path(path).absolute().parent, environ=os.environ)
+    files = files_of(Path(path), settings, parts())
     resolved = resolve(Path(path), environ=os.environ, files=files)
     blueprint = resolved.blueprint
-    trainer = trainer_of(blueprint)
+    trainer = trainer_of(blueprint, blueprint.notes.trainer or settings.text("trainer"))
     asked = terms(trainer, resolved, job="ajet_check")
     found = [*resolved.findings, *asked.findings(blueprint.max_time_s, os.environ)]
     if left := asked.left_behind():
         message = f"{left} is there: {trainer.name} would go on from it"
         found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))
+    rule = limits_of(asked, settings).first_step_rule(steps_known=ask.steps_known(trainer))
     errors = [f for f in found if f.severity is Severity.ERROR]
     payload = {
         "path": str(resolved.path),
@@ -110,6 +114,7 @@ def check(
         "result_dir": str(resolved.result_dir),
         "max_time_s": blueprint.max_time_s,
         "first_step_s": blueprint.first_step_s,
+        "first_step_rule": rule,
         "trainer": trainer.name,
         "findings": [
             {
@@ -125,7 +130,8 @@ def check(
         "exit_code": BlueprintError.exit_code if errors else 0,
         "next": [] if errors else [f"autoresearch run {shlex.quote(path)} --dry-run"],
     }
-    lines = [*map(str, found), f"{path}: {len(errors)} errors, {len(found) - len(errors)} warnings"]
+    count = f"{path}: {len(errors)} errors, {len(found) - len(errors)} warnings"
+    lines = [*map(str, found), f"first step: {rule}", count]
     output.emit("blueprint check", payload, as_json=as_json, lines=lines)
     return BlueprintError.exit_code if errors else 0
 

@@ -111,6 +111,8 @@ def start(
     }
     if count < 0 or parallel < 0 or baseline < 0 or budget_gpu_hours < 0:
         raise UsageError("--count, --parallel, --baseline and --budget-gpu-hours are numbers above 0")
+    from autoresearch.trainers import ask
+
     parts = real_parts()
     declared = declare(source, flags, start=Path.cwd(), now=parts.clock())
     settings = project.load(declared.blueprint.parent, environ=os.environ, flags={})
@@ -120,6 +122,8 @@ def start(
     findings = begin.preflight(plan)
     if not yes and not _agreed(plan, findings, as_json=as_json):
         return 0
+    if not ask.steps_known(plan.trainer):
+        output.remark(f"first step: {plan.first_step_rule}")
     place = begin.begin(plan, parts)
     attach = begin.go_on(place, plan.spec, parts)
     if detach:
@@ -180,6 +184,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         ("command", " ".join(plan.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),
         ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
+        ("first step", plan.first_step_rule),
         ("where", f"{', '.join(map(str, spec.places))}{said('launcher')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
         ("seeds", plan.terms.seed_words),

@@ -112,6 +112,7 @@ def _show_plan(plan: Plan, blueprint: str, *, as_json: bool) -> int:
             f"first step {output.duration(spec.limits.first_step_s)}, in all "
             f"{output.duration(spec.limits.max_s)}, stall {stall}, grace {output.duration(spec.limits.grace_s)}",
         ],
+        ["first step", plan.first_step_rule],
         ["result_dir", spec.result_dir],
         ["run_dir", spec.run_dir],
         ["ledger", spec.ledger],
@@ -139,6 +140,7 @@ def _show_plan(plan: Plan, blueprint: str, *, as_json: bool) -> int:
         "metric": spec.objective.metric if spec.objective else None,
         "limits": {
             "first_step_s": spec.limits.first_step_s,
+            "first_step_rule": plan.first_step_rule,
             "max_s": spec.limits.max_s,
             "stall_s": spec.limits.stall_s,
             "grace_s": spec.limits.grace_s,

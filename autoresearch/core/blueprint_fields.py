@@ -9,7 +9,7 @@ from typing import Any
 
 from autoresearch.core.blueprint import RESULT_ROOT, Blueprint
 from autoresearch.core.durations import parse_duration, problem
-from autoresearch.core.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S
+from autoresearch.core.limits import EVALUATE_S, MAX_TIME_S
 from autoresearch.core.naming import slugify
 from autoresearch.core.swarm import Swarm
 from autoresearch.core.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
@@ -35,7 +35,7 @@ class BlueprintFields:
     yaml_path: str = ""  # "" = there is no recipe
     result_dir: str = ""  # "" = ./auto_agent/exp_results/<slug>/
     max_time_s: float = MAX_TIME_S
-    first_step_s: float = FIRST_STEP_S
+    first_step_s: float | None = None  # None: the default of the project
     slug: str = ""
     trainer: str = ""
     metric: str = ""
@@ -73,7 +73,8 @@ def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
         name: getattr(own, name)
         for name in ("title", "purpose", "launch_command", "codebase_dir", "venv_exe", "yaml_path", "result_dir")
     }
-    same |= {name: getattr(own, name) for name in ("max_time_s", "first_step_s", "slug")}
+    same |= {"max_time_s": own.max_time_s, "first_step_s": own.first_step_s if own.first_step_given else None}
+    same["slug"] = own.slug
     same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", *_FLAGS)}
     same |= {name: getattr(notes, name) for name in ("prepare", "evaluate", "evaluate_s", "cleanup")}
     same |= {name: getattr(notes, name) for name in ("env", "requires_env", "include", *_LINES)}

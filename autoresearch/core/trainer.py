@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from autoresearch.core.finding import Finding
 from autoresearch.core.objective import Objective
-from autoresearch.core.signal import Reading, SignalPattern
+from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 
 Recipe = Mapping[str, object]  # the trainer's own YAML, as parsed
 
@@ -119,6 +119,14 @@ class ReadsLogs(Protocol):
 
     def reader(self) -> LogReader:
         """A new reader for one log."""
+
+
+@runtime_checkable
+class DeclaresLines(Protocol):
+    """A trainer that nobody knows, and whose blueprint may say how its lines look."""
+
+    def declares(self, kind: SignalKind) -> bool:
+        """Whether the blueprint says how lines of this kind look; then nothing else is one."""
 
 
 @runtime_checkable

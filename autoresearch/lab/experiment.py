@@ -26,6 +26,7 @@ from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import mask_text
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.exclude import exclude, pattern_for
+from autoresearch.trainers import ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,8 @@ def begin(experiment: Experiment) -> Begun:
     remarks = [str(f) for f in plan.remarks]
     if routine := len(plan.findings) - len(remarks):
         remarks.append(f"{routine} routine remarks: autoresearch blueprint check {experiment.path}")
+    if not ask.steps_known(plan.terms.trainer):
+        remarks.append(f"first step: {plan.first_step_rule}")
     if launched.spec.no_snapshot:
         remarks.append(f"warning: no snapshot of the code was kept: {launched.spec.no_snapshot}")
     return Begun(launched, tuple(remarks))

@@ -102,6 +102,11 @@ class Plan:
         """The findings worth saying at every run; the routine ones are for `blueprint check`."""
         return tuple(f for f in self.findings if f.code not in ROUTINE)
 
+    @property
+    def first_step_rule(self) -> str:
+        """What the limit to the first step will do, in a sentence."""
+        return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.terms.trainer))
+
     def refuse(self) -> None:
         """Raise for what is in the way on this machine now; an AutoresearchError with one sentence."""
         self.terms.refuse_to_resume()
@@ -138,7 +143,7 @@ def _plan(resolved: Resolved, settings: Settings, parts: Parts, wishes: Wishes) 
     given = {**parts.environ, **(member.environment if member else {})}
     given = {**ask.QUIET, **given}
     environment = _environment(given, resolved, uuids) | dict(asked.environment)
-    lint = asked.findings(limits_of(resolved, settings).max_s, environment)
+    lint = asked.findings(limits_of(asked, settings).max_s, environment)
     raise_on(lint)
     spec = arrange.arrange(_spec(asked, checkout, settings, parts, wishes, token), blueprint)
     if member:
@@ -246,7 +251,7 @@ def _spec(
         branch = fixed.branch if fixed else _free_branch(checkout, settings, campaign, slug)
     elif not resolved.files.here:  # the host's git says whether it is taken
         branch = _branch(settings, campaign, slug)
-    limits = limits_of(resolved, settings)
+    limits = limits_of(asked, settings)
     most = ask.tighter(asked.trainer, asked.whole, limits.max_s)
     return RunSpec(
         run=naming.run_id(slug, token),
@@ -307,9 +312,12 @@ def _crossed(spec: RunSpec, resolved: Resolved) -> tuple[Finding, ...]:
     return (Finding(Severity.WARNING, "limits_crossed", message, hint),)
 
 
-def limits_of(resolved: Resolved, settings: Settings) -> Limits:
-    """The blueprint's limits, else the project's; a flag wins over both and makes the first step strict."""
-    blueprint = resolved.blueprint
+def limits_of(asked: Terms, settings: Settings) -> Limits:
+    """The blueprint's limits, else the project's; a flag wins over both and makes the first step strict.
+
+    Where nobody knows how a step looks, a limit to the first one that nobody gave runs from the last output.
+    """
+    blueprint = asked.resolved.blueprint
     from_flag = {n for n, v in settings.values.items() if v.source.startswith("flag")}
     base = Limits(
         first_step_s=blueprint.first_step_s
@@ -319,6 +327,7 @@ def limits_of(resolved: Resolved, settings: Settings) -> Limits:
         stall_s=settings.seconds("stall_timeout"),
         grace_s=_or(settings.seconds("grace"), Limits().grace_s),
         first_step_cap_s=_or(settings.seconds("first_step_cap"), Limits().first_step_cap_s),
+        first_step_since_output=not blueprint.first_step_given and not ask.steps_known(asked.trainer),
     )
     return base.override(
         first_step_s=settings.seconds("first_step_timeout") if "first_step_timeout" in from_flag else None,

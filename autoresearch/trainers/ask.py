@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from autoresearch.core.durations import spoken
 from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.signal import SignalKind
 from autoresearch.core.trainer import (
     Circumstances,
+    DeclaresLines,
     ExitsWithZero,
     KnowsHarmless,
     NeedsGpus,
@@ -54,6 +56,11 @@ def findings(
     own = trainer.lint_command(command) if isinstance(trainer, ReadsCommands) else ()
     local = trainer.lint_here(whole, here) if here and isinstance(trainer, ReadsCircumstances) else ()
     return (*trainer.lint(whole), *own, *local, *_cut_short(time_limit(trainer, whole), here.max_s if here else max_s))
+
+
+def steps_known(trainer: Trainer) -> bool:
+    """Whether somebody knows how a training step looks: a file of ours, or the blueprint's `step_line:`."""
+    return trainer.named or (isinstance(trainer, DeclaresLines) and trainer.declares(SignalKind.STEP))
 
 
 def companions(trainer: Trainer) -> tuple[str, ...]:

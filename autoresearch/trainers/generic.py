@@ -70,11 +70,11 @@ class Generic:
     @property
     def signals_declared(self) -> tuple[SignalPattern, ...]:
         """What the Runner watches for, as far as the blueprint says; the usual lines where it leaves a kind open."""
-        open_kinds = [kind for kind in (SignalKind.STEP, SignalKind.VALIDATION) if not self._says(kind)]
+        open_kinds = [kind for kind in (SignalKind.STEP, SignalKind.VALIDATION) if not self.declares(kind)]
         return (*(one.signal for one in self._declared), *(one for kind in open_kinds for one in _USUAL[kind]))
 
-    def _says(self, kind: SignalKind) -> bool:
-        """Whether the blueprint itself says how these lines look; then nothing else is one."""
+    def declares(self, kind: SignalKind) -> bool:
+        """Whether the blueprint says how lines of this kind look; then nothing else is one."""
         return any(line.startswith(f"{kind} ") for line in self.lines)
 
     def recognises(self, command: str) -> bool:
@@ -98,7 +98,7 @@ class Generic:
         if found := next((reading for one in self._declared if (reading := one.read(line)) is not None), None):
             return found
         usual = read_step_line(line) or _read_object(line) or _read_pairs(line)
-        return None if usual is None or self._says(usual.kind) else usual
+        return None if usual is None or self.declares(usual.kind) else usual
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Nothing is known, so nothing is wrong."""

@@ -50,7 +50,8 @@ def trimmed(text: str) -> str:
 def assert_same(fields: BlueprintFields) -> None:
     text = render_blueprint(fields)
     b = parse_blueprint(text.encode(), "rendered.md")
-    said = (b.codebase_dir, b.venv_exe, b.yaml_path, b.result_dir, b.max_time_s, b.first_step_s)
+    first = b.first_step_s if b.first_step_given else None
+    said = (b.codebase_dir, b.venv_exe, b.yaml_path, b.result_dir, b.max_time_s, first)
     assert said == (
         *(fields.codebase_dir, fields.venv_exe, fields.yaml_path, fields.default_result_dir()),
         *(fields.max_time_s, fields.first_step_s),

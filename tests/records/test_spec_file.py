@@ -45,6 +45,7 @@ def test_the_runners_keys_lie_at_the_top(rundir: RunDir, spec: RunSpec) -> None:
         "grace_s": 30.0,
         "first_step_cap_s": 7200.0,
         "strict_first_step": True,
+        "first_step_since_output": False,
     }
     pattern = r"boot (?P<step>\d+) \xe9"
     assert record["signals"] == [{"kind": "progress", "pattern": pattern, "hold_s": 5.0, "needles": ["boot "]}]

@@ -26,7 +26,7 @@ from autoresearch.lab.campaign.where import gpu_terms, where
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.far.remote_code import refuse_in_campaign
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plan import key_of
+from autoresearch.lab.plan import key_of, limits_of
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.settings import load as load_settings
@@ -38,7 +38,7 @@ from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.snapshot import snapshot
 from autoresearch.repository.survey import survey
-from autoresearch.trainers import ray_job
+from autoresearch.trainers import ask, ray_job
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 
@@ -55,6 +55,7 @@ class Charter:
     terms: Terms
     findings: tuple[Finding, ...]
     dirty: tuple[str, ...]  # what the base would hold beyond HEAD
+    first_step_rule: str  # what the limit to the first step will do in each run
 
 
 def charter(
@@ -109,7 +110,9 @@ def charter(
     findings = (*resolved.findings, *lint, *_promise(spec), *_seen_in_prints(spec, resolved))
     environ = {**parts.environ, **resolved.blueprint.notes.env}
     findings += (*share.findings(room, project, environ), *_agent(spec, resolved, parts), *room.checked(parts))
-    return Charter(spec, declared, resolved, checkout, trainer, asked, findings, _dirty(checkout, spec, declared))
+    dirty = _dirty(checkout, spec, declared)
+    rule = limits_of(asked, project).first_step_rule(steps_known=ask.steps_known(trainer))
+    return Charter(spec, declared, resolved, checkout, trainer, asked, findings, dirty, rule)
 
 
 def _agent(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Finding, ...]:
