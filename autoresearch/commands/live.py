@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 REFRESH_S = 1.0
+SHOWN = 100  # characters of the newest output
 
 
 class Follower:
@@ -111,6 +112,7 @@ def _live(follower: Follower, watcher: Watcher) -> None:
 def panel(follower: Follower, now: Standing, pause: float) -> RenderableType:
     """The live picture: step, KL, metric with a sparkline, elapsed, time left, next look."""
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
     spec = follower.spec
@@ -118,13 +120,16 @@ def panel(follower: Follower, now: Standing, pause: float) -> RenderableType:
     step = now.last_step
     kl = next((v for k, v in step.metrics.items() if "kl_loss" in k or k == "kl"), None) if step else None
     grid.add_row("step", str(step.step) if step and step.step >= 0 else "none yet", f"KL {output.number(kl)}")
+    if now.newest_output:
+        grid.add_row("output", Text(now.newest_output[:SHOWN], overflow="ellipsis", no_wrap=True), "")
     if spec.objective:
         last = follower.history[-1][1] if follower.history else None
         grid.add_row(spec.objective.metric, output.number(last), sparkline([v for _, v in follower.history]))
     reward = step.metrics.get("critic/rewards/mean", step.metrics.get("reward")) if step else None
     if reward is not None:
         grid.add_row("reward", output.number(reward), "")
-    first = "" if now.first_step_left_s is None else f"first step within {output.duration(now.first_step_left_s)}"
+    awaited = "a step or new output" if spec.limits.first_step_since_output else "first step"
+    first = "" if now.first_step_left_s is None else f"{awaited} within {output.duration(now.first_step_left_s)}"
     grid.add_row("elapsed", output.duration(now.elapsed_s), f"{output.duration(now.left_s)} left  {first}")
     grid.add_row("next look", f"in {output.duration(pause)}", "")
     return grid
@@ -143,6 +148,8 @@ def sparkline(values: list[float], width: int = 32) -> str:
 def report_line(follower: Follower, now: Standing, pause: float) -> str:
     """One line for logs and agents."""
     step = f"step {now.last_step.step}" if now.last_step and now.last_step.step >= 0 else "no step number yet"
+    if now.newest_output:
+        step = f"no step known yet, newest output `{now.newest_output[:SHOWN]}`"
     metric = ""
     if follower.spec.objective and follower.history:
         metric = f", {follower.spec.objective.metric} {output.number(follower.history[-1][1])}"

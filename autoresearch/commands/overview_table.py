@@ -190,7 +190,7 @@ def campaign_text(line: CampaignLine) -> str:
 
 
 def _why(line: RunLine) -> str:
-    return line.trouble or line.reason
+    return line.trouble or line.reason or line.newest_output
 
 
 def static_lines(

@@ -261,8 +261,7 @@ class Screen:
         gpus = f", GPU {', '.join(gpu.uuid for gpu in line.gpus)}" if line.gpus else ""
         job = f", job {line.job}" if line.job else ""
         node = f" on {line.node}" if line.node else ""
-        first = f"no first step yet: {span(line.left_s or 0.0)} left for it" if line.limit == "first_step" else ""
-        told = line.trouble or line.reason or first
+        told = line.trouble or line.reason or _awaited(line)
         metric = "" if line.metric_value is None else f", {line.metric_name} {line.metric_value:.6g}"
         texts = [
             f"{line.run}: {line.state.value}{f': {told}' if told else ''}",
@@ -277,6 +276,17 @@ class Screen:
             return [((text if len(text) < width else "…" + text[max(2, len(text) + 2 - width) :]) + "_", "bold")]
         foot = next((text for text in FEET if len(text) <= width), FEET[-1])
         return [(cut(self.message or foot, width), "bold" if self.message else "dim")]
+
+
+def _awaited(line: RunLine) -> str:
+    """What a run without a known step is waited for, and what it printed last."""
+    left = span(line.left_s or 0.0)
+    words = {
+        "first_step": f"no first step yet: {left} left for it",
+        "output": f"no step known yet: {left} of silence left",
+    }
+    first = words.get(line.limit, "")
+    return f"{first}; newest output: {line.newest_output}" if first and line.newest_output else first
 
 
 def _some(lines: Sequence[Line], most: int) -> list[Line]:

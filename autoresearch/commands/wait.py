@@ -26,6 +26,7 @@ RECORD_S = 0.05  # between two looks for the record of a run that has just ended
 ON_A_TICK = frozenset(
     ("run", "state", "event", "step", "metric_name", "metric_value", "elapsed_s", "deadline_s", "first_step_left_s")
 ) | {"seq", "next", "place", "job", "reason", "unreachable_since"}
+UNTIL_STEPS = ("tail", "newest_output")  # on a tick only where there is something in them
 
 
 def wait(
@@ -77,7 +78,7 @@ def wait(
     }
     where = elsewhere(payload, state)
     if brief:
-        payload = {key: value for key, value in payload.items() if key in ON_A_TICK or (key == "tail" and value)}
+        payload = {key: value for key, value in payload.items() if key in ON_A_TICK or (key in UNTIL_STEPS and value)}
     lines = [
         f"{spec.run}: {state.value}, {event.replace('_', ' ')}, step {payload['step']}, "
         f"elapsed {output.duration(payload['elapsed_s'])}, {output.duration(payload['deadline_s'])} left",

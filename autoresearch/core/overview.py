@@ -50,7 +50,8 @@ class RunLine:
     gpu_count: int = 0
     elapsed_s: float | None = None  # of the run: time in a queue is none
     left_s: float | None = None  # until the nearest limit
-    limit: str = ""  # which one: first_step, max_time, evaluation
+    limit: str = ""  # which one: first_step, output (the same, since the last output), max_time, evaluation
+    newest_output: str = ""  # the last line that was printed, as long as no step is known
     queue_s: float | None = None  # that it waited, or waits, before its Runner began
     created: float = 0.0
     session: str = ""
@@ -97,6 +98,7 @@ class RunLine:
             "elapsed_s": _rounded(self.elapsed_s),
             "left_s": _rounded(self.left_s),
             "limit": self.limit or None,
+            "newest_output": self.newest_output or None,
             "queue_s": _rounded(self.queue_s),
             "ending": self.ending or None,
             "verdict": self.verdict or None,

@@ -27,6 +27,7 @@ class Standing:
     first_step_left_s: float | None  # None once the first step is there
     last_step: Reading | None = None
     last_validation: Reading | None = None
+    newest_output: str = ""  # the last line of its log, as long as no step of it is known
 
     @property
     def nearest_limit_s(self) -> float:
@@ -39,14 +40,27 @@ def standing(rundir: RunDir, spec: RunSpec, *, first_step_seen: bool, readings: 
     elapsed = elapsed_s(rundir, spec)
     trained = elapsed_s(rundir, spec, since="trainer_started_boot")
     step, validation = last_readings(rundir.log, spec) if readings else (None, None)
+    unknown = readings and step is None and not first_step_seen
     return Standing(
         state=rundir.state(),
         elapsed_s=elapsed,
         left_s=max(0.0, spec.limits.max_s - elapsed),
-        first_step_left_s=None if first_step_seen else max(0.0, spec.limits.first_step_s - trained),
+        first_step_left_s=None if first_step_seen else first_step_left_s(spec, trained, rundir.log),
         last_step=step,
         last_validation=validation,
+        newest_output=next(iter(tail_lines(rundir.log, 1)), "") if unknown else "",
     )
+
+
+def first_step_left_s(spec: RunSpec, trained_s: float, log: Path) -> float:
+    """Seconds until the limit to the first step ends the run, as far as its files tell. trained_s: since its start."""
+    waited = trained_s
+    if spec.limits.first_step_since_output:
+        try:
+            waited = min(trained_s, max(0.0, time.time() - log.stat().st_mtime))
+        except OSError:
+            pass  # nothing was printed yet
+    return max(0.0, spec.limits.first_step_s - waited)
 
 
 def elapsed_s(rundir: RunDir, spec: RunSpec, *, since: str = "started_boot") -> float:
@@ -155,6 +169,7 @@ def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
         "returncode": None,
         "verdict": None,
         "step": now.last_step.step if now.last_step and now.last_step.step >= 0 else None,
+        "newest_output": now.newest_output or None,
         "metrics": metrics,
         "metric_name": name,
         "metric_value": metrics[name] if name in metrics else _so_far(rundir, spec) if metrics else None,

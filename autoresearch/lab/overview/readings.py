@@ -16,6 +16,8 @@ from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import lines_with
 from autoresearch.sinks.chunks import flat
 
+NEWEST_BYTES = 4096  # of a chunk, among which its last line is looked for
+
 
 @dataclass(slots=True)
 class Budget:
@@ -33,6 +35,7 @@ class LiveReadings:
         self.log, self.spec = log, spec
         self.step: Reading | None = None
         self.validation: Reading | None = None
+        self.newest = ""  # the last line that has an end, while no step is known
         self.behind = False  # there is more that was not read for want of budget
         self._seen = (0, 0, 0)
         self._follower: LogFollower | None = None
@@ -84,6 +87,8 @@ class LiveReadings:
 
     def _take(self, chunk: bytes) -> None:
         """Of lines that stand alone only the last of each kind is parsed; a reader with a memory needs them all."""
+        if self.step is None:
+            self.newest = next(reversed(list(logical_lines(chunk[-NEWEST_BYTES:]))), self.newest)
         if self._reader is None:
             assert self._trainer is not None
             self._keep_last(map(self._trainer.read_line, reversed(list(logical_lines(chunk)))))

@@ -15,11 +15,12 @@ from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.kept import Kept
 from autoresearch.lab.overview.readings import Budget, LiveReadings
-from autoresearch.lab.standing import seconds_since
+from autoresearch.lab.standing import first_step_left_s, seconds_since
 from autoresearch.records import events, order_file, spec_file
 from autoresearch.records.index import Entry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.secrets import mask_text
 
 FILES_S = 60.0  # between two looks into files of metrics that no line of the log repeats
 
@@ -146,6 +147,7 @@ class WatchedRun:
             "elapsed_s": elapsed_s,
             "left_s": left_s,
             "limit": limit,
+            "newest_output": "" if readings.step or self._first_step else mask_text(readings.newest)[:200],
             "branch": spec.branch,
         }
 
@@ -185,9 +187,10 @@ class WatchedRun:
             return elapsed, None, ""
         left = max(0.0, spec.limits.max_s - elapsed)
         if not self._stepped():
-            first = max(0.0, spec.limits.first_step_s - seconds_since(record, spec, since="trainer_started_boot"))
+            trained = seconds_since(record, spec, since="trainer_started_boot")
+            first = first_step_left_s(spec, trained, self.rundir.log)
             if first < left:
-                return elapsed, first, "first_step"
+                return elapsed, first, "output" if spec.limits.first_step_since_output else "first_step"
         return elapsed, left, "max_time"
 
     def _stepped(self) -> bool:
