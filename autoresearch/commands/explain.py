@@ -9,7 +9,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.ending import EVALUATION_FAILED
+from autoresearch.core.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP
 from autoresearch.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -115,4 +115,6 @@ def _where(record: dict[str, Any]) -> str:
         return f"line {record['line_number']}"
     if record.get("failure") == EVALUATION_FAILED:
         return "the evaluation"
+    if record.get("failure") in (METRIC_UNREAD, NO_STEP):
+        return "the log"
     return "command" if record["byte_offset"] is None else f"byte {record['byte_offset']}"

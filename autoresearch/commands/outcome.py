@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from autoresearch.commands import output
-from autoresearch.core.ending import Ending, exit_code
+from autoresearch.core.ending import NOTHING_MEASURED, Ending
 from autoresearch.core.run import RunSpec
 from autoresearch.lab.outcome import Outcome, as_payload, where_now
 from autoresearch.records.rundir import RunDir
@@ -15,8 +15,7 @@ from autoresearch.records.rundir import RunDir
 def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: bool) -> None:
     """The table of what happened and where the records are, or its JSON object."""
     spec, end = outcome.spec, outcome.exit
-    code = exit_code(end.ending, measured=outcome.measured, crashed=outcome.crashed)
-    payload = {**as_payload(outcome, rundir), "exit_code": code, "next": _next(outcome)}
+    payload = {**as_payload(outcome, rundir), "exit_code": outcome.exit_code, "next": _next(outcome)}
     if as_json:
         output.emit(command, payload, as_json=True)
         return
@@ -35,9 +34,10 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
         value = output.number(outcome.metric_value) if outcome.measured else "could not be read"
         rows.append(["metric", f"{spec.objective.metric} = {value}{best}"])
     else:
-        rows.append(["metric", "none: name one in the notes (`- metric: ...`), then the run can be judged by it"])
+        none = f"{NOTHING_MEASURED}: name a metric in the notes (`- metric: ...`), then the run can be judged by it"
+        rows.append(["metric", none])
     if outcome.failure:
-        rows.append(["failure", f"{outcome.failure}: {outcome.failure_line or end.reason}"[:300]])
+        rows.append(["failure", f"{outcome.failure}: {outcome.failure_line or end.reason}"[:500]])
     rows += [
         ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none"],
         ["results", str(outcome.results)],

@@ -13,7 +13,6 @@ import typer
 from autoresearch.commands import output, place_option
 from autoresearch.commands.outcome import show_outcome
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.ending import exit_code
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.experiment import Experiment, asked, begin
@@ -221,4 +220,4 @@ def _follow(launched: Launched, parts: Parts, *, as_json: bool) -> int:
         output.remark(f"the run goes on without this terminal: autoresearch wait {spec.run}")
         raise
     show_outcome("run", outcome, rundir, as_json=as_json)
-    return exit_code(outcome.exit.ending, measured=outcome.measured, crashed=outcome.crashed)
+    return outcome.exit_code

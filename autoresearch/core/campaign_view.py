@@ -180,9 +180,15 @@ def _told(idea: Idea, size: tuple[int, int, int], last: LedgerRow | None) -> _To
         values=values,
         value=fmean(values) if values else None,
         spread=spread_of(values),
-        status=telling[-1].status if telling else "",
+        status=_status(telling, values),
         decided=max((row.ended or 0.0 for row in judged), default=0.0),
     )
+
+
+def _status(telling: Sequence[LedgerRow], values: Sequence[float]) -> str:
+    """What the last row says; a `keep` without any value is no better than another idea, and never the best."""
+    status = telling[-1].status if telling else ""
+    return Verdict.DISCARD.value if status == Verdict.KEEP and not values else status
 
 
 def measured(row: LedgerRow) -> float | None:

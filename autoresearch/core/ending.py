@@ -6,6 +6,12 @@ from enum import StrEnum
 
 EVALUATION_FAILED = "evaluation_failed"
 """The failure of a run that ended well, and that its evaluation did not measure."""
+METRIC_UNREAD = "metric_unread"
+"""The failure of a run that ended well, and whose log and files do not hold its metric."""
+NO_STEP = "no_step"
+"""The failure of a run whose trainer exited with 0 and, though its lines are known, printed no training step."""
+NOTHING_MEASURED = "nothing was measured"
+"""Why a lone run is kept that ended well, and for which no metric was named."""
 
 
 class Ending(StrEnum):
@@ -46,20 +52,23 @@ class Verdict(StrEnum):
     CRASH = "crash"
 
 
-def lone_verdict(ending: Ending, *, measured: bool) -> Verdict:
+def lone_verdict(ending: Ending, *, measured: bool, needs_metric: bool = True) -> Verdict:
     """The verdict of a run that is its own campaign.
 
     It is kept if its metric was read and it ended in a way that was meant: by itself, at
-    `exp_max_time` (such runs are meant to be cut), or on request.
+    `exp_max_time` (such runs are meant to be cut), or on request. needs_metric: False where none was named and
+    nothing failed; then it is kept, without a value, if it ended by itself.
     """
+    if not needs_metric and ending is Ending.FINISHED:
+        return Verdict.KEEP
     judged = ending in (Ending.FINISHED, Ending.MAX_TIME, Ending.STOPPED)
     return Verdict.KEEP if judged and measured else Verdict.CRASH
 
 
 def exit_code(ending: Ending, *, measured: bool, crashed: bool = False) -> int:
-    """Exit code of a blocking `run`: 0 measured, 10 crashed, 11 no first step, 12 max time, 13 no metric.
+    """Exit code of a blocking `run`: 0 measured, 10 crashed, 11 no first step, 12 max time, 13 metric not read.
 
-    crashed: although its trainer exited with 0.
+    measured: or kept, as no metric was named. crashed: although its trainer exited with 0.
     """
     if ending is Ending.FIRST_STEP_TIMEOUT:
         return 11

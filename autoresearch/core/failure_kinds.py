@@ -55,6 +55,8 @@ class FailureKind(StrEnum):
     KILLED_BY_AUTOKILL = "killed_by_autokill"
     STALL = "stall"
     EVALUATION_FAILED = "evaluation_failed"
+    METRIC_UNREAD = "metric_unread"
+    NO_STEP = "no_step"
     PYTHON_ERROR = "python_error"
 
     @classmethod

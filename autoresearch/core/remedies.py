@@ -36,6 +36,8 @@ HINTS = {
     Kind.KILLED_BY_AUTOKILL: "take --autokill, pkill and killall out of the command and its scripts",
     Kind.STALL: "see what its processes wait for (py-spy dump), and end such runs with --stall-timeout",
     Kind.EVALUATION_FAILED: "read evaluation.log, and run the `evaluate:` command by hand in its place",
+    Kind.METRIC_UNREAD: "name the metric as the log prints it, or say with `- step_line:` how its line looks",
+    Kind.NO_STEP: "see in the log whether it trained at all; another version of a trainer may print other lines",
     Kind.PYTHON_ERROR: "read the traceback; its last frame in your own code is the place to look",
 }
 """One sentence for each class."""

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign_view import FROM_ITS_PLACE, CampaignView
-from autoresearch.core.ending import Ending
+from autoresearch.core.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, Ending
 from autoresearch.core.failure import Failure
-from autoresearch.core.failure_kinds import FailureKind
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.no_signal import NO_SIGNAL, no_signal
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.run import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
-from autoresearch.lab.diagnosis import BADLY, diagnose, open_stall
+from autoresearch.lab.diagnosis import BADLY, diagnose, open_stall, why_unmeasured
 from autoresearch.lab.judge import Judgement, is_pruned, judge, judging
 from autoresearch.lab.measure import Measurement, measure, traceback_of
 from autoresearch.lab.outcome import Outcome, collected, from_collected
@@ -49,6 +48,7 @@ from autoresearch.trainers import registry
 
 VERDICT = "; verdict: "
 APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
+UNMEASURED = (EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)  # failures of runs that ended by themselves
 MOST_WARNINGS = 8  # of a measurement, that are kept in the records
 
 
@@ -89,8 +89,11 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
         measurement = replace(measurement, series=(), last=None, best=None)
     crashed = end.ending is Ending.FINISHED and failure is not None  # it exited with 0, and says so itself
     value = measurement.last[1] if measurement.last and not crashed else None
+    if not tampered:
+        failure = failure or why_unmeasured(spec, end, trainer, rundir.log, measurement)
     idle = no_signal(measurement.steps)
-    judgement = judge(spec, end, value, _steps(end), view, idle)
+    needs_metric = spec.objective is not None or failure is not None or bool(tampered)
+    judgement = judge(spec, end, value, _steps(end), view, idle, needs_metric=needs_metric)
     doubt = doubt_of(spec, measurement, judgement.noise)
     if doubt:
         measurement = replace(measurement, warnings=(doubt, *measurement.warnings))
@@ -170,6 +173,7 @@ def _outcome(
         spec=spec,
         exit=end,
         verdict=judgement.verdict,
+        verdict_reason=judgement.reason,
         metric_value=measurement.last[1] if measurement.last else None,
         metric_step=measurement.last[0] if measurement.last else None,
         best_value=measurement.best[1] if measurement.best else None,
@@ -284,7 +288,7 @@ def describe(outcome: Outcome, reason: str = "") -> str:
     purpose = " ".join(outcome.spec.purpose.split())[:200]
     if outcome.exit.ending in BADLY:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
-    if outcome.failure == FailureKind.EVALUATION_FAILED:
+    if outcome.failure in UNMEASURED:
         reason = f"{outcome.failure}: {outcome.failure_line}"
     if outcome.failure == NO_SIGNAL and not reason:
         reason = f"{NO_SIGNAL}: {outcome.failure_line}"

@@ -12,16 +12,21 @@ from autoresearch.core.ending import Ending
 from autoresearch.core.failure import MAX_LINE, Failure
 from autoresearch.core.failure_kinds import FailureKind
 from autoresearch.core.lines import plain
+from autoresearch.core.nearest_lines import nearest_lines
+from autoresearch.core.objective import Objective
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import Trainer
-from autoresearch.lab.measure import evaluation, failure_of
+from autoresearch.lab.measure import Measurement, evaluation, failure_of
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.secrets import mask_text
 from autoresearch.sinks.console import tail_lines
 from autoresearch.sinks.last_words import TAIL, LastWords, last_words
 from autoresearch.trainers import ask
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
+_NEAREST_BYTES = 1 << 19  # of the end of a log, among whose lines the nearest are looked for
+_NEAREST_LINE = 120  # characters of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +72,35 @@ def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Traine
         return Failure(FailureKind.EVALUATION_FAILED, f"{reason}: {line}"[:MAX_LINE] if line else reason)
     if spec.objective is None or spec.objective.value(evaluation(spec, trainer, log).readings):
         return None
-    line = _last_line(own)
     told = f"the evaluation printed no {spec.objective.metric}"
-    return Failure(FailureKind.EVALUATION_FAILED, f"{told}: {line}"[:MAX_LINE] if line else told)
+    return Failure(FailureKind.EVALUATION_FAILED, told + _nearest(spec.objective, own))
+
+
+def why_unmeasured(
+    spec: RunSpec, end: ExitRecord, trainer: Trainer, log: Path, measurement: Measurement
+) -> Failure | None:
+    """Why a run that ended by itself was not measured, though nothing says that it failed; None where none had to be.
+
+    A named trainer prints its steps; one that printed none did not train.
+    """
+    if end.ending is not Ending.FINISHED or measurement.measured:
+        return None
+    if trainer.named and not end.steps_seen and not measurement.steps:
+        return Failure(FailureKind.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
+    if spec.objective is None:
+        return None
+    what = f"{spec.objective.metric} was not read"
+    if measurement.series:
+        what = f"the last value of {spec.objective.metric} is {measurement.series[-1][1]}, which is none"
+    return Failure(FailureKind.METRIC_UNREAD, what + _nearest(spec.objective, log))
+
+
+def _nearest(objective: Objective, log: Path) -> str:
+    """The three lines of a log that look most like the metric, masked and cut, for the end of a sentence."""
+    lines = (plain(line) for line in tail_lines(log, max_bytes=_NEAREST_BYTES))
+    near = nearest_lines(objective.keys, (line for line in lines if line and not line.startswith("$ ")))
+    quoted = [f"`{mask_text(line).strip()[:_NEAREST_LINE]}`" for line in near]
+    return f"; nearest in the log: {', '.join(quoted)}" if quoted else "; the log is empty"
 
 
 def _last_line(log: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from autoresearch.core.remedies import suggestions
 from autoresearch.core.run import RunSpec
 from autoresearch.core.signal import SignalKind, SignalPattern
 from autoresearch.core.trainer import Trainer
-from autoresearch.lab.diagnosis import BADLY, Diagnosis, diagnose, diagnosis, open_stall
+from autoresearch.lab.diagnosis import BADLY, Diagnosis, diagnose, diagnosis, open_stall, why_unmeasured
+from autoresearch.lab.measure import measure
 from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
@@ -83,6 +84,9 @@ def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: 
         death = _elsewhere(order_file.observed(rundir)) or _living(happened)
     else:
         found = diagnose(spec, end, rundir.log, trainer, hung=open_stall(happened) is not None)
+        if found.cause is None and end.ending is Ending.FINISHED:
+            measurement = measure(spec, trainer, rundir.log, ended=True)
+            found = replace(found, cause=why_unmeasured(spec, end, trainer, rundir.log, measurement))
         death = _death(end, happened, rundir.log)
     failed = found.cause is not None and found.cause.kind is FailureKind.EVALUATION_FAILED
     log = rundir.evaluation if failed else rundir.log

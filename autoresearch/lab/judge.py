@@ -11,7 +11,7 @@ from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea, measured
 from autoresearch.core.comparable import Measured, why_not
 from autoresearch.core.decision import Decision, Evidence, Rule, decide, gain
-from autoresearch.core.ending import Ending, Verdict, lone_verdict
+from autoresearch.core.ending import NOTHING_MEASURED, Ending, Verdict, lone_verdict
 from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.noise import UNKNOWN, Noise, pooled, total
 from autoresearch.core.pruning import PRUNED
@@ -54,11 +54,17 @@ def judge(
     steps: int | None,
     view: CampaignView | None,
     idle: str = "",
+    needs_metric: bool = True,
 ) -> Judgement:
-    """The verdict on one run that is over. `idle`: why it had nothing to learn from, "" if it had."""
+    """The verdict on one run that is over. `idle`: why it had nothing to learn from, "" if it had.
+
+    `needs_metric`: False for a run for which none was named, and that nothing failed.
+    """
     idea = next((i for i in view.ideas if i.index == spec.index), None) if view else None
     if view is None or idea is None:
-        return Judgement(lone_verdict(end.ending, measured=value is not None))
+        needs_metric = needs_metric or view is not None
+        verdict = lone_verdict(end.ending, measured=value is not None, needs_metric=needs_metric)
+        return Judgement(verdict, NOTHING_MEASURED if verdict is Verdict.KEEP and value is None else "")
     if spec.why == "confirm":
         fresh = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
         verdict = Verdict.CRASH if fresh is None else Verdict(idea.status or Verdict.DISCARD)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import EVALUATION_FAILED, Ending, Verdict
+from autoresearch.core.ending import EVALUATION_FAILED, METRIC_UNREAD, Ending, Verdict, exit_code
 from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.run import RunSpec
 from autoresearch.records import earlier, exit_record, journal, spec_file
@@ -31,16 +31,24 @@ class Outcome:
     results: Path
     warnings: tuple[str, ...] = ()  # where sources disagree, and what could not be read
     run_urls: tuple[str, ...] = ()  # where trackers show the run
+    verdict_reason: str = ""  # why that verdict, where it is not plain: the numbers of a campaign's decision
 
     @property
     def crashed(self) -> bool:
         """Whether the trainer exited with 0 and its log says that it crashed."""
-        return self.exit.ending is Ending.FINISHED and self.failure not in ("", NO_SIGNAL, EVALUATION_FAILED)
+        not_that = ("", NO_SIGNAL, EVALUATION_FAILED, METRIC_UNREAD)
+        return self.exit.ending is Ending.FINISHED and self.failure not in not_that
 
     @property
     def measured(self) -> bool:
         """Whether the metric was read."""
         return self.metric_value is not None
+
+    @property
+    def exit_code(self) -> int:
+        """What a blocking `run` ends with."""
+        good = self.measured or self.verdict is Verdict.KEEP
+        return exit_code(self.exit.ending, measured=good, crashed=self.crashed)
 
 
 def load(rundir: RunDir) -> Outcome | None:
@@ -74,6 +82,7 @@ def collected(outcome: Outcome) -> dict[str, Any]:
         "results": str(outcome.results),
         "warnings": list(outcome.warnings),
         "run_urls": list(outcome.run_urls),
+        "verdict_reason": outcome.verdict_reason,
     }
 
 
@@ -96,6 +105,7 @@ def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outc
         results=where_now(spec, results),
         warnings=tuple(done.get("warnings", ())),
         run_urls=tuple(done.get("run_urls", ())),
+        verdict_reason=done.get("verdict_reason", ""),
     )
 
 
@@ -110,6 +120,7 @@ def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
         "returncode": end.returncode,
         "reason": end.reason,
         "verdict": outcome.verdict.value,
+        "verdict_reason": outcome.verdict_reason or None,
         "metrics": {name: outcome.metric_value, "best": outcome.best_value, "step": outcome.metric_step}
         if name
         else {},
