@@ -21,7 +21,8 @@ from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.values import NUMBER, number, numbers, python_dict
 from autoresearch.errors import BlueprintError
 
-PAIR = later(rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}})\s?[:=]\s?(?P<value>{NUMBER})(?![\w.:%])")
+PADDING = r"[ \t]{0,80}"  # around a colon or an equals sign, in columns that are aligned
+PAIR = later(rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}}){PADDING}[:=]{PADDING}(?P<value>{NUMBER})(?![\w.:%])")
 _SHORT = re.compile(r"(?P<how>json|pairs)(?:\s+(?P<key>[^\s{}()\\\"]{1,80}))?\Z")
 _LONGEST = 20_000  # characters; a longer line is none of pairs
 
@@ -42,9 +43,10 @@ class Declared:
         key = re.escape(self.text)
         end = r"(?P<step>\d{1,10})(?![\w.])"
         if self.how == "json":
-            return SignalPattern(self.kind, rf"[\"']{key}[\"']: ?{end}", needles=(f'"{self.text}"', f"'{self.text}'"))
+            needles = (f'"{self.text}"', f"'{self.text}'")
+            return SignalPattern(self.kind, rf"[\"']{key}[\"']{PADDING}:{PADDING}{end}", needles=needles)
         begins = rf"{key}(?:(?<=^{key})|(?<=[\s,;|\[(\]]{key}))"
-        return SignalPattern(self.kind, rf"{begins}\s?[:=]\s?{end}", needles=(self.text,))
+        return SignalPattern(self.kind, rf"{begins}{PADDING}[:=]{PADDING}{end}", needles=(self.text,))
 
     def read(self, line: str) -> Reading | None:
         """The reading that a stripped line holds; None where it is no such line."""

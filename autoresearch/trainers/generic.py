@@ -19,7 +19,7 @@ from autoresearch.core.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.trainer import LogReader, Output, Recipe, Source
 from autoresearch.core.values import NUMBER, numbers, python_dict
 from autoresearch.trainers import fatal, step_line
-from autoresearch.trainers.declared import Declared, declared, pairs
+from autoresearch.trainers.declared import PADDING, Declared, declared, pairs
 from autoresearch.trainers.verl import read_step_line
 
 _QUOTED_NUMBER = rf"'?{NUMBER}'?"
@@ -36,12 +36,14 @@ _STEPS = {  # needle: pattern
     # NeMo-RL: a block of bullets follows
     "Training Results:": r"Training Results:(?=[ \t]*(?:[\r\n]|\Z))",
     # a JSON object: {"step": 5, ...}, but not {"warmup_step": 5}
-    'step":': r"step\"(?:(?<=\"step\")|(?<=[\"/]global_step\")): ?(?P<step>[1-9]\d{0,9})\b(?=[,}])",
-    # step: 10 | loss: 0.3, and the same with =
+    'step"': r"step\"(?:(?<=\"step\")|(?<=[\"/]global_step\"))"
+    rf"{PADDING}:{PADDING}(?P<step>[1-9]\d{{0,9}})\b(?={PADDING}[,}}])",
+    # step: 10 | loss: 0.3, the same with =, and both in aligned columns
     **{
         f"step{sign}": rf"step{sign}(?:(?<=^step{sign})|(?<=[\s,|\[(]step{sign})|(?<=global_step{sign}))"
-        r" ?(?P<step>[1-9]\d{0,9})(?:/\d{1,10})?(?! - )[ ,|]{1,3}[^\r\n]{0,400}?loss[:=] ?[-+.\dn]"
-        for sign in ":="
+        rf"{PADDING}{f'[:=]{PADDING}' if sign.isspace() else ''}(?P<step>[1-9]\d{{0,9}})(?:/\d{{1,10}})?(?! - )"
+        rf"[ ,|\t][^\r\n]{{0,480}}?loss{PADDING}[:=]{PADDING}[-+.\dn]"
+        for sign in ":= \t"
     },
 }
 

@@ -64,7 +64,7 @@ def test_what_differs_by_less_than_noise_is_no_warning(bench: Any) -> None:
     [
         ("python measure.py; exit 3", (), "exited with 3"),
         ("echo 'task_pass_rate@1: 0.7'; python -c 'raise ValueError(\"no shard\")'", (), "ValueError: no shard"),
-        ("echo 'accuracy: 0.7'", (), "printed no task_pass_rate@1: accuracy: 0.7"),
+        ("echo 'accuracy: 0.7'", (), "printed no task_pass_rate@1; nearest in the log: `accuracy: 0.7`"),
         ("echo begun; sleep 600", ("- evaluate_time: 1s",), "took longer than 1 s: begun"),
     ],
 )

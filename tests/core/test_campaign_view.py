@@ -8,6 +8,8 @@ from autoresearch.core.campaign import CampaignSpec, CampaignState, ProposerSpec
 from autoresearch.core.campaign_view import CampaignView, best_so_far, fold
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.stop_rules import stand
+from autoresearch.lab.campaign import agenda
 
 SPEC = CampaignSpec(
     **{  # type: ignore[arg-type]
@@ -151,3 +153,21 @@ def test_state_requests_rounds_and_wishes() -> None:
     assert found.attempts()[-1].status == "skipped"
     assert found.open_round and found.open_round.candidates == (2,)
     assert not view([*JOURNAL, *lines, {"do": "confirmed_round", "round": 1}]).open_round
+
+
+def test_an_empty_value_is_never_best_whatever_its_row_says() -> None:
+    journal = [*JOURNAL, idea(4, "empty"), *run(4, "e-1"), idea(5, "nan"), *run(5, "n-1")]
+    rows = [*ROWS, row(4, "e-1", None, ended=20.0), row(5, "n-1", float("nan"), ended=21.0)]
+    seen = view(journal, rows)
+    assert seen.best is not None and seen.best.slug == "good"
+    assert [one.slug for one in seen.keeps] == ["baseline", "good"]
+    assert [(one.status, one.kept, one.value) for one in seen.ideas[3:]] == [("discard", False, None)] * 2
+    assert best_so_far(SPEC, seen.ideas)[-2:] == [0.8, 0.8]
+
+
+def test_a_baseline_without_a_value_meets_no_target() -> None:
+    seen = view([idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline")], [row(1, "b-1", None, ended=1.0)])
+    assert seen.best is not None and (seen.best.kept, seen.best.value) == (False, None)
+    facts = agenda.facts(seen, now=10.0)
+    assert facts.best is None
+    assert stand(Rules(target=0.0), facts, SPEC.objective).met == ""

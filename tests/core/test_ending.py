@@ -29,6 +29,12 @@ def test_what_follows_from_an_ending(ending: Ending, measured: bool, verdict: Ve
     assert exit_code(ending, measured=measured) == code
 
 
+@pytest.mark.parametrize("ending", list(Ending))
+def test_without_a_metric_only_a_run_that_ended_by_itself_is_kept(ending: Ending) -> None:
+    kept = lone_verdict(ending, measured=False, needs_metric=False) is Verdict.KEEP
+    assert kept == (ending is Ending.FINISHED)
+
+
 def test_every_ending_has_its_own_wording() -> None:
     wordings = [ending.wording for ending in Ending]
     assert all(wordings)

@@ -76,7 +76,7 @@ def test_texts(kind: str, text: str) -> None:
 
 
 OF_MORE_THAN_A_LINE = {FailureKind.RETRY_STORM, FailureKind.KILLED_BY_AUTOKILL, FailureKind.STALL}
-OF_MORE_THAN_A_LINE |= {FailureKind.EVALUATION_FAILED}
+OF_MORE_THAN_A_LINE |= {FailureKind.EVALUATION_FAILED, FailureKind.METRIC_UNREAD, FailureKind.NO_STEP}
 
 
 def test_every_kind_is_proved_by_some_text() -> None:

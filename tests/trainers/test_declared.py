@@ -21,6 +21,8 @@ ROWS = {
     "pairs": ("pairs it", "it: 7 loss=0.5, lr: 1e-06", (7, {"loss": 0.5, "lr": 1e-06})),
     "pairs behind a bracket": ("pairs it", "[12:00] it=7 loss=0.5", (7, {"loss": 0.5})),
     "a longer word": ("pairs it", "unit: 7 loss: 0.5", None),
+    "padded pairs": ("pairs it", "it    :   7   loss    =   0.5", (7, {"loss": 0.5})),
+    "padded json": ("json it", '{"it" :   7, "loss":   0.5}', (7, {"loss": 0.5})),
     "the usual key": ("pairs", "step: 7 | reward: 0.5", (7, {"reward": 0.5})),
     "named": (r"^iter (?P<step>\d+), loss (?P<loss>\S+)$", "iter 5, loss 0.25", (5, {"loss": 0.25})),
     "named and beside": (r"^iter (?P<step>\d+) ", "iter 5 loss: 0.25 kl=0.1", (5, {"loss": 0.25, "kl": 0.1})),

@@ -176,6 +176,11 @@ def test_generic_knows_nothing() -> None:
         ("step: 10 | loss: 0.3 | lr: 1e-05", 10, "lr", 1e-05),
         ("step=10 loss=nan", 10, "loss", float("nan")),
         ("INFO step=10/200, loss=0.3", 10, "loss", 0.3),
+        ("step:      10 | loss:      0.3", 10, "loss", 0.3),
+        ("step   : 10   loss   : 0.3", 10, "loss", 0.3),
+        ("global_step   =    10  train_loss  =   0.3", 10, "train_loss", 0.3),
+        ("step\t:\t10\tloss\t:\t0.3", 10, "loss", 0.3),
+        ('{"step" :   10 , "loss" :   0.3}', 10, "loss", 0.3),
     ],
 )
 def test_generic_lines(line: str, step: int, key: str, value: float) -> None:
@@ -197,6 +202,8 @@ def test_generic_lines(line: str, step: int, key: str, value: float) -> None:
         "config: step: fast",
         "step: 10",
         "warmup_step: 10 loss: 3 ",
+        "warmup_step   : 10 loss   : 3",
+        "the next step   10 has a loss of 3",
         '{"warmup_step": 5, "lr": 0.1}',
         "{broken",
     ],
