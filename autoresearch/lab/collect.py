@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign_view import FROM_ITS_PLACE, CampaignView
-from autoresearch.core.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, Ending
+from autoresearch.core.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, NOTHING_MEASURED, Ending
 from autoresearch.core.failure import Failure
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.no_signal import NO_SIGNAL, no_signal
@@ -302,6 +302,7 @@ def _flag(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
         "run": spec.run,
         "ending": end.ending.value,
         "verdict": outcome.verdict.value,
+        "verdict_reason": outcome.verdict_reason,
         "returncode": end.returncode,
         "reason": end.reason,
         "metric": {
@@ -350,4 +351,5 @@ def _tell_journal(place: Path, outcome: Outcome) -> None:
     doubts = f"; warning: {'; '.join(outcome.warnings)}" if outcome.warnings else ""
     shown = f"; shown at {' '.join(outcome.run_urls)}" if outcome.run_urls else ""
     ended = f"{end.ending.wording} (return code {end.returncode}){failure}{metric}"
-    journal.append(place, f"{ended}{VERDICT}{outcome.verdict}{doubts}{shown}")
+    why = f" ({NOTHING_MEASURED})" if outcome.verdict_reason == NOTHING_MEASURED else ""
+    journal.append(place, f"{ended}{VERDICT}{outcome.verdict}{why}{doubts}{shown}")

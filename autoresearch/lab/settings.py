@@ -37,7 +37,7 @@ KEYS = (
         "first_step_timeout",
         f"{FIRST_STEP_S / 60:.0f}m",
         True,
-        "time to the first step, unless the blueprint says",
+        "time to the first step (of silence where nobody knows the steps), unless the blueprint says",
     ),
     Key("max_time", f"{MAX_TIME_S / 3600:.0f}h", True, "time in all, unless the blueprint says"),
     Key("stall_timeout", "", True, "end a run without a new event for so long; empty: only report"),

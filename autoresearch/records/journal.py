@@ -205,6 +205,7 @@ def _quoted(text: str) -> str:
 def _facts(spec: RunSpec) -> list[tuple[str, str]]:
     stall = "reported only" if spec.limits.stall_s is None else f"{spec.limits.stall_s:g} s"
     strict = " (strict)" if spec.limits.strict_first_step else ""
+    strict = " (since the last output)" if spec.limits.first_step_since_output else strict
     return [
         ("blueprint", f"{spec.blueprint} (sha256 {spec.blueprint_sha[:12]})"),
         ("recipe", spec.recipe),

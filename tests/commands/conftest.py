@@ -189,6 +189,17 @@ class Bench:
         values.setdefault("result_dir", str(self.root / f"results-{name}"))
         return self.blueprint(name, name=f"{name}.md", **values)
 
+    def unknown(self, text: str, *, first_step: str = "", metric: str = "", notes: str = "") -> Path:
+        """A blueprint of a script of the test's own, with no word about its trainer."""
+        (self.repo / "odd.py").write_text(textwrap.dedent(text))
+        path = self.blueprint("odd", name="odd.md", command="python odd.py", notes=notes)
+        said = path.read_text().replace("- trainer: verl\n", "", 1)
+        declared = f"- metric: {metric}\n- direction: maximize\n" if metric else ""
+        said = said.replace("- metric: task_pass_rate@1\n- direction: maximize\n", declared)
+        first = f", {first_step} to the first step" if first_step else ""
+        path.write_text(said.replace(", 5 minutes to the first step", first))
+        return path
+
     def picture(self, *without: str) -> dict[str, bytes | str]:
         """Every file below this bench's root and what is in it, to be compared with a later one."""
         found: dict[str, bytes | str] = {}

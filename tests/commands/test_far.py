@@ -104,6 +104,16 @@ def far(bench: Any, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
         bench.tmux("kill-session", "-t", f"={name}")
 
 
+def test_elsewhere_too_a_trainer_that_nobody_knows_lives_as_long_as_it_prints(far: FarBench) -> None:
+    text = "import sys, time\nfor n in range(30):\n    print('all well', n)\n    time.sleep(0.2)\n"
+    for more, ending, status in (("", "finished", "keep"), ("time.sleep(600)\n", "first_step_timeout", "crash")):
+        path = far.bench.unknown(text + more)
+        flags = ("--launcher", "slurm", "--detach")
+        row = far.recorded(far.bench.ask("run", path, *flags, AUTORESEARCH_FIRST_STEP_TIMEOUT="4s"))
+        assert (row["ending"], row["status"], row["metric_value"]) == (ending, status, "")
+        assert float(row["elapsed_min"]) * 60 > 4.0
+
+
 def test_a_run_elsewhere_from_order_to_row(far: FarBench) -> None:
     payload = far.run("ok")
     row = far.recorded(payload)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,13 @@ SINCE = "nobody knows how a step of this trainer looks: until one is recognised 
 WRITTEN = "after the start if no step is recognised, whatever is printed; nobody knows how a step of this trainer looks"
 
 
-def unknown(bench: Any, text: str, *, first_step: str = "", metric: str = "", notes: str = "") -> Path:
-    """A blueprint of a script of the test's own, with no word about its trainer."""
-    (bench.repo / "odd.py").write_text(text)
-    path: Path = bench.blueprint("odd", name="odd.md", command="python odd.py", notes=notes)
-    said = path.read_text().replace("- trainer: verl\n", "", 1)
-    declared = f"- metric: {metric}\n- direction: maximize\n" if metric else ""
-    said = said.replace("- metric: task_pass_rate@1\n- direction: maximize\n", declared)
-    first = f" in all, {first_step} to the first step" if first_step else " in all"
-    path.write_text(re.sub(r" in all, .* to the first step", first, said))
-    return path
-
-
 def rule(bench: Any, path: Path, *flags: object, **env: str) -> str:
     """What the plan says of the first step."""
     return str(bench.ask("run", path, "--dry-run", *flags, **env)["limits"]["first_step_rule"])
 
 
 def test_check_and_plan_say_what_ends_it(bench: Any) -> None:
-    path = unknown(bench, "print('hello')\n")
+    path = bench.unknown("print('hello')")
     assert rule(bench, path) == f"{SINCE} is printed for 20 minutes"
     assert bench.ask("blueprint", "check", path)["first_step_rule"] == f"{SINCE} is printed for 20 minutes"
     assert f"first step: {SINCE}" in bench.here("blueprint", "check", path)[1]
@@ -42,7 +29,7 @@ def test_check_and_plan_say_what_ends_it(bench: Any) -> None:
 
 
 def test_a_limit_of_environment_or_project_is_a_default(bench: Any) -> None:
-    path = unknown(bench, "print('hello')\n")
+    path = bench.unknown("print('hello')")
     assert rule(bench, path, AUTORESEARCH_FIRST_STEP_TIMEOUT="7m") == f"{SINCE} is printed for 7 minutes"
     (bench.repo / "autoresearch.yaml").write_text("first_step_timeout: 8m\n")
     assert rule(bench, path) == f"{SINCE} is printed for 8 minutes"
@@ -50,20 +37,20 @@ def test_a_limit_of_environment_or_project_is_a_default(bench: Any) -> None:
 
 
 def test_a_flag_and_the_blueprint_s_own_sentence_are_enforced_as_written(bench: Any) -> None:
-    path = unknown(bench, "print('hello')\n")
+    path = bench.unknown("print('hello')")
     assert rule(bench, path, "--first-step-timeout", "9m") == f"ended 9 minutes {WRITTEN}"
-    path = unknown(bench, "print('hello')\n", first_step="6 minutes")
+    path = bench.unknown("print('hello')", first_step="6 minutes")
     assert rule(bench, path, AUTORESEARCH_FIRST_STEP_TIMEOUT="7m") == f"ended 6 minutes {WRITTEN}"
     assert bench.ask("blueprint", "check", path)["first_step_rule"] == f"ended 6 minutes {WRITTEN}"
 
 
 def test_whose_steps_are_known_keeps_the_clock_from_the_start(bench: Any) -> None:
     known = "ended 20 minutes after the start if there is no first step; boot and validation may add 2 hours"
-    assert rule(bench, unknown(bench, "", notes="- step_line: pairs it")) == known
-    assert rule(bench, unknown(bench, "", notes="- trainer: verl")) == known
+    assert rule(bench, bench.unknown("", notes="- step_line: pairs it")) == known
+    assert rule(bench, bench.unknown("", notes="- trainer: verl")) == known
     strict = "ended 5 minutes after the start if there is no first step, whatever the run is doing"
-    assert rule(bench, unknown(bench, "", notes="- trainer: verl"), "--first-step-timeout", "5m") == strict
-    assert rule(bench, unknown(bench, "", notes="- validation_line: pairs it")).startswith(SINCE)
+    assert rule(bench, bench.unknown("", notes="- trainer: verl"), "--first-step-timeout", "5m") == strict
+    assert rule(bench, bench.unknown("", notes="- validation_line: pairs it")).startswith(SINCE)
 
 
 def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> None:
@@ -75,7 +62,7 @@ def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> Non
 
 @pytest.mark.smoke
 def test_it_lives_as_long_as_it_prints_and_nothing_was_measured(bench: Any) -> None:
-    path = unknown(bench, "import time\nfor n in range(30):\n    print('all well', n)\n    time.sleep(0.2)\n")
+    path = bench.unknown("import time\nfor n in range(30):\n    print('all well', n)\n    time.sleep(0.2)\n")
     code, out, err = bench.here("run", path, "--json", AUTORESEARCH_FIRST_STEP_TIMEOUT="4s")
     assert f"first step: {SINCE} is printed for 4 seconds" in err
     done = json.loads(out)
@@ -92,7 +79,7 @@ def test_it_lives_as_long_as_it_prints_and_nothing_was_measured(bench: Any) -> N
 
 
 def test_silence_ends_it(bench: Any) -> None:
-    path = unknown(bench, "import time\nprint('hello')\ntime.sleep(600)\n")
+    path = bench.unknown("import time\nprint('hello')time.sleep(600)\n")
     done = bench.ask("run", path, check=11, AUTORESEARCH_FIRST_STEP_TIMEOUT="2s")
     assert (done["ending"], done["verdict"]) == ("first_step_timeout", "crash")
     assert done["reason"] == "no step is known, and nothing new was printed in time (limit 2 s)"
@@ -101,7 +88,7 @@ def test_silence_ends_it(bench: Any) -> None:
 def test_an_unread_metric_shows_the_lines_that_look_like_it(bench: Any) -> None:
     token = "hf_" + "abcdefghij" * 3
     lines = ["loading 8 shards", f"pass_at_1 for HF_TOKEN={token}: 0.41", "Pass rate 41 %", "x" * 400, "done in 3 s"]
-    path = unknown(bench, f"print({chr(10).join(lines)!r})\n", metric="pass@1")
+    path = bench.unknown(f"print({chr(10).join(lines)!r})\n", metric="pass@1")
     done = bench.ask("run", path, check=13)
     assert (done["ending"], done["verdict"], done["failure"]) == ("finished", "crash", "metric_unread")
     told = done["failure_line"]
@@ -115,7 +102,7 @@ def test_an_unread_metric_shows_the_lines_that_look_like_it(bench: Any) -> None:
 
 
 def test_a_named_trainer_that_printed_no_step_crashed(bench: Any) -> None:
-    path = unknown(bench, "print('all done')\n", metric="task_pass_rate@1", notes="- trainer: verl")
+    path = bench.unknown("print('all done')\n", metric="task_pass_rate@1", notes="- trainer: verl")
     done = bench.ask("run", path, check=10)
     assert (done["ending"], done["verdict"], done["failure"]) == ("finished", "crash", "no_step")
     assert done["failure_line"] == "verl exited with 0 and printed no training step"
@@ -123,5 +110,5 @@ def test_a_named_trainer_that_printed_no_step_crashed(bench: Any) -> None:
 
 
 def test_a_crash_without_a_metric_is_a_crash(bench: Any) -> None:
-    done = bench.ask("run", unknown(bench, "raise SystemExit(3)\n"), check=10)
+    done = bench.ask("run", bench.unknown("raise SystemExit(3)\n"), check=10)
     assert (done["ending"], done["verdict"], done["verdict_reason"]) == ("crashed", "crash", None)
