@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import sys
@@ -16,7 +17,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
 
+from autoresearch.commands.live import Follower, panel, report_line
 from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.far import Handle
 from autoresearch.core.limits import Limits
@@ -29,7 +32,7 @@ from autoresearch.lab.overview.gpus import GpuWatch
 from autoresearch.lab.overview.look import BYTES, Looker
 from autoresearch.lab.overview.readings import Budget, LiveReadings
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.standing import TAIL_BYTES, boot_id, last_readings
+from autoresearch.lab.standing import TAIL_BYTES, as_payload, boot_id, last_readings
 from autoresearch.launchers.gpus import Gpu
 from autoresearch.records import events, order_file, spec_file
 from autoresearch.records.exit_record import ExitRecord
@@ -140,6 +143,36 @@ def test_a_run_of_this_machine(account: Account, monkeypatch: pytest.MonkeyPatch
     write_json(rundir.stop, {"how": "now"})
     (line,) = looker.look().runs
     assert (line.state, line.left_s) == (RunState.STOPPING, None)
+
+
+def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: NOW)
+    limits = Limits(max_s=600.0, first_step_s=60.0, first_step_since_output=True)
+    rundir = account.run("a-1", trainer="generic", limits=limits)
+    stamps = {"started_boot": 5.0, "trainer_started_boot": 5.0, "boot_id": "another"}
+    write_json(rundir.runner, {"pid": 1, "started": NOW - 90, **stamps})
+    rundir.log.write_text("loading\nHF_TOKEN=hf_abcdefghijabcdefghij0 epoch 3, all well\n")
+    os.utime(rundir.log, (NOW - 20, NOW - 20))
+    looker = account.looker()
+    (line,) = looker.look().runs
+    assert (line.left_s, line.limit) == (40.0, "output")
+    assert line.newest_output == line.to_json()["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
+    spec = spec_file.read(rundir)
+    follower = Follower(rundir, spec)
+    told = report_line(follower, follower.stand(), 30.0)
+    assert "running, no step known yet, newest output `HF_TOKEN=*** epoch 3, all well`, " in told
+    assert follower.stand().first_step_left_s == 40.0
+    assert as_payload(rundir, spec, follower.stand())["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(panel(follower, follower.stand(), 1.0))
+    shown = console.export_text()
+    assert "epoch 3, all well" in shown and "a step or new output within 40" in shown
+    with rundir.log.open("a") as log:
+        log.write("step: 1 | loss: 0.5\nsaving\n")
+    (line,) = looker.look().runs
+    assert (line.step, line.newest_output, line.limit) == (1, "", "max_time")
+    assert "step 1, " in report_line(follower, follower.stand(), 30.0)
+    assert as_payload(rundir, spec, follower.stand())["newest_output"] is None
 
 
 def test_an_evaluation_has_a_limit_of_its_own(account: Account) -> None:
