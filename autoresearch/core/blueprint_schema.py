@@ -57,7 +57,7 @@ _SECTIONS: tuple[tuple[str, str, str, str], ...] = (
     (
         "exp_max_time",
         "time",
-        "both limits, each with its label",
+        "the time in all; a limit to the first step too, if it is to be enforced as written; each with its label",
         f"{spoken(MAX_TIME_S)} in all, {spoken(FIRST_STEP_S)} to the first step",
     ),
 )
