@@ -79,7 +79,7 @@ def test_it_lives_as_long_as_it_prints_and_nothing_was_measured(bench: Any) -> N
 
 
 def test_silence_ends_it(bench: Any) -> None:
-    path = bench.unknown("import time\nprint('hello')time.sleep(600)\n")
+    path = bench.unknown("import time\nprint('hello')\ntime.sleep(600)\n")
     done = bench.ask("run", path, check=11, AUTORESEARCH_FIRST_STEP_TIMEOUT="2s")
     assert (done["ending"], done["verdict"]) == ("first_step_timeout", "crash")
     assert done["reason"] == "no step is known, and nothing new was printed in time (limit 2 s)"
