@@ -1,7 +1,8 @@
 """generic: a trainer that nobody named, recognised by its lines alone.
 
 Its first step is the first line that any known framework prints for a training step, or a line that the
-blueprint declares. None of its patterns is progress: plain output never suspends the first-step clock.
+blueprint declares. None of its patterns is progress: plain output suspends no limit that somebody gave, and begins
+the default one again.
 """
 
 from __future__ import annotations
