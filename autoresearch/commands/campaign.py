@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -187,7 +188,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         ("first step", plan.first_step_rule),
         ("where", f"{', '.join(map(str, spec.places))}{said('launcher')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
-        ("seeds", plan.terms.seed_words),
+        ("seeds", f"{plan.terms.seed_words}; {_seed_check_words(spec)}"),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
         *([("space", f"{space}{said('space')}")] if space else []),
@@ -206,6 +207,15 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         *([("include", ", ".join(spec.include))] if spec.include else []),
     ]
     return [*rows, *(("remark", str(finding)) for finding in findings)]
+
+
+def _seed_check_words(spec: CampaignSpec) -> str:
+    """How it will be seen whether the seed does anything."""
+    from autoresearch.lab.campaign.runs import CHECKED
+
+    if spec.replicates >= CHECKED:
+        return "run 2 of the baseline repeats the first one's, which shows whether seeds do anything"
+    return f"whether seeds do anything shows with {CHECKED} runs of the baseline, made before a claim"
 
 
 def _files(number: int) -> str:
@@ -255,6 +265,7 @@ def status(
         _headline(payload),
         payload["standing"],
         f"best: {_best_words(payload)}",
+        *_seed_lines(payload),
         *_researcher_words(payload),
         *(_running_line(one) for one in payload["running"]),
         *(f"queue: {fault}" for fault in view.queue_faults[:5]),
@@ -294,7 +305,7 @@ def wait(
     payload |= {"event": "tick" if before == _mark(place) else "news"}
     if place.controlled:
         payload["next"] = [f"autoresearch campaign wait {view.spec.name} --for 100s --since {len(view.rows)}"]
-    lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}"]
+    lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}", *_seed_lines(payload)]
     if last is not None:
         lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])
     output.emit("campaign wait", payload, as_json=as_json, lines=lines)
@@ -304,6 +315,11 @@ def wait(
 def _headline(payload: dict[str, Any]) -> str:
     reason = f": {payload['reason']}" if payload["reason"] else ""
     return f"{payload['campaign']} in {payload['directory']}: {payload['state']}{reason}"
+
+
+def _seed_lines(payload: dict[str, Any]) -> list[str]:
+    """That the seed does nothing, and what to declare."""
+    return [payload["seed"]["sentence"]] if payload["seed"] and not payload["seed"]["seen"] else []
 
 
 def _researcher_words(payload: dict[str, Any]) -> list[str]:
@@ -337,7 +353,7 @@ def follow(place: CampaignDir, *, as_json: bool) -> int:
         output.remark(f"the campaign goes on without this terminal: autoresearch campaign wait {view.spec.name}")
         raise
     payload = _payload(place, view)
-    lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}"]
+    lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}", *_seed_lines(payload)]
     output.emit("campaign start", payload, as_json=as_json, lines=lines)
     return 0
 
@@ -372,6 +388,7 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     from autoresearch.lab.campaign.agenda import facts
     from autoresearch.lab.campaign.shelf import held
     from autoresearch.lab.campaign.standing import next_commands, reason_now, running, state_now
+    from autoresearch.lab.campaign.summary import seed_words
 
     found = stand(view.spec.rules, facts(view, real_parts().clock()), view.spec.objective)
     state = state_now(place, view)
@@ -395,6 +412,7 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
         "best_index": best.index if best and best.value is not None else None,
         "best_value": best.value if best else None,
         "baseline_value": view.baseline.value if view.baseline else None,
+        "seed": asdict(view.seed_check) | {"sentence": seed_words(view)} if view.seed_check else None,
         "metric_name": view.spec.objective.metric,
         "kept": sum(idea.kept and idea.index > 1 for idea in view.ideas),
         "agent": view.spec.research.agent or None,

@@ -286,7 +286,7 @@ def confirm(
 ) -> int:
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
     from autoresearch.core.campaign import CampaignState
-    from autoresearch.lab.campaign import begin, requests
+    from autoresearch.lab.campaign import begin, requests, summary
 
     parts = real_parts()
     place = begin.find(campaign, parts)
@@ -299,6 +299,8 @@ def confirm(
             raise ConflictError(f"{slug} is not kept ({idea.status or 'not over'}): there is nothing to confirm")
     if not ideas and not (view.best and view.best.index > 1):
         raise ConflictError(f"{view.spec.name} keeps nothing but its baseline: there is nothing to confirm")
+    if view.unseeded:
+        raise ConflictError(f"nothing can be confirmed. {summary.seed_words(view)}", code="unseeded")
     requests.ask(place, "confirm", slugs=list(ideas or []))
     if not place.controlled:
         if view.state is CampaignState.ENDED:

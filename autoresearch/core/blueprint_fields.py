@@ -41,6 +41,7 @@ class BlueprintFields:
     metric: str = ""
     direction: str = ""
     first_step: str = ""
+    seed: str = ""
     keep_children: bool = False
     resume: bool = False
     record_metrics: bool = True
@@ -75,7 +76,7 @@ def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
     }
     same |= {"max_time_s": own.max_time_s, "first_step_s": own.first_step_s if own.first_step_given else None}
     same["slug"] = own.slug
-    same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", *_FLAGS)}
+    same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", "seed", *_FLAGS)}
     same |= {name: getattr(notes, name) for name in ("prepare", "evaluate", "evaluate_s", "cleanup")}
     same |= {name: getattr(notes, name) for name in ("env", "requires_env", "include", *_LINES)}
     same["swarm"] = notes.swarm

@@ -8,7 +8,7 @@ from autoresearch.core import swarm_notes
 
 TEXTS = (
     *("trainer", "launcher", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics"),
-    "evaluate_time",
+    *("evaluate_time", "seed"),
     *swarm_notes.TEXTS,
 )
 LISTS = (

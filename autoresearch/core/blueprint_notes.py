@@ -24,6 +24,7 @@ from autoresearch.core.trainer import Source, SourceFormat
 _DECLARED_FIRST = -100  # what a blueprint names is believed before what a trainer is known to write
 _KINDS = {kind.value: kind for kind in SourceFormat}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_SEED = re.compile(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Notes:
     requires_env: tuple[str, ...] = ()
     include: tuple[str, ...] = ()  # ignored or untracked inputs that a worktree needs
     writable: tuple[str, ...] = ()  # directories outside of its own that a sandboxed trainer may write to
+    seed: str = ""  # how a seed reaches the training: a recipe key, --flag or $NAME; or a number, the first one
     first_step: str = ""  # "kl": only a printed KL counts as the first step, as published
     keep_children: bool = False
     resume: bool = False  # what an earlier run left may be gone on with
@@ -79,6 +81,7 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
         requires_env=_names(lists["requires_env"], name, findings),
         include=tuple(text for _, text in lists["include"]),
         writable=tuple(text for _, text in lists["writable"]),
+        seed=_seed(texts["seed"], values, name, findings),
         first_step=_first_step(texts["first_step"], values, name, findings),
         keep_children=_flag("keep_children", texts, values, name, findings),
         resume=_flag("resume", texts, values, name, findings),
@@ -182,6 +185,15 @@ def _first_step(text: str, values: Mapping[str, list[tuple[int, str]]], name: st
         return "kl"
     message = f"first_step: {text[:60]!r} is neither kl nor any"
     findings.append(error(name, _at("first_step", values), "bad_note", message, "limits go to [exp_max_time]"))
+    return ""
+
+
+def _seed(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
+    word = text.strip("`\"' ")
+    if not word or _SEED.fullmatch(word):
+        return word
+    message = f"seed: {text[:60]!r} is no recipe key, no flag, no $NAME and no number: it is not used"
+    findings.append(warning(name, _at("seed", values), "bad_note", message, "write one of them, such as `--seed`"))
     return ""
 
 

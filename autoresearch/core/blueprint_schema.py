@@ -74,6 +74,7 @@ _NOTES = {
     "prepare": "a shell command before the trainer; may stand several times",
     "evaluate": "a shell command that measures the run once its trainer is over; only its output is judged then",
     "evaluate_time": f"how long that may take, beside the limits; {spoken(EVALUATE_S)} unless said",
+    "seed": "how a seed reaches the training: KEY of the recipe, `--flag` or `$NAME`; or the first of them, a number",
     "cleanup": "a shell command after any ending; may stand several times",
     "env": "NAME=value for the trainer; may stand several times",
     "requires_env": "names that must be set, with commas between them",

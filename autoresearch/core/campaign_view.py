@@ -44,9 +44,9 @@ class IdeaRun:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the rows of an idea say, as long as there are so many (rows, runs, smoke runs) and the last is the last."""
+    """What the rows of an idea say, while `size` (rows, runs, smoke runs, copies) and the last row are the same."""
 
-    size: tuple[int, int, int]
+    size: tuple[int, int, int, int]
     last: LedgerRow | None
     done: frozenset[str]
     judged: list[LedgerRow]
@@ -73,6 +73,7 @@ class Idea:
     runs: list[IdeaRun] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
     smoke: set[str] = field(default_factory=set)  # runs that validated plumbing only
+    copies: set[str] = field(default_factory=set)  # runs that repeat an earlier one's seed, and so its numbers
     repaired: int = -1  # how many runs it had when its code was last repaired; -1: never
     confirmed: str = ""  # confirmed, demoted, undecided; "" as long as nobody asked
     marked: str = ""  # the demoted ancestor that a keep was built on
@@ -101,7 +102,7 @@ class Idea:
 
     @property
     def values(self) -> list[float]:
-        """The objective of each run that measured it, oldest first."""
+        """The objective of each run that measured it, oldest first; of runs that are copies, of the first."""
         return self._told().values
 
     @property
@@ -127,7 +128,8 @@ class Idea:
     def _told(self) -> _Told:
         """What its rows say; worked out again only when there are more, as campaigns have thousands of ideas."""
         rows, known = self.rows, self._known
-        size, last = (len(rows), len(self.runs), len(self.smoke)), rows[-1] if rows else None
+        size = (len(rows), len(self.runs), len(self.smoke), len(self.copies))
+        last = rows[-1] if rows else None
         if known is None or known.size != size or known.last is not last:
             known = self._known = _told(self, size, last)
         return known
@@ -167,10 +169,10 @@ class Idea:
         return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
 
 
-def _told(idea: Idea, size: tuple[int, int, int], last: LedgerRow | None) -> _Told:
+def _told(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | None) -> _Told:
     apart = {run.run for run in idea.runs if run.why == "confirm"} | idea.smoke
     judged = [row for row in idea.rows if row.run_id not in apart and not idea.excused(row)]
-    values = [v for row in judged if (v := measured(row)) is not None]
+    values = [v for row in judged if row.run_id not in idea.copies and (v := measured(row)) is not None]
     telling = judged or idea.rows
     return _Told(
         size=size,
@@ -196,6 +198,18 @@ def measured(row: LedgerRow) -> float | None:
     value = row.metric_value
     counts = row.status != Verdict.CRASH and row.failure != PRUNED
     return value if counts and value is not None and math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SeedCheck:
+    """What the baseline's first runs showed: whether another seed makes another run (`core.seeding`)."""
+
+    seen: bool
+    reason: str  # the numbers
+    by: str  # how the seed is given to the training
+    runs: int  # of the baseline, begun by then
+    values: int  # at how many steps runs differ at all
+    exact: bool  # whether runs of one seed are equal to the last digit
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +240,7 @@ class CampaignView:
     rounds: list[Round] = field(default_factory=list)
     settled_rounds: set[int] = field(default_factory=set)
     told_stop: str = ""  # drain or stop, once somebody asked
+    seed_check: SeedCheck | None = None  # None: not made yet
     research: Research = field(default_factory=Research)
     again: int = 0  # how often the whole baseline was asked for again, because no run of it had the metric
     damaged: list[int] = field(default_factory=list)  # lines of the journal that say nothing that can be understood
@@ -241,6 +256,11 @@ class CampaignView:
     def baseline(self) -> Idea | None:
         """Idea 1."""
         return self.by_slug(BASELINE)
+
+    @property
+    def unseeded(self) -> bool:
+        """Whether it was seen that the seed does nothing: then further runs of an idea are copies of its first."""
+        return self.seed_check is not None and not self.seed_check.seen
 
     @property
     def best(self) -> Idea | None:
@@ -404,6 +424,10 @@ class Fold:
                 known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}, turns=turns))
                 self._owners[known.runs[-1].run] = known, known.runs[-1]
                 self._weigh(known)
+            case "seed_check" if view.baseline:
+                view.seed_check = SeedCheck(**{name: line[name] for name in SeedCheck.__dataclass_fields__})
+                view.baseline.copies = set(line["copies"]) if line["seen"] else set()
+                view.changed()
             case "fixed" if known := self._ideas.get(line["index"]):
                 known.commit, known.repaired, known.edited = str(line["commit"]), len(known.runs), True
             case "started" | "withdrawn" as what:

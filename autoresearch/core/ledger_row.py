@@ -9,6 +9,7 @@ switch; they end with the free text `description`. Ours follow, in this order fo
     run_urls                                                              where trackers show it
     agent_usd agent_tokens flags                                          what the researcher used, what is suspicious
     sandbox                                                               what it trained in
+    seed_by                                                               how the seed reached the training
     schema                                                                last and never empty: a row whose
                                                                           end is missing can be told apart
 """
@@ -83,6 +84,7 @@ class LedgerRow:
     agent_tokens: int | None = None
     flags: str = ""  # what looks suspicious in a researcher's diff, with "; " between
     sandbox: str = ""  # what it trained in: bwrap, or nothing
+    seed_by: str = ""  # how the seed reached the training: a recipe key, a flag, a variable
     schema: int | None = SCHEMA
 
     def cells(self) -> dict[str, str]:

@@ -67,6 +67,7 @@ class RunSpec:
     parent_branch: str = ""
     fix_of: str = ""
     seed: int | None = None
+    seed_by: str = ""  # how it reaches the training
     driven_by: str = ""  # the coding agent that typed the command, if one did
     lines: tuple[str, ...] = ()  # how its steps look, where the blueprint says: `step ...`, `validation ...`
     sources: tuple[Source, ...] = ()

@@ -244,6 +244,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
         ending=end.ending.value,
         returncode=end.returncode,
         seed=spec.seed,
+        seed_by=spec.seed_by,
         parent_branch=spec.parent_branch,
         metric_noise=judgement.noise,
         metric_step=outcome.metric_step,

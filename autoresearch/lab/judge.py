@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea, measured
 from autoresearch.core.comparable import Measured, why_not
 from autoresearch.core.decision import Decision, Evidence, Rule, decide, gain
@@ -87,7 +86,7 @@ def judge(
             simpler="simpler" in spec.claims,
             smoke=smoke,
         ),
-        rule_of(view.spec),
+        rule_of(view),
     )
     return Judgement(decision.status, decision.reason, decision.noise, decision.judged)
 
@@ -119,17 +118,17 @@ def pending(view: CampaignView, idea: Idea) -> Decision | None:
             simpler=idea.simpler,
             smoke=idea.hypothesis.smoke,
         ),
-        rule_of(view.spec),
+        rule_of(view),
     )
 
 
 def _is_out(view: CampaignView, idea: Idea) -> bool:
     """Whether it is clear without its exact noise that no re-test is owed: `decide` asks for more than this."""
-    if not idea.values or idea.hypothesis.smoke or len(idea.judged) > view.spec.retests:
+    if not idea.values or idea.hypothesis.smoke or len(idea.judged) >= rule_of(view).most:
         return True
     if idea.status != Verdict.DISCARD or idea.simpler:
         return False
-    rule, theirs = rule_of(view.spec), incumbent(view, idea)
+    rule, theirs = rule_of(view), incumbent(view, idea)
     ahead = gain(view.spec.objective, idea.values, theirs) if theirs else 0.0
     if ahead <= 0:
         return True
@@ -158,16 +157,16 @@ def noise_without(view: CampaignView, idea: Idea) -> Noise:
     return Noise(squares / df, df) if df else UNKNOWN
 
 
-def rule_of(spec: CampaignSpec) -> Rule:
-    """The rule of decision with as many re-tests as this campaign allows."""
+def rule_of(view: CampaignView) -> Rule:
+    """The rule of decision with as many re-tests as this campaign allows: none where they would be copies."""
     usual = Rule()
-    most = 1 + spec.retests
+    most = 1 if view.unseeded else 1 + view.spec.retests
     return Rule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
 
 
 def _past(idea: Idea) -> list[float | None]:
     """One entry per row that says something about the idea, oldest first."""
-    return [measured(row) for row in idea.judged]
+    return [measured(row) for row in idea.judged if row.run_id not in idea.copies]
 
 
 def is_pruned(end: ExitRecord) -> bool:

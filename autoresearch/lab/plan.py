@@ -57,6 +57,8 @@ class Member:
     fix_of: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)  # over the caller's
     gpus: int | None = None  # of the pool for this run; None: the campaign was asked, not the run
+    seed: int = 0
+    seed_by: str = ""
     far_gpus: int | None = None  # of another place, for this run; None: what the recipe asks for
 
 
@@ -220,6 +222,8 @@ def _as_member(spec: RunSpec, member: Member) -> RunSpec:
         claims=member.claims,
         fix_of=member.fix_of,
         why=member.why,
+        seed=member.seed,
+        seed_by=member.seed_by,
         limits=spec.limits.override(max_s=member.timeout_s) if tighter else spec.limits,
         timed_by="timeout" if tighter else spec.timed_by,
     )
@@ -282,6 +286,7 @@ def _spec(
         parent_branch=(fixed.branch if fixed else checkout.branch) if checkout else "",
         fix_of=fixed.run if fixed else "",
         seed=asked.seed,
+        seed_by=asked.seed_by,
         lines=blueprint.notes.lines,
         sources=asked.sources,
         signals=asked.trainer.signals(),

@@ -118,7 +118,8 @@ class _Filled:
 
 def _note_lines(fields: BlueprintFields) -> list[tuple[str, str]]:
     """(key, text) of every declared note, in the order of the schema."""
-    lines = [(key, str(getattr(fields, key))) for key in ("slug", "trainer", "metric", "direction", "first_step")]
+    names = ("slug", "trainer", "metric", "direction", "first_step", "seed")
+    lines = [(key, str(getattr(fields, key))) for key in names]
     lines = [(key, text) for key, text in lines if text]
     lines += [(key, "true") for key in ("keep_children", "resume") if getattr(fields, key)]
     lines += [] if fields.record_metrics else [("record_metrics", "false")]

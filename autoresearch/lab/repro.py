@@ -311,6 +311,6 @@ def _caveats(found: Found, old: _Old, linked: Iterable[str], redirected: Mapping
     else:
         yield f"packages are those that {spec.interpreter} has now"
     if spec.seed is None:
-        yield "its recipe fixes no seed"
+        yield "nothing fixed its seed"
     if not old.recipe_path and spec.recipe:
         yield f"its recipe {spec.recipe} is not in the commit: the file is used as it is now"

@@ -126,7 +126,7 @@ def _facts(outcome: Outcome) -> list[tuple[str, str]]:
             "parent",
             f"{spec.parent_branch or 'detached'} at {spec.parent_commit[:12]}" if spec.parent_commit else "none",
         ),
-        ("seed", "not fixed by the recipe" if spec.seed is None else str(spec.seed)),
+        ("seed", "not fixed" if spec.seed is None else f"{spec.seed} ({spec.seed_by})"),
         ("session", spec.session),
         (
             "limits",

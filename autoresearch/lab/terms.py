@@ -14,8 +14,10 @@ from autoresearch.core.command_words import with_words
 from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.finding import Finding
 from autoresearch.core.objective import Direction, Objective, usual_direction
+from autoresearch.core.seeding import VARIABLE, SeedWay
 from autoresearch.core.trainer import Circumstances, Recipe, Recording, Source, Trainer
 from autoresearch.errors import BlueprintError, ConflictError
+from autoresearch.lab import seeds
 from autoresearch.lab.preflight import Resolved
 from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, nrl_k8s, ray_job
@@ -67,18 +69,32 @@ class Terms:
 
     @property
     def seed(self) -> int | None:
-        """The seed that is fixed; None as well where it has no key, and could not be another one."""
-        return self.trainer.seed(self.whole) if ask.seed_key(self.trainer, self.whole) else None
+        """The seed that a lone run has; None where nothing fixes one."""
+        return self.seed_way.fixed
+
+    @property
+    def seed_by(self) -> str:
+        """How that reaches the training; "" without one."""
+        return "" if self.seed is None else str(self.seed_way)
+
+    @property
+    def seed_way(self) -> SeedWay:
+        """How the seed of a run of a campaign reaches the training."""
+        return seeds.way_of(self.trainer, self.whole, self.command, self.resolved.blueprint.notes)
 
     @property
     def seed_words(self) -> str:
-        """What becomes of the seeds of replicates."""
-        key = ask.seed_key(self.trainer, self.whole)
-        if not key:
-            return f"replicates are unseeded: the trainer {self.trainer.name} has no key for a seed"
-        if self.seed is None:
-            return f"replicates are unseeded: nothing fixes {key}"
-        return f"{key} {self.seed}, and the next numbers for replicates"
+        """What becomes of the seeds of a campaign."""
+        way = self.seed_way
+        numbers = f"{way}, from {way.first}, and the next numbers for replicates"
+        key = ask.seed_key(self.trainer, self.whole) if self.trainer.named else ""
+        if way.name != VARIABLE or not key:
+            return numbers
+        return f"{numbers}; nothing fixes {key}, which {self.trainer.name} would take: write it into the recipe"
+
+    def refuse_seed(self) -> None:
+        """BlueprintError where the way that the notes declare for a seed leads nowhere."""
+        seeds.refuse(self.seed_way, self.resolved.blueprint.launch_command, self.trainer)
 
     @property
     def objective(self) -> Objective | None:

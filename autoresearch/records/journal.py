@@ -222,7 +222,7 @@ def _facts(spec: RunSpec) -> list[tuple[str, str]]:
             f"stall {stall}, grace {spec.limits.grace_s:g} s",
         ),
         ("metrics files", ", ".join(f"{source.format} {source.path}" for source in spec.sources)),
-        ("seed", "" if spec.seed is None else str(spec.seed)),
+        ("seed", "" if spec.seed is None else f"{spec.seed} ({spec.seed_by})"),
         ("GPUs", ", ".join(spec.gpus)),
         ("prepare", "; ".join(spec.prepare)),
         ("evaluation", "; ".join(spec.evaluate)),

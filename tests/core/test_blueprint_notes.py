@@ -35,6 +35,16 @@ def test_an_evaluation() -> None:
     assert two.evaluate == ("python a.py", "python b.py")
 
 
+@pytest.mark.parametrize("text", ["42", "train.seed", "--seed", "-s", "$RNG", "`--rng-seed`"])
+def test_how_a_seed_reaches_the_training(text: str) -> None:
+    assert notes(f"- seed: {text}").seed == text.strip("`")
+
+
+def test_prose_about_seeds_is_no_declaration() -> None:
+    found, findings = read("- seed: we always use 42")
+    assert found.seed == "" and [finding.code for finding in findings] == ["bad_note"]
+
+
 @pytest.mark.parametrize("text", ["soon", "0s", "3 years"])
 def test_an_evaluation_has_a_time_that_can_be(text: str) -> None:
     assert "evaluate_time" in refused(f"- evaluate_time: {text}")

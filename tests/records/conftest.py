@@ -81,6 +81,7 @@ def row() -> Callable[..., LedgerRow]:
             ending="finished",
             returncode=0,
             seed=7,
+            seed_by="flag --seed",
         )
         return replace(made, **values)
 
@@ -120,6 +121,7 @@ def spec() -> RunSpec:
         parent_branch="main",
         fix_of="sort-zzzzzz",
         seed=7,
+        seed_by="flag --seed",
         driven_by="claude",
         sources=(Source(SourceFormat.JSONL, "/code/m.jsonl", 1), Source(SourceFormat.CONSOLE, "/x\udcff")),
         source_offsets=(10, 0),

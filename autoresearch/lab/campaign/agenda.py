@@ -12,10 +12,11 @@ from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.proposal import Attempt
 from autoresearch.core.researcher import Unmade
 from autoresearch.core.stop_rules import Facts
-from autoresearch.lab.campaign.runs import Wanted
+from autoresearch.lab.campaign.runs import CHECKED, Wanted
 from autoresearch.lab.judge import pending
 
 MOST_RETRIES = 2  # of one replicate that was lost through no fault of its own
+MOST_TRIES = 3  # further runs of the baseline, for a check of the seed that its failed runs left open
 BREAKER = 3  # ideas in a row that die alike
 MARGIN = 1.25  # over the longest run so far
 MENDABLE = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED)
@@ -27,12 +28,14 @@ def owed(view: CampaignView) -> Wanted | None:
     if baseline is not None:
         if retry := _retry(baseline):
             return retry
-        if len(_begun(baseline)) < replicates(view):
+        if begun(baseline) < replicates(view):
+            if view.seed_check is None and begun(baseline) >= CHECKED and waits(baseline):
+                return None  # first it has to be seen whether a further run would be a copy
             return Wanted(baseline, _next_replicate(baseline), "baseline")
         if baseline.live and len(baseline.judged) < replicates(view):
             return None
     for idea in view.ideas:
-        if idea.hypothesis.is_baseline or idea.slug in view.unwanted or _waits(idea):
+        if idea.hypothesis.is_baseline or idea.slug in view.unwanted or waits(idea):
             continue
         if retry := _repaired(idea) or _retry(idea):
             return retry
@@ -51,14 +54,29 @@ def unbegun(view: CampaignView) -> Wanted | None:
 
 
 def replicates(view: CampaignView) -> int:
-    """Runs of the baseline; once more as many each time that it failed and somebody said `resume`."""
+    """Runs of the baseline; once more as many each time that it failed and somebody said `resume`.
+
+    No more than there are where they would be copies.
+    """
+    if view.seed_check is not None and view.unseeded:
+        return min(view.spec.replicates, view.seed_check.runs)
     return view.spec.replicates * (1 + view.again)
+
+
+def owed_to_check(view: CampaignView) -> Wanted | None:
+    """A further run of the baseline, where a claim needs to know what the seed does and nothing shows it yet."""
+    baseline = view.baseline
+    if baseline is None or view.seed_check is not None or waits(baseline):
+        return None
+    if begun(baseline) >= MOST_TRIES + max(CHECKED, replicates(view)):
+        return None
+    return Wanted(baseline, _next_replicate(baseline), "baseline")
 
 
 def baseline_done(view: CampaignView) -> bool:
     """Whether every replicate of the baseline is over."""
     baseline = view.baseline
-    return baseline is not None and not _waits(baseline) and len(baseline.judged) >= replicates(view)
+    return baseline is not None and not waits(baseline) and len(baseline.judged) >= replicates(view)
 
 
 def baseline_failed(view: CampaignView) -> bool:
@@ -67,13 +85,13 @@ def baseline_failed(view: CampaignView) -> bool:
     return baseline_done(view) and baseline is not None and not baseline.values
 
 
-def _begun(idea: Idea) -> list[str]:
+def begun(idea: Idea) -> int:
     """Runs that count: prepared, living, or over and not excused; confirmations apart."""
     excused = {row.run_id for row in idea.rows if idea.excused(row)}
-    return [run.run for run in idea.runs if run.why != "confirm" and run.run not in excused]
+    return sum(run.why != "confirm" and run.run not in excused for run in idea.runs)
 
 
-def _waits(idea: Idea) -> bool:
+def waits(idea: Idea) -> bool:
     """Whether a run of it is prepared or lives; confirmations apart."""
     done = idea.done
     return any(run.run not in done and run.why != "confirm" for run in idea.runs)
@@ -92,7 +110,7 @@ def _repaired(idea: Idea) -> Wanted | None:
 
 def _retry(idea: Idea) -> Wanted | None:
     """A replicate whose last run was lost, or found its lease taken: again, a few times."""
-    if _waits(idea):
+    if waits(idea):
         return None
     last = idea.rows[-1] if idea.rows else None
     if last is None or not idea.excused(last):
@@ -112,7 +130,7 @@ def fixable(view: CampaignView, idea: Idea) -> bool:
     research = view.research
     if idea.index in research.fixing:
         return True
-    if not view.spec.research.agent or idea.hypothesis.is_baseline or _waits(idea) or idea.slug in view.unwanted:
+    if not view.spec.research.agent or idea.hypothesis.is_baseline or waits(idea) or idea.slug in view.unwanted:
         return False
     last = idea.rows[-1] if idea.rows else None
     if last is None or last.ending not in MENDABLE or idea.excused(last) or idea.hypothesis.unmade:
@@ -187,7 +205,7 @@ def attempts(view: CampaignView) -> list[Attempt]:
 
 def decided(view: CampaignView, idea: Idea) -> bool:
     """Whether nothing more will be learnt about an idea: its runs are over, and no re-test and no fix is owed."""
-    if _waits(idea) or not idea.rows or fixable(view, idea) or _repaired(idea):
+    if waits(idea) or not idea.rows or fixable(view, idea) or _repaired(idea):
         return False
     if idea.hypothesis.is_baseline:
         return baseline_done(view)

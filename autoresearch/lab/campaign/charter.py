@@ -92,6 +92,7 @@ def charter(
         *_one_name_for_all(resolved.blueprint.launch_command),
     )
     raise_on(lint)
+    asked.refuse_seed()
     objective, said = _objective(declared, asked)
     sources = {**declared.sources, **said}
     rules = _rules(declared, objective, parts.clock())

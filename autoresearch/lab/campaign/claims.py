@@ -10,6 +10,7 @@ from autoresearch.core.confirmation import Claim, Confirmation, confirm, plan
 from autoresearch.core.decision import gain
 from autoresearch.core.lineage import marked
 from autoresearch.core.noise import noise_of
+from autoresearch.lab.campaign import agenda, seed_check
 from autoresearch.lab.campaign.runs import Wanted
 from autoresearch.records import campaign_dir
 from autoresearch.records.campaign_dir import CampaignDir
@@ -27,6 +28,8 @@ def plan_round(view: CampaignView, candidates: Sequence[Idea] = ()) -> tuple[Rou
     baseline = view.baseline
     if not chosen or baseline is None or not baseline.values:
         return None, "nothing was kept that could be claimed"
+    if refusal := seed_check.refusal(view):
+        return None, refusal
     number = len(view.rounds) + 1
     effect = HONEST * min(gain(view.spec.objective, idea.values, baseline.values) for idea in chosen)
     noise = noise_of(idea.values for idea in view.ideas)
@@ -37,10 +40,12 @@ def plan_round(view: CampaignView, candidates: Sequence[Idea] = ()) -> tuple[Rou
 
 
 def owed_to_round(view: CampaignView) -> Wanted | None:
-    """A fresh run that the open round still needs."""
+    """A fresh run that the open round still needs; before it, what shows whether the seed does anything."""
     ongoing = view.open_round
-    if ongoing is None:
+    if ongoing is None or view.unseeded:
         return None
+    if view.seed_check is None:
+        return agenda.owed_to_check(view)
     baseline = view.baseline
     needs = [(idea, ongoing.each) for idea in view.ideas if idea.index in ongoing.candidates]
     needs += [(baseline, ongoing.baseline)] if baseline else []
@@ -63,7 +68,8 @@ def _begun(idea: Idea, number: int) -> int:
 
 
 def _waits(view: CampaignView, number: int) -> bool:
-    return any(run.round == number and run.run not in idea.done for idea in view.ideas for run in idea.runs)
+    live = any(run.round == number and run.run not in idea.done for idea in view.ideas for run in idea.runs)
+    return live or (view.baseline is not None and agenda.waits(view.baseline))
 
 
 def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
@@ -77,7 +83,7 @@ def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
     for idea in view.ideas:
         if idea.index not in found:
             continue
-        result = _allowed(idea, baseline, found[idea.index])
+        result = _unless_copies(view, idea, _allowed(idea, baseline, found[idea.index]))
         caveat = _caveat(idea, ongoing.number) if result.claim is Claim.CONFIRMED else ""
         idea.confirmed, idea.caveat = result.claim.value, caveat
         if caveat:
@@ -119,6 +125,12 @@ def _caveat(idea: Idea, number: int) -> str:
     """What a claim must not be said without: edited code that nothing confined may have written its own success."""
     runs = {run.run for run in idea.runs if run.round == number}
     return "not sandboxed" if idea.edited and not all(row.sandbox for row in idea.rows if row.run_id in runs) else ""
+
+
+def _unless_copies(view: CampaignView, idea: Idea, result: Confirmation) -> Confirmation:
+    """Undecided, where the fresh runs are copies: no test of them says anything."""
+    doubt = seed_check.doubt(view, idea, len(view.rounds))
+    return replace(result, claim=Claim.UNDECIDED, reason=doubt, p=None) if doubt else result
 
 
 def _mark(view: CampaignView, place: CampaignDir) -> list[str]:

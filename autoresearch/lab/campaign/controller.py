@@ -18,7 +18,7 @@ from autoresearch.core.campaign_view import CampaignView
 from autoresearch.core.run import RunState
 from autoresearch.core.stop_rules import Stand, stand
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaign import agenda, beginning, claims, progress, recovery, requests
+from autoresearch.lab.campaign import agenda, beginning, claims, progress, recovery, requests, seed_check
 from autoresearch.lab.campaign.book import book_of
 from autoresearch.lab.campaign.pool import Pool
 from autoresearch.lab.campaign.pruner import Pruner
@@ -100,7 +100,7 @@ class Controller:
         write_json(self.place.controller, {**(read_json(self.place.controller) or {}), "ready": True}, durable=False)
         while True:
             view = self.take_requests()
-            view = self.research.look(self.settle(view))
+            view = self.research.look(seed_check.look(self, self.settle(view)))
             if self.is_over(view):
                 break
             self.look_at_queues(view)

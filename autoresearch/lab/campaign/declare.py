@@ -31,7 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "space": None,
     "queue": "",
     "seed": 0,
-    "baseline": 3,
+    "baseline": 4,
     "retests": 5,
     "confirm": True,
     "confirm_runs": 12,

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import texts
 from autoresearch.lab.campaign.plot_data import Curve, thinned
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
-from autoresearch.lab.measure import measure
+from autoresearch.lab.measure import Measurement, measure
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir
 from autoresearch.repository.git import Git, GitFailed
@@ -43,7 +44,7 @@ def curves_of(view: CampaignView, lines: Sequence[IdeaLine]) -> tuple[list[Curve
     missing = 0
     rows = [(line, row) for line in lines for row in line.rows]
     for line, row in rows[:MOST_RUNS]:
-        points = _series(row.run_dir) if row.run_dir else ()
+        points = series_of(row) if row.run_dir else ()
         if points:
             found.append(Curve(row.run_id, line.index, line.slug, line.standing, thinned(points)))
         elif row.metric_value is not None:
@@ -51,13 +52,20 @@ def curves_of(view: CampaignView, lines: Sequence[IdeaLine]) -> tuple[list[Curve
     return found, missing + max(0, len(rows) - MOST_RUNS)
 
 
-def _series(run_dir: str) -> Sequence[tuple[int, float]]:
-    rundir = RunDir(Path(run_dir))
+def series_of(row: LedgerRow) -> tuple[tuple[int, float], ...]:
+    """Every value of the objective with its step, read again from what the run left; () where that is gone."""
+    return tuple(measured_again(row).series)
+
+
+def measured_again(row: LedgerRow) -> Measurement:
+    """What the run left, read again; nothing where that is gone."""
+    rundir = RunDir(Path(row.run_dir))
     try:
         spec = spec_file.read(rundir)
-        return measure(spec, registry.by_name(spec.trainer, spec.lines), rundir.log).series
+        trainer = registry.by_name(spec.trainer, spec.lines)
+        return measure(spec, trainer, rundir.log, ended=row.returncode == 0)
     except (OSError, ValueError, AutoresearchError):
-        return ()
+        return Measurement(())
 
 
 def diffs_of(view: CampaignView, lines: Sequence[IdeaLine]) -> list[Diff]:

@@ -63,7 +63,7 @@ def write_report(
         "lines": lines,
         "best": summary.best_line(view, lines),
         "band": progress.band,
-        "honest": summary.honest(lines),
+        "honest": summary.honest(view, lines),
         "researcher": researcher_words.words(view),
         "tried": memory.tried(lines),  # what was skipped has a section of its own
         "claims": summary.claims(view, verdicts),

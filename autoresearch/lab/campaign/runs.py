@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import Idea, IdeaRun
+from autoresearch.core.campaign_view import Idea, IdeaRun, measured
 from autoresearch.core.finding import errors
 from autoresearch.core.naming import slugify
+from autoresearch.core.seeding import VARIABLE, SeedWay, copies
 from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.lab import seeds
 from autoresearch.lab import settings as project
 from autoresearch.lab.campaign.evaluating import evaluated_apart, evaluation_slot
 from autoresearch.lab.campaign.ideas import fields_of, follow_up
@@ -24,9 +26,9 @@ from autoresearch.lab.sandbox import Sandbox, declared
 from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.repository.worktrees import Slot
-from autoresearch.trainers import ask
 
 FRESH_SEEDS = 1000  # confirmations use seeds that chose nothing
+CHECKED = 3  # runs of the baseline: two of one seed, one of another
 
 
 class SharedOutputError(ConflictError):
@@ -66,9 +68,11 @@ def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Ma
     """
     idea, shop = wanted.idea, shop.for_idea(wanted.idea.hypothesis)
     spec = shop.spec
-    seed = seed_of(shop, wanted)
+    command = shop.command(shop.arguments(idea.commit))
+    way = seeds.way_of(shop.trainer, shop.whole(idea.commit), command, shop.blueprint.notes)
+    seed = seed_of(wanted, way.first, repeats=spec.replicates >= CHECKED)
     result_dir = str(Path(spec.result_dir) / wanted.experiment)
-    commit, branch = _commit(shop, wanted, seed, result_dir)
+    commit, branch = _commit(shop, wanted, (way, seed), result_dir)
     failpoint("campaign.committed")
     slot.switch(commit, spec.include)
     settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec))
@@ -85,6 +89,8 @@ def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Ma
         why=wanted.why,
         claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
         timeout_s=spec.timeout_s,
+        seed=seed,
+        seed_by=str(way),
         fix_of=idea.rows[-1].run_id if wanted.why == "fix" and idea.rows else "",
         environment=environment_in(spec, slot, parts.environ),
         gpus=(spec.gpus_per_run or None) if all(place.is_local for place in spec.places) else None,
@@ -131,32 +137,51 @@ def sandbox_of(shop: Workshop, slot: Slot, plan: Plan) -> Sandbox | None:
     )
 
 
-def seed_of(shop: Workshop, wanted: Wanted) -> int | None:
-    """The first run of an idea has its own seed; each further one the next, confirmations fresh ones.
+def seed_of(wanted: Wanted, first: int, *, repeats: bool = True) -> int:
+    """The first run of an idea has the first seed; each further one the next, confirmations fresh ones.
 
-    None where nothing fixes a seed, or where there is no key to give another one by.
+    The baseline's second run repeats the first one's seed (`core.seeding`), as soon as three runs of it are meant:
+    `repeats`, or its third is owed to a claim.
     """
-    recipe = shop.whole(wanted.idea.commit)
-    own = shop.trainer.seed(recipe) if ask.seed_key(shop.trainer, recipe) else None
-    if own is None:
-        return None
-    return own + wanted.replicate - 1 + (FRESH_SEEDS if wanted.why == "confirm" else 0)
+    idea, n = wanted.idea, wanted.replicate
+    if wanted.why == "confirm":
+        return first + n - 1 + FRESH_SEEDS
+    if not idea.hypothesis.is_baseline:
+        return first + n - 1
+    again = next((run.seed for run in idea.runs if run.replicate == n and run.seed is not None), None)
+    if again is not None:
+        return again
+    counted = [(run.run, run.seed) for run in idea.runs if run.seed is not None and run.run in _counted(idea)]
+    if counted and not copies(counted) and (repeats or len(counted) >= CHECKED - 1):
+        return counted[0][1]
+    return max((run.seed for run in idea.runs if run.seed is not None and run.why != "confirm"), default=first - 1) + 1
 
 
-def _commit(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: str) -> tuple[str, str]:
+def _counted(idea: Idea) -> set[str]:
+    """The runs of the search that measured it, or still may."""
+    over = idea.done
+    judged = {row.run_id for row in idea.judged if measured(row) is not None}
+    return {run.run for run in idea.runs if run.why != "confirm" and (run.run in judged or run.run not in over)}
+
+
+def _commit(shop: Workshop, wanted: Wanted, seeded: tuple[SeedWay, int], result_dir: str) -> tuple[str, str]:
     """The idea with this run's seed and its own places to write to, as a follow-up commit; and its branch."""
-    idea = wanted.idea
+    idea, (way, seed) = wanted.idea, seeded
     text, arguments = shop.changed(
-        idea.commit, _own_settings(shop, wanted, seed, result_dir), shop.arguments(idea.commit), new_keys=True
+        idea.commit, _own_settings(shop, wanted, seeded, result_dir), shop.arguments(idea.commit), new_keys=True
     )
     files: dict[str, bytes | None] = {} if text is None else {shop.recipe_path: text.encode()}
-    told = f"Idea {idea.index}, run {wanted.replicate} ({wanted.why}), seed {'its own' if seed is None else seed}."
-    fields = fields_of(shop, idea.hypothesis, told, result_dir, shop.command(arguments))
-    files[BLUEPRINT] = render_blueprint(fields).encode()
+    told = f"Idea {idea.index}, run {wanted.replicate} ({wanted.why}), seed {seed} ({way})."
+    command = shop.command(arguments)
+    if way.kind == "flag":
+        command = seeds.with_flag(command, way, seed, shop.trainer)
+    fields = fields_of(shop, idea.hypothesis, told, result_dir, command)
+    given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}
+    files[BLUEPRINT] = render_blueprint(replace(fields, env={**fields.env, **given})).encode()
     return follow_up(shop, idea, files, f"{idea.slug}: run {wanted.replicate}, {wanted.why}\n")
 
 
-def _own_settings(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: str) -> dict[str, object]:
+def _own_settings(shop: Workshop, wanted: Wanted, seeded: tuple[SeedWay, int], result_dir: str) -> dict[str, object]:
     """What differs from run to run. A run that is made again never writes where the last one left something."""
     recipe = shop.whole(wanted.idea.commit)
     before = sum(row.replicate == wanted.replicate for row in wanted.idea.rows)
@@ -167,8 +192,9 @@ def _own_settings(shop: Workshop, wanted: Wanted, seed: int | None, result_dir: 
         if output.name and place.is_dir():
             place = place.with_name(free_name(place.parent, place.name))
         found[output.key] = str(place) if output.name else f"{shop.spec.name}-{wanted.experiment}{again}"
-    if seed is not None and shop.trainer.seed(recipe) != seed:
-        found[ask.seed_key(shop.trainer, recipe)] = seed
+    way, seed = seeded
+    if way.kind == "key" and way.fixed != seed:
+        found[way.name] = seed
     return found
 
 

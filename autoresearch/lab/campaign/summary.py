@@ -9,12 +9,13 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView, Idea, best_so_far, measured
+from autoresearch.core.campaign_view import CampaignView, Idea, SeedCheck, best_so_far, measured
 from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.no_signal import NO_SIGNAL
 from autoresearch.core.pruning import PRUNED
 from autoresearch.core.researcher import Unmade
+from autoresearch.core.seeding import DECLARE
 
 CLAIMS = ("confirmed", "demoted", "undecided")
 
@@ -240,18 +241,38 @@ def _index(verdict: Mapping[str, Any]) -> int:
         return 0
 
 
-def honest(lines: Sequence[IdeaLine]) -> list[str]:
+def seed_words(view: CampaignView) -> str:
+    """What the first runs of the baseline showed of the seed; where it does nothing, also what to do."""
+    check = view.seed_check
+    if check is None:
+        return ""
+    by = f"The seed ({check.by})" if check.by else "The seed"
+    if check.seen:
+        return f"{by} works: in {view.spec.objective.metric}, {check.reason}."
+    return (
+        f"{by} does nothing that can be seen in {view.spec.objective.metric}: {check.reason}. {_why_unseeded(check)} "
+        "So no idea is run again, and none can be confirmed. "
+        f"{DECLARE[0].upper()}{DECLARE[1:]}; then start a new campaign."
+    )
+
+
+def _why_unseeded(check: SeedCheck) -> str:
+    if not check.values:
+        return "The training seeds itself."
+    if check.exact:
+        return "It seeds itself, and this is jitter; or the metric is written too seldom or too coarsely to show more."
+    return "The training takes no seed at all; or it seeds itself, and what differs is jitter."
+
+
+def honest(view: CampaignView, lines: Sequence[IdeaLine]) -> list[str]:
     """What may be said about the outcome, and what may not."""
     kept = [line for line in lines if line.standing is Standing.KEPT]
     sure = [line for line in lines if line.standing is Standing.CONFIRMED]
     gone = [line for line in lines if line.standing is Standing.DEMOTED]
-    rows = [row for line in lines for row in line.rows]
-    unseeded = bool(rows) and all(row.seed is None for row in rows)
-    with_seeds = "" if unseeded else " with other seeds"
     words = []
     if sure:
         names = ", ".join(f"{line.slug}{line.claim.removeprefix('confirmed')}" for line in sure[:10])
-        words.append(f"Confirmed by fresh runs{with_seeds}: {names}{_more(sure, 10)}.")
+        words.append(f"Confirmed by fresh runs with other seeds: {names}{_more(sure, 10)}.")
     else:
         words.append("Nothing is confirmed: no idea of this campaign may be claimed to beat the baseline.")
     if kept:
@@ -266,8 +287,8 @@ def honest(lines: Sequence[IdeaLine]) -> list[str]:
     if built := [line for line in lines if line.marked]:
         names = ", ".join(f"{line.slug} (on {line.marked})" for line in built[:10])
         words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
-    if unseeded:
-        words.append("Replicates are unseeded: nothing gives a run a seed of its own, so they differ by chance alone.")
+    if view.unseeded:
+        words.append(seed_words(view))
     if idle := [line for line in lines if any(row.failure == NO_SIGNAL for row in line.rows)]:
         names = ", ".join(line.slug for line in idle[:10])
         words.append(f"No signal (the reward never changed, or the gradient was zero): {names}{_more(idle, 10)}.")

@@ -61,6 +61,8 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
             return f"cannot be tried as they are: {'; '.join(faults)}" if faults else "all entries can be tried"
         case "fault":
             return f"the controller ended: {texts.cell(str(line.get('reason', '')))}"
+        case "seed_check":
+            return f"the seed {'works' if line.get('seen') else 'does nothing'}: {texts.cell(str(line.get('reason')))}"
         case "state":
             reason = f": {texts.cell(str(line['reason']))}" if line.get("reason") else ""
             return f"state {texts.cell(str(line.get('state')))}{reason}"

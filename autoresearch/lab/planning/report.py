@@ -95,7 +95,7 @@ def _told(place: PlanPlace, run: StageRun, stage: Stage | None, drawn: list[Path
         drawn += found.paths
         remarks += [remark for remark in found.remarks if remark not in remarks]
         figure = _relative(place, found.paths[0])
-        honest = tuple(summary.honest(summary.idea_lines(view)))
+        honest = tuple(summary.honest(view, summary.idea_lines(view)))
     except (AutoresearchError, OSError) as error:
         remarks.append(f"stage {run.stage}: its campaign cannot be read any more: {error}")
     return Told(run, run.conclusion, stage.question, asked, figure, honest)

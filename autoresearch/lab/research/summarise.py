@@ -84,7 +84,7 @@ def summarise(matter: Matter, desk: Desk) -> Opinion:
 
 def prompt_of(matter: Matter) -> str:
     """The whole prompt; the facts are those of a propose turn."""
-    honest = "\n".join(f"- {texts.plain(line, 600)}" for line in summary.honest(matter.lines))
+    honest = "\n".join(f"- {texts.plain(line, 600)}" for line in summary.honest(matter.view, matter.lines))
     end = f"# What the harness concludes\n\n{honest}\n\n# Now\n\n{matter.stand.sentence}. Sum it up.\n"
     return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(matter), end) if part)
 
@@ -114,7 +114,7 @@ def document(matter: Matter, opinion: Opinion) -> str:
     spec = matter.view.spec
     known = facts_of(matter)
     lines = [f"# {texts.cell(spec.name)}: a researcher's summary", "", "## What was measured (by the harness)", ""]
-    lines += [f"- {texts.cell(text, 600)}" for text in summary.honest(matter.lines)]
+    lines += [f"- {texts.cell(text, 600)}" for text in summary.honest(matter.view, matter.lines)]
     lines += [f"- {texts.cell(matter.stand.sentence, 400)}", "", *_table(matter), ""]
     lines += [f"## What {texts.cell(spec.research.agent or 'the agent')} says (an opinion, not checked by anybody)", ""]
     lines += [f"> **{_marked(opinion.headline, known)}**", ">"]

@@ -52,7 +52,7 @@ if mode == "fake" and seed < 1000:  # good on the seeds of the search, and on no
 score += random.Random(f"{lr} {seed}").gauss(0, float(recipe["noise"]))
 for n in range(1, int(recipe["steps"]) + 1):
     step(n)
-value = {"nan": "nan", "inf": "inf"}.get(mode, f"{score:.5f}")
+value = {"nan": "nan", "inf": "inf"}.get(mode, f"{score:.8f}")
 if mode != "silent":
     print(f"step:{n} - global_steps:{n} - pass_n:2 - task_pass_rate@1:{value} - mean_reward:{value}", flush=True)
 """

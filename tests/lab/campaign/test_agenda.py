@@ -130,6 +130,7 @@ def test_facts_for_the_rules(campaign: Callable[..., Any]) -> None:
 def test_a_round_of_confirmation_from_plan_to_verdict(campaign: Callable[..., Any]) -> None:
     made = campaign()
     assert claims.plan_round(made.view())[0] is None
+    made.tell("seed_check", seen=True, reason="it works", by="recipe key seed", runs=3, values=9, exact=True, copies=[])
     made.idea("fake", git=False)
     made.run("fake", 0.7, curve=False)
     made.idea("child", parent="fake", git=False)

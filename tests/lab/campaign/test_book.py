@@ -163,7 +163,7 @@ def decision_in_full(view: CampaignView, idea: Any) -> Any:
         idea.simpler,
         idea.hypothesis.smoke,
     )
-    return decide(view.spec.objective, past, rule_of(view.spec))
+    return decide(view.spec.objective, past, rule_of(view))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,0 +1,122 @@
+"""Copies are no replicates: what a seed does is seen in the baseline's runs, and nothing is claimed without it."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+# What an idea gains beside its offset: a worthless one ends elsewhere, as any other seed would, on every copy of it.
+SCRIPT = """
+import os, random, sys
+recipe = dict(line.split(": ") for line in open("recipe.yaml").read().splitlines() if ": " in line and "#" not in line)
+bonus, jitter, idea = float(recipe["bonus"]), float(recipe["jitter"]), recipe["idea"]
+seed = SEED
+print("SEED", os.environ["AUTORESEARCH_SEED"], "GIVEN", *sys.argv[1:], flush=True)
+chance, kernels = random.Random(f"{seed} {idea}"), random.Random(os.urandom(8))
+for n in range(1, 13):
+    value = 0.4 + 0.01 * n + bonus + chance.gauss(0, 0.01) + kernels.gauss(0, jitter)
+    print(f"step: {n} loss: {1 / n:.4f} val_score: {value:.6f}", flush=True)
+"""
+RECIPE = "bonus: 0\njitter: 0\nidea: none\n"
+
+
+def prepared(camp: Any, seed: str, *, jitter: float = 0.0, note: str = "", command: str = "") -> None:
+    """A script of nobody's framework that gets its seed from this expression."""
+    repo = camp.bench.repo
+    (repo / "train.py").write_text(textwrap.dedent(SCRIPT).replace("SEED", seed, 1))
+    (repo / "recipe.yaml").write_text(RECIPE.replace("jitter: 0", f"jitter: {jitter}"))
+    path = repo / "exp.md"
+    text = path.read_text().replace("python train.py recipe.yaml", command or "python train.py")
+    notes = [line for line in text.splitlines() if not line.startswith(("- trainer:", "- metric:", "- direction:"))]
+    added = ["- trainer: generic", "- metric: val_score", "- direction: maximize", *([note] if note else [])]
+    path.write_text("\n".join([*notes, *added]) + "\n")
+    camp.bench.git("commit", "-qam", "a script of one's own")
+
+
+def null_idea(camp: Any) -> str:
+    """Five of them, of which about half look better than the baseline by luck."""
+    return str(camp.ideas(*({"slug": f"null-{n}", "overrides": {"idea": f"n{n}"}} for n in range(5))))
+
+
+def verdicts(camp: Any) -> list[dict[str, Any]]:
+    path: Path = camp.place.verdicts
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("jitter", [0.0, 2e-5])
+def test_a_script_that_seeds_itself_confirms_nothing(camp: Any, jitter: float) -> None:
+    """Every copy of a worthless idea ends at the same other number: no spread of copies says that this is luck."""
+    prepared(camp, "0", jitter=jitter)
+    view = camp.run(queue=null_idea(camp), baseline=7, count=6)
+    assert view.unseeded, camp.said()
+    assert [len(idea.rows) for idea in view.ideas] == [3, 1, 1, 1, 1, 1]  # no further copies, of neither
+    assert [run.seed for run in view.baseline.runs] == [0, 0, 1]
+    assert {row.seed_by for row in view.rows} == {"variable AUTORESEARCH_SEED"}
+    assert not view.rounds and not [one for one in verdicts(camp) if one["do"] == "confirmed"]
+    status = camp.bench.ask("campaign", "status")
+    assert status["seed"]["seen"] is False and "`- seed: KEY`" in status["seed"]["sentence"]
+    assert camp.said().count("does nothing that can be seen in val_score") >= 1
+    report = (camp.place.path / "report.md").read_text()
+    assert "Nothing is confirmed" in report and "does nothing that can be seen" in report
+    best = view.best.slug
+    if best != "baseline":
+        refused = camp.bench.ask("confirm", best, check=5)
+        assert "nothing can be confirmed" in refused["error"]["message"]
+
+
+WAYS = {
+    "variable": ('int(os.environ["AUTORESEARCH_SEED"])', "", "", "variable AUTORESEARCH_SEED", 0),
+    "first": ('int(os.environ["AUTORESEARCH_SEED"])', "- seed: 42", "", "variable AUTORESEARCH_SEED", 42),
+    "named": ('int(os.environ["RNG"])', "- seed: $RNG", "", "variable RNG", 0),
+    "flag": ("int(sys.argv[2])", "", "python train.py --seed 5", "flag --seed", 5),
+    "declared": ("int(sys.argv[2])", "- seed: --rng", "", "flag --rng", 0),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_script_that_takes_its_seed_gets_its_claim(camp: Any, way: str) -> None:
+    expression, note, command, by, first = WAYS[way]
+    prepared(camp, expression, jitter=2e-5, note=note, command=command)
+    queue = camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}})
+    view = camp.run(queue=queue, baseline=3, count=2)
+    assert view.seed_check.seen and view.seed_check.by == by, camp.said()
+    assert [run.seed for run in view.baseline.runs][:3] == [first, first, first + 1]
+    assert {(row.seed, row.seed_by) for row in view.baseline.rows[:3]} == {(first, by), (first + 1, by)}
+    assert len(view.baseline.values) == 2  # the repeated run is no second sample
+    assert view.by_slug("real").confirmed == "confirmed", camp.said()
+    assert camp.told(view.baseline.rows[2], "SEED") == str(first + 1)
+    report = (camp.place.path / "report.md").read_text()
+    assert "Confirmed by fresh runs with other seeds: real" in report
+
+
+def test_two_runs_of_the_baseline_get_a_third_where_something_is_to_be_claimed(camp: Any) -> None:
+    for seeded in (False, True):
+        prepared(camp, 'int(os.environ["AUTORESEARCH_SEED"])' if seeded else "0", jitter=2e-5)
+        queue = camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}})
+        view = camp.run(queue=queue, baseline=2, count=2, prefix=f"autoresearch/{seeded}")
+        seeds = [run.seed for run in view.baseline.runs if run.why == "baseline"]
+        assert seeds == [0, 1, 0], camp.said()
+        assert view.seed_check.seen is seeded
+        assert view.by_slug("real").confirmed == ("confirmed" if seeded else "undecided"), camp.said()
+
+
+def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
+    """The script takes its seed; the idea's does not: its runs are copies of a lucky one."""
+    prepared(camp, 'int(os.environ["AUTORESEARCH_SEED"])', jitter=2e-5)
+    text = (camp.bench.repo / "train.py").read_text()
+    assert "seed = int" in text
+    lucky = text.replace('int(os.environ["AUTORESEARCH_SEED"])', "17").replace("0.4 + ", "0.44 + ")
+    (camp.bench.repo / "lucky.py").write_text(lucky)
+    queue = camp.ideas({"slug": "lucky", "files": {"train.py": "lucky.py"}})
+    view = camp.run(queue=queue, baseline=3, count=2)
+    assert view.seed_check.seen, camp.said()
+    assert view.by_slug("lucky").status == "keep", camp.said()
+    assert view.by_slug("lucky").confirmed == "undecided", camp.said()
+    assert "copies of one another" in next(one["reason"] for one in verdicts(camp) if one["do"] == "undecided")

@@ -1,0 +1,156 @@
+"""What a seed does, as the whole series of runs show it; each with its near miss."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from autoresearch.core.seeding import SeededRun, copies, differs, effect
+
+N = 12
+
+
+def run(seed: int, *sources: tuple[str, float], n: int = N, digits: int = 6) -> SeededRun:
+    """A rising curve and deviations: (what decides them, sd)."""
+    chances = [(random.Random(name), sd) for name, sd in sources]
+    series = []
+    for step in range(n):
+        value = 0.3 + 0.02 * step + sum(chance.gauss(0, sd) for chance, sd in chances)
+        series.append((step, round(value, digits)))
+    return SeededRun(seed, tuple(series))
+
+
+def three(make: Callable[[int, str], SeededRun]) -> tuple[SeededRun, ...]:
+    return make(7, "a"), make(7, "b"), make(8, "c")
+
+
+WORKS = {
+    "exact": lambda seed, _: run(seed, (f"s{seed}", 0.01)),
+    "jitter of kernels": lambda seed, name: run(seed, (f"s{seed}", 0.01), (name, 2e-5)),
+    "two digits, many values": lambda seed, _: run(seed, (f"s{seed}", 0.01), digits=2),
+    "one value, written finely": lambda seed, _: run(seed, (f"s{seed}", 0.01), n=1),
+}
+DOES_NOTHING = {
+    "copies": lambda *_: run(0, ("x", 0.01)),
+    "copies with jitter": lambda _, name: run(0, ("x", 0.01), (name, 2e-5)),
+    "copies with jitter, rounded": lambda _, name: run(0, ("x", 0.01), (name, 2e-5), digits=4),
+    "no seed at all": lambda _, name: run(0, (name, 0.01)),
+    "one value, rounded": lambda _, name: run(0, ("x", 0.01), (name, 5e-5), n=1, digits=4),
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_a_seed_that_works(name: str) -> None:
+    found = effect(three(WORKS[name]))
+    assert found is not None and found.seen, found
+
+
+@pytest.mark.parametrize("name", DOES_NOTHING)
+def test_a_seed_that_does_nothing(name: str) -> None:
+    made = three(DOES_NOTHING[name])
+    found = effect([SeededRun(seed, one.series) for seed, one in zip((7, 7, 8), made, strict=True)])
+    assert found is not None and not found.seen, found
+
+
+def test_one_rounded_number_would_have_lied() -> None:
+    """The last values of the first two are equal, the third's is not: by rounding alone."""
+    ends = [((0, 0.5101), (1, 0.5101)), ((0, 0.5102), (1, 0.5101)), ((0, 0.5101), (1, 0.5102))]
+    found = effect([SeededRun(seed, series) for seed, series in zip((0, 0, 1), ends, strict=True)])
+    assert found is not None and not found.seen
+
+
+def test_runs_of_one_seed_begin_alike_and_drift_apart() -> None:
+    """On GPUs: only the first third of the values shows the seed."""
+
+    def drifting(seed: int, name: str) -> SeededRun:
+        fate, own = random.Random(f"s{seed}"), random.Random(name)
+        series = []
+        for step in range(30):
+            share = min(1.0, 1e-6 * 4.0**step)
+            series.append((step, 0.3 + (1 - share) * fate.gauss(0, 0.01) + share * own.gauss(0, 0.01)))
+        return SeededRun(seed, tuple(series))
+
+    found = effect(three(drifting))
+    assert found is not None and found.seen
+
+
+def test_what_all_seeds_share_says_nothing() -> None:
+    """A validation before the first step is the same for every run."""
+    first = ((0, 0.1), (1, 0.1))
+    runs = [SeededRun(seed, (*first, (2, value))) for seed, value in ((1, 0.5), (1, 0.5), (2, 0.57))]
+    found = effect(runs)
+    assert found is not None and (found.values, found.exact) == (1, True)
+    assert not found.seen  # two digits: seven units of the last one
+    finer = effect([SeededRun(seed, (*first, (2, value))) for seed, value in ((1, 0.5012), (1, 0.5012), (2, 0.5712))])
+    assert finer is not None and finer.seen
+
+
+def test_there_is_nothing_to_compare() -> None:
+    a, b, c = three(WORKS["exact"])
+    assert effect([a, b]) is None and effect([a, c]) is None and effect([]) is None
+    nan = SeededRun(7, ((0, float("nan")),))
+    assert effect([a, nan, c]) is None
+
+
+def test_runs_that_ended_at_different_steps_are_compared_by_order() -> None:
+    ends = ((1, 90, 0.5012), (1, 91, 0.5012), (2, 95, 0.61))
+    runs = [SeededRun(seed, ((step, value),)) for seed, step, value in ends]
+    found = effect(runs)
+    assert found is not None and found.seen and found.values == 1
+
+
+def test_an_idea_with_a_seed_of_its_own() -> None:
+    baseline = three(WORKS["jitter of kernels"])
+    lucky = [run(seed, ("x", 0.01), (f"{seed}", 2e-5)) for seed in (1003, 1004, 1005)]
+    honest = [run(seed, (f"s{seed}", 0.01)) for seed in (1003, 1004, 1005)]
+    bad, good = differs(lucky, baseline), differs(honest, baseline)
+    assert bad is not None and not bad.seen
+    assert good is not None and good.seen
+    assert differs(lucky[:1], baseline) is None
+
+
+def test_copies_are_named() -> None:
+    assert copies([("a", 1), ("b", 1), ("c", 2), ("d", 1)]) == ["b", "d"]
+
+
+def logged(seed: int, name: str, objective: tuple[str, float], losses: tuple[str, float]) -> SeededRun:
+    """A run that is evaluated once, at its end, and logs its training."""
+    last = run(seed, objective, n=1)
+    clock = random.Random(f"clock {seed} {name}")
+    others = {
+        "train/loss": run(seed, losses, (name, 1e-6)).series,
+        "timing_s/step": tuple((step, clock.random()) for step in range(N)),
+        "perf/throughput": tuple((step, seed * 1000.0) for step in range(N)),
+    }
+    return SeededRun(seed, last.series, others)
+
+
+def test_one_value_is_no_series() -> None:
+    """Evaluated once, after runs of one seed have drifted apart: the training shows the seed, times do not."""
+    works = [logged(seed, name, (name, 0.01), (f"s{seed}", 0.01)) for seed, name in ((7, "a"), (7, "d"), (8, "c"))]
+    found = effect(works)
+    assert found is not None and found.seen and found.others and "of what else is logged" in found.reason
+    copied = [logged(seed, name, (name, 1e-5), ("x", 0.01)) for seed, name in ((7, "a"), (7, "b"), (8, "c"))]
+    found = effect(copied)
+    assert found is not None and not found.seen and not found.others
+    long = [SeededRun(one.seed, run(0, ("x", 0.01), (name, 2e-5)).series, works[n].others)
+            for n, (one, name) in enumerate(zip(works, "abc", strict=True))]  # fmt: skip
+    found = effect(long)
+    assert found is not None and not found.seen  # a whole series of the objective has the say
+
+
+def test_an_idea_whose_runs_drift_apart_like_the_baseline_s() -> None:
+    baseline = [run(seed, (name, 0.01), n=1) for seed, name in ((7, "a"), (7, "b"), (8, "c"), (9, "d"))]
+    found = differs([run(seed, (f"i{seed}", 0.01), n=1) for seed in (1003, 1004, 1005)], baseline)
+    assert found is not None and found.seen
+
+
+def test_copies_of_coarse_numbers() -> None:
+    """Where a run differs from another by one unit or two, copies do not differ at all."""
+    coarse = three(WORKS["two digits, many values"])
+    copied = differs([run(seed, ("x", 0.01), digits=2) for seed in (1003, 1004, 1005)], coarse)
+    honest = differs([run(seed, (f"s{seed}", 0.01), digits=2) for seed in (1003, 1004, 1005)], coarse)
+    assert copied is not None and not copied.seen
+    assert honest is not None and honest.seen
