@@ -25,6 +25,8 @@ Training Results:
 {"step": 5, "loss": 0.25}
 step=4, loss=0.1
 step: 10 | loss: 0.3
+step   : 10 | loss   : 0.3
+step\t: 10\tloss\t: 0.3
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 RuntimeError: CUDA error: out of memory
 ray.exceptions.RayTaskError(RuntimeError): it broke
