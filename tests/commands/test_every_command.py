@@ -52,7 +52,7 @@ ON_A_CAMPAIGN_THAT_RUNS: Sequence[Line] = (
     ("campaign set one --count 3", 0),
     ("campaign add one --set lr=0.5", 0),
     ("add one --set lr=0.6", 0),
-    ("campaign skip nobody --campaign one", 0),
+    ("campaign skip nobody --campaign one", 4),
     ("campaign fix x --set lr=0.1 --campaign one", 4),
     ("campaign proposals one", 5),  # no agent has part in it
     ("campaign approve x --campaign one", 4),

@@ -15,7 +15,7 @@ def statuses(view: Any) -> dict[str, list[str]]:
 
 @pytest.mark.smoke
 def test_every_kind_of_idea(camp: Any) -> None:
-    """One queue with all that can be wrong in it: each is recorded, and the campaign goes on."""
+    """One queue with all that only shows when it is tried: each is recorded, and the campaign goes on."""
     repo = camp.bench.repo
     (repo / "bad.diff").write_text("--- a/train.py\n+++ b/train.py\n@@ -1,1 +1,1 @@\n-nothing like it\n+x\n")
     queue = camp.ideas(
@@ -25,10 +25,7 @@ def test_every_kind_of_idea(camp: Any) -> None:
         {"slug": "mute", "overrides": {"mode": "silent"}},
         {"slug": "twin", "overrides": {"lr": 1e-2}, "parent": "baseline"},
         {"slug": "same", "overrides": {"lr": 0.1}, "parent": "baseline"},
-        {"slug": "typo", "overrides": {"learning_rate": 0.1}},
         {"slug": "patched", "patches": ["bad.diff"]},
-        {"slug": "orphan", "overrides": {"lr": 0.2}, "parent": "nobody"},
-        {"slug": "kind", "overrides": {"lr": "fast"}},
         {"slug": "worse", "overrides": {"lr": 1.0}, "parent": "baseline"},
         {"slug": "smoke", "overrides": {"lr": 0.012}, "smoke": True},
     )
@@ -53,13 +50,10 @@ def test_every_kind_of_idea(camp: Any) -> None:
     assert not view.by_slug("smoke").judged and "smoke run" in view.by_slug("smoke").rows[0].description
     assert view.by_slug("smoke").value is None
     reasons = {hypothesis.slug: why for hypothesis, why in view.skipped}
-    assert sorted(reasons) == ["kind", "patched", "same", "twin", "typo"]
+    assert sorted(reasons) == ["patched", "same", "twin"]
     assert "the same as idea 2, good" in reasons["twin"]
     assert "changes nothing" in reasons["same"]
-    assert "learning_rate" in reasons["typo"]
     assert "patch 1 does not apply" in reasons["patched"]
-    assert "lr" in reasons["kind"]
-    assert "its parent `nobody` is no idea of this campaign yet" in camp.said()
     assert view.best.slug == "good"
 
 

@@ -34,6 +34,7 @@ def test_everything_that_is_wrong_is_said_before_the_first_run(camp: Any) -> Non
         "  overrides: {slep: 2}\n"
         "- {slug: d, files: {../../x: text}}\n"
         "- {slug: a, overrides: {lr: 0.4}}\n"
+        "- {slug: e, overrides: {lr: fast}}\n"
     )
     path = camp.file(queue="ideas.yaml", count=4)
     before = camp.bench.picture()
@@ -41,7 +42,7 @@ def test_everything_that_is_wrong_is_said_before_the_first_run(camp: Any) -> Non
     assert error["code"] == "bad_queue"
     assert error["message"].startswith("ideas.yaml:2: entry 2: `override` is no key of an entry; write `overrides` (")
     assert [finding.partition(" error: ")[0] for finding in error["findings"]] == [
-        f"ideas.yaml:{line}:" for line in (2, 4, 5, 6)
+        f"ideas.yaml:{line}:" for line in (2, 4, 5, 6, 7)
     ]
     assert "slep" in error["findings"][1]
     assert "did you mean sleep?" in error["findings"][1], "the nearest key of the recipe"
