@@ -53,7 +53,6 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     from autoresearch.lab import sessions
     from autoresearch.lab.explain import as_payload, explain_run
     from autoresearch.records import exit_record
-    from autoresearch.records.secrets import mask_text
     from autoresearch.trainers import registry
 
     parts = real_parts()
@@ -71,7 +70,7 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
         **as_payload(found),
     }
     if outcome is not None and payload["failure"] is None:  # no line proves one, or the log is gone: as recorded
-        payload |= {"failure": outcome.failure or None, "failure_line": mask_text(outcome.failure_line) or None}
+        payload |= {"failure": outcome.failure or None, "failure_line": outcome.failure_line or None}
     payload["next"] = _next(spec, over=end is not None, failed=payload["failure"] is not None)
     return payload, found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 from autoresearch.records.rundir import RunDir
+from autoresearch.runner.masking import mask_text
 
 
 def logs(
@@ -55,7 +55,6 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
     from collections import deque
 
     from autoresearch.core.lines import logical_lines
-    from autoresearch.records.secrets import mask_text
     from autoresearch.runner.follow import LogFollower
 
     try:
@@ -71,18 +70,22 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
 
 
 def _follow(rundir: RunDir) -> None:
-    """Print what comes, raw, until the run is over."""
+    """Print what comes until the run is over, line by line: only a whole one can be looked through for secrets."""
     import time
 
     from autoresearch.commands.live import over
 
     with rundir.log.open("rb") as file:
         file.seek(0, 2)
+        rest = b""
         while True:
             ended = over(rundir)
             while data := file.read(1 << 16):
-                sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+                whole, end, rest = (rest + data).rpartition(b"\n")
+                if end:
+                    output.say(whole.decode("utf-8", "replace"))
             if ended:
+                if rest:
+                    output.say(rest.decode("utf-8", "replace"))
                 return
             time.sleep(0.2)

@@ -75,7 +75,6 @@ def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[s
 
 def _payload(found: Readout, last: int) -> dict[str, Any]:
     from autoresearch.core.signal import SignalKind
-    from autoresearch.records.secrets import mask_text
 
     steps, validations = found.of(SignalKind.STEP), found.of(SignalKind.VALIDATION)
     objective, believed = found.objective, found.source
@@ -97,8 +96,8 @@ def _payload(found: Readout, last: int) -> dict[str, Any]:
         "steps": [{"step": r.step, "metrics": dict(r.metrics)} for r in shown[0]],
         "validations": [{"step": r.step, "metrics": dict(r.metrics)} for r in shown[1]],
         "left_off": len(steps) + len(validations) - sum(map(len, shown)),
-        "failure": {"class": found.failure[0], "line": mask_text(found.failure[1])} if found.failure else None,
-        "warnings": [mask_text(text) for text in found.warnings],
+        "failure": {"class": found.failure[0], "line": found.failure[1]} if found.failure else None,
+        "warnings": list(found.warnings),
     }
 
 

@@ -1,4 +1,7 @@
-"""What every command prints: one flat JSON object, or a few lines for people. Data on stdout, the rest on stderr."""
+"""What every command prints: one flat JSON object, or a few lines for people. Data on stdout, the rest on stderr.
+
+Whatever passes here is shown without secrets.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.errors import AutoresearchError
+from autoresearch.runner.masking import mask_text, mask_values
 
 SCHEMA = 1
 typed: list[str] = []  # the words of this command line, for one that says how to be agreed to
@@ -18,7 +22,16 @@ MAX_LINES = 30  # a harness cuts long output; a command that has more to say nam
 
 
 def say(text: str = "") -> None:
-    """One line of data on stdout. A reader that has seen enough (`| head`) ends the command with 0."""
+    """One line of data on stdout, without secrets. A reader that has seen enough (`| head`) ends the command with 0."""
+    _write(mask_text(text))
+
+
+def say_json(value: Any) -> None:
+    """One line of JSON on stdout, without secrets."""
+    _write(json.dumps(mask_values(clean(value)), ensure_ascii=False))
+
+
+def _write(text: str) -> None:
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
@@ -29,7 +42,7 @@ def say(text: str = "") -> None:
 
 def remark(text: str) -> None:
     """One line about what is going on, on stderr: never data."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(mask_text(text) + "\n")
     sys.stderr.flush()
 
 
@@ -37,7 +50,7 @@ def emit(command: str, payload: Mapping[str, Any], *, as_json: bool, lines: Iter
     """Print the JSON object of a command, or its lines for people."""
     if as_json:
         whole = {"schema": SCHEMA, "command": command, "ok": True, **payload, "error": None}
-        say(json.dumps(clean(whole), ensure_ascii=False))
+        say_json(whole)
     else:
         for line in lines:
             say(line)
@@ -71,7 +84,7 @@ def print_error(error: AutoresearchError, *, as_json: bool, command: str) -> Non
             "error": detail,
             "next": [error.fix] if error.fix else [],
         }
-        sys.stdout.write(json.dumps(whole, ensure_ascii=False) + "\n")
+        say_json(whole)
         return
     remark(f"autoresearch: {error.message}")
     for finding in list(getattr(error, "findings", ()))[:MAX_LINES]:
@@ -85,7 +98,7 @@ def print_error(error: AutoresearchError, *, as_json: bool, command: str) -> Non
 
 def save_traceback(error: Exception) -> str:
     """Keep the traceback of an internal error where a report can quote it; says where."""
-    text = "".join(traceback.format_exception(error))
+    text = mask_text("".join(traceback.format_exception(error)))
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "autoresearch"
     try:
         state.mkdir(parents=True, exist_ok=True)
@@ -123,7 +136,7 @@ def table(rows: Sequence[Sequence[str]], *, title: str = "") -> None:
         for n in range(max(len(r) for r in rows)):
             grid.add_column(style="bold" if n == 0 else None, overflow="fold")
         for row in rows:
-            grid.add_row(*[Text.from_ansi(cell) for cell in row])
+            grid.add_row(*[Text.from_ansi(mask_text(cell)) for cell in row])
         Console().print(grid)
         return
     if title:

@@ -41,7 +41,7 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import RunDir, locked, read_json, write_atomically, write_json
+from autoresearch.records.rundir import RunDir, locked, read_json, write_json, write_page
 from autoresearch.records.secrets import mask_text
 from autoresearch.sinks.run_urls import urls_in
 from autoresearch.trainers import registry
@@ -64,6 +64,9 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         if outcome is None:
             with judging(spec) as view:
                 outcome = _collect(rundir, spec, end, view)
+        for path in (rundir.spec, rundir.far / "spec.json"):  # nothing executes it any more
+            with contextlib.suppress(OSError):
+                spec_file.clear(path)
         failpoint("collect.collected")
         index.discard_live(spec.run)
         evidence.forget_key(spec.run)
@@ -106,7 +109,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     if tampered and not outcome.failure:
         outcome = replace(outcome, failure="tampered", failure_line=tampered[0].removeprefix(evidence.TAMPERED))
     failpoint("collect.measured")
-    text = render_results(outcome, measurement, failure, mask_text(trace), rundir)
+    text = render_results(outcome, measurement, failure, trace, rundir)
     outcome = replace(outcome, results=_write_results(outcome.results, text, rundir))
     failpoint("collect.results_written")
     with contextlib.suppress(EnvironmentUnusable):
@@ -153,11 +156,11 @@ def _write_results(path: Path, text: str, rundir: RunDir) -> Path:
     """Write results.md; where it is now: beside the log, where the result directory is full or read-only."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text.encode())
+        write_page(path, text)
         return path
     except OSError:
         other = rundir.path / path.name
-        write_atomically(other, text.replace(str(path), str(other)).encode())
+        write_page(other, text.replace(str(path), str(other)))
         return other
 
 
@@ -235,7 +238,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
         elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
         launcher=spec.launcher,
         job_id=_job_id(spec, rundir),
-        command=mask_text(spec.command),
+        command=spec.command,
         log_path=str(rundir.log),
         status=outcome.verdict.value,
         description=describe(outcome, judgement.reason),

@@ -22,7 +22,6 @@ from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
-from autoresearch.records.secrets import mask_text
 from autoresearch.sinks.last_words import LastWords, last_words
 from autoresearch.trainers import ask, registry
 
@@ -200,11 +199,11 @@ def _tail(log: Path, count: int) -> tuple[str, ...]:
 
 
 def as_payload(found: Explanation) -> dict[str, Any]:
-    """The flat JSON object. All text of the log is stripped of escapes, masked and bounded, and still untrusted."""
+    """The flat JSON object. All text of the log is stripped of escapes and bounded, and still untrusted."""
     cause, death = found.diagnosis.cause, found.death
     return {
         "failure": cause.kind.value if cause else None,
-        "failure_line": mask_text(cause.line) if cause else None,
+        "failure_line": cause.line if cause else None,
         "line_number": cause.place.number or None if cause else None,
         "byte_offset": cause.place.offset if cause and cause.place.offset >= 0 else None,
         "times": cause.times if cause else None,
@@ -227,7 +226,7 @@ def records(failures: Iterable[Failure]) -> list[dict[str, Any]]:
     return [
         {
             "class": f.kind.value,
-            "line": mask_text(f.line),
+            "line": f.line,
             "line_number": f.place.number or None,
             "byte_offset": f.place.offset if f.place.offset >= 0 else None,
         }

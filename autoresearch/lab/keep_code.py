@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.far.remote_code import HostFiles, keep_code_there
 from autoresearch.lab.plan import Plan
 from autoresearch.records import journal
+from autoresearch.records.secrets import MASK, mask_text
 from autoresearch.repository import branches
+from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.snapshot import Snapshot, snapshot
 
 
@@ -54,8 +57,8 @@ def _keep(plan: Plan, spec: RunSpec) -> RunSpec:
     result_dir = Path(spec.result_dir)
     if isinstance(plan.resolved.files, HostFiles):
         path = plan.resolved.path
-        extra = {f".autoresearch/blueprint/{path.name}": path.read_bytes()}
-        return keep_code_there(spec, plan.resolved.files, extra, _message(spec))
+        extra = {f".autoresearch/blueprint/{path.name}": _masked(path.read_bytes())}
+        return keep_code_there(spec, plan.resolved.files, extra, mask_text(_message(spec)))
     if plan.checkout is None:
         return replace(spec, branch="", no_snapshot=plan.no_git)
     parent = branches.branch_commit(plan.checkout, spec.branch) if spec.fix_of else None
@@ -98,12 +101,35 @@ def _message(spec: RunSpec) -> str:
 
 
 def _outside_files(plan: Plan) -> dict[str, bytes]:
-    """The blueprint and the recipe, where they lie outside the repository or are ignored by it."""
+    """The blueprint and the recipe, masked; where they lie inside the repository, in the place of what is there."""
     named = (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe))
-    return {_name_in_commit(plan, kind, path): path.read_bytes() for kind, path in named if path is not None}
+    return {
+        _name_in_commit(plan, kind, path): _masked(path.read_bytes(), yaml=kind == "recipe")
+        for kind, path in named
+        if path is not None
+    }
 
 
 def _name_in_commit(plan: Plan, kind: str, path: Path) -> str:
     assert plan.checkout is not None
-    real, root = path.resolve(), plan.checkout.root.resolve()
-    return str(real.relative_to(root)) if root in real.parents else f".autoresearch/{kind}/{real.name}"
+    return _inside(plan.checkout, path) or f".autoresearch/{kind}/{path.resolve().name}"
+
+
+def masked_blueprint(checkout: Checkout, path: Path) -> dict[str, bytes]:
+    """The blueprint of a campaign as the commit that it starts from shall hold it, if it lies in the repository."""
+    name = _inside(checkout, path)
+    return {name: _masked(path.read_bytes())} if name else {}
+
+
+def _inside(checkout: Checkout, path: Path) -> str:
+    real, root = path.resolve(), checkout.root.resolve()
+    return str(real.relative_to(root)) if root in real.parents else ""
+
+
+def _masked(data: bytes, *, yaml: bool = False) -> bytes:
+    """A file of the user's without secrets; the very same bytes where it holds none."""
+    text = data.decode("utf-8", "surrogateescape")
+    masked = mask_text(text)
+    if yaml:  # where a bare *** would be an alias
+        masked = re.sub(rf"(?<=[:\s]){re.escape(MASK)}(?=\s|$)", f'"{MASK}"', masked)
+    return data if masked == text else masked.encode("utf-8", "surrogateescape")

@@ -12,7 +12,6 @@ from autoresearch.core.run import RunSpec
 from autoresearch.records import earlier, exit_record, journal, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json
-from autoresearch.records.secrets import mask_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
         if name
         else {},
         "failure": outcome.failure or None,
-        "failure_line": mask_text(outcome.failure_line) or None,
+        "failure_line": outcome.failure_line or None,
         "warnings": list(outcome.warnings),
         "run_urls": list(outcome.run_urls),
         "branch": spec.branch or None,

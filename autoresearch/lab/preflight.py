@@ -20,9 +20,11 @@ from autoresearch.lab.inherited import inherited
 from autoresearch.lab.scripts import script_findings
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.records import finish_flag
-from autoresearch.records.secrets import mask_environment
+from autoresearch.records.secrets import MASK, mask_environment, mask_text
+from autoresearch.runner.text import plain
 
 _RECIPE_BYTES = 16 << 20
+_MOST_SECRETS = 5  # findings about lines that hold one
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,12 @@ def resolve(path: Path, *, environ: Mapping[str, str], files: Files = OURS) -> R
     base = base_of(path)
     host = _Host(files, {**environ, "HOME": files.home(environ)})
     codebase = host.under(base, blueprint.codebase_dir)
-    findings = [*blueprint.findings, *lint_blueprint(blueprint), *_required(blueprint, environ), *_secrets(blueprint)]
+    findings = [
+        *blueprint.findings,
+        *lint_blueprint(blueprint),
+        *_required(blueprint, environ),
+        *_secrets(data, path.name),
+    ]
     if files.kind(codebase) != "directory":
         what = "is not a directory" if files.kind(codebase) else "is not there"
         findings.append(_missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}"))
@@ -222,7 +229,8 @@ def _read_recipe(blueprint: Blueprint, recipe: Path | None, files: Files) -> tup
         return trouble("missing_recipe", f"the recipe {recipe} cannot be read: {failure.strerror}")
     except BlueprintError as broken:
         return trouble("bad_recipe", f"the recipe is broken: {broken.message}", broken.hint)
-    return mapping, lint_recipe(mapping, data.decode("utf-8", "replace"), where=recipe.name)
+    remarks = lint_recipe(mapping, data.decode("utf-8", "replace"), where=recipe.name)
+    return mapping, [*remarks, *_secrets(data, recipe.name, "secret_in_recipe")]
 
 
 def _with_parents(
@@ -262,20 +270,27 @@ def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]
     ]
 
 
-def _secrets(blueprint: Blueprint) -> list[Finding]:
-    """Variables that look secret: the blueprint is committed to the branch, values and all."""
-    env = blueprint.notes.env
+def _secrets(data: bytes, name: str, code: str = "secret_in_blueprint") -> list[Finding]:
+    """The lines of a file that hold a secret; it is committed to the branch of its run without them."""
+    text = data.decode("utf-8", "surrogateescape")
+    masked = mask_text(text)
+    if masked == text:
+        return []
+    lines = text.splitlines()
+    places = {n: shown for n, line in enumerate(lines, 1) if (shown := mask_text(line)) != line}
+    if not places:  # over several lines
+        places[next((n for n, line in enumerate(lines, 1) if "PRIVATE KEY" in line), 1)] = MASK
     return [
         Finding(
             Severity.WARNING,
-            "secret_in_blueprint",
-            f"{name} looks like a secret, and the blueprint is committed to the branch of its run",
-            f"write `- requires_env: {name}` instead, and export it before the run",
-            blueprint.name,
-            blueprint.lines.get("notes", 0),
+            code,
+            f"`{plain(shown.strip().removeprefix('- '), 120)}` holds what looks like a secret; "
+            "it is masked in the branch and in the records, but stays in the file",
+            "pass it by the environment: `- requires_env: NAME` in the notes, `$NAME` in the command",
+            name,
+            number,
         )
-        for name, shown in mask_environment(env).items()
-        if shown != env[name]
+        for number, shown in list(places.items())[:_MOST_SECRETS]
     ]
 
 

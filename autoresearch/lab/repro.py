@@ -18,7 +18,7 @@ from autoresearch.core.blueprint_fields import BlueprintFields, fields_like, mov
 from autoresearch.core.naming import branch_name, campaign_name, slugify
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import ReadsCommands, Trainer
-from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
+from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.lab import recipes
 from autoresearch.lab.fit import check_far
 from autoresearch.lab.import_proof import import_environment
@@ -124,6 +124,13 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
     """
     old = redone.found.spec
     assert old is not None
+    if MASK in redone.blueprint.read_text(encoding="utf-8", errors="replace"):
+        raise UsageError(
+            f"{redone.found.run} was given a secret in its blueprint, which no record keeps: {MASK} stands in its place",
+            hint=f"write it into {redone.blueprint} and start that",
+            fix=f"autoresearch run {shlex.quote(str(redone.blueprint))}",
+            code="secret_needed",
+        )
     place = one_place(settings)
     check_far(place, parts)
     order = order_file.read(RunDir(Path(old.run_dir)))
@@ -299,6 +306,8 @@ def _caveats(found: Found, old: _Old, linked: Iterable[str], redirected: Mapping
         yield f"linked as they are now, not as they were: {', '.join(held)}"
     if masked := [name for name, value in spec.environment.items() if MASK in value]:
         yield f"masked in the record, so taken from your environment: {', '.join(masked)}"
+    if any(MASK in text for text in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup)):
+        yield f"masked in the record: {MASK} in its commands was a secret; give it yourself"
     yield "variables that the blueprint does not declare come from your environment, not from that run's"
     if found.host and found.host != here:
         yield f"it ran on {found.host}, this is {here}"

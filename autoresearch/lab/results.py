@@ -12,7 +12,6 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.signal import Reading
 from autoresearch.lab.measure import Measurement
 from autoresearch.records.rundir import RunDir
-from autoresearch.records.secrets import mask_text
 
 if TYPE_CHECKING:
     from autoresearch.lab.outcome import Outcome
@@ -52,7 +51,7 @@ def render_results(
         spec=outcome.spec,
         end=outcome.exit,
         elapsed=_duration(outcome.exit.duration_s),
-        command=mask_text(outcome.spec.command),
+        command=outcome.spec.command,
         facts=_facts(outcome),
         hint=failure.hint if failure else "",
         traceback=traceback.replace("```", "'''"),

@@ -15,6 +15,7 @@ from autoresearch.core.signal import Reading, SignalKind
 from autoresearch.records.rundir import RunDir, read_json
 
 TAIL_BYTES = 256 * 1024
+KEY_LINES = 64  # a private key is not longer: one that began above the lines to be shown is still known for a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +139,12 @@ def tail(path: Path, limit: int) -> bytes:
 def tail_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log as they may be shown to anybody: no escapes, no secrets, bounded."""
     from autoresearch.core.lines import logical_lines
-
-    lines = list(logical_lines(tail(path, TAIL_BYTES)))[-count:] if count > 0 else []
-    if not lines:
-        return []
     from autoresearch.records.secrets import mask_text
 
-    return [mask_text(line)[:500] for line in lines]
+    if count <= 0:
+        return []
+    lines = list(logical_lines(tail(path, TAIL_BYTES)))[-count - KEY_LINES :]
+    return [line[:500] for line in mask_text("\n".join(lines)).split("\n")[-count:]] if lines else []
 
 
 def _so_far(rundir: RunDir, spec: RunSpec) -> float | None:

@@ -35,6 +35,7 @@ from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.naming import slugify
 from autoresearch.core.proposal_text import is_inside
 from autoresearch.core.unified_diff import files_of
+from autoresearch.records.secrets import mask_text
 
 QUEUE = "queue"
 FROM = "from"
@@ -277,7 +278,9 @@ def _blueprint_faults(text: str, name: str) -> list[Fault]:
         parse_blueprint(text.encode(), name)
     except BlueprintInvalid as invalid:
         return [Fault(found.message, line=found.line) for found in errors(invalid.findings)]
-    return []
+    numbered = enumerate(text.splitlines(), 1)
+    secret = "the line holds what looks like a secret, and is committed; write `$NAME`, and export NAME"
+    return [Fault(secret, line=number) for number, line in numbered if mask_text(line) != line]
 
 
 def _read(path: Path) -> str:

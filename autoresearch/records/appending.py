@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
+from collections.abc import Container, Mapping
 from pathlib import Path
+from typing import Any
 
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.records.secrets import mask_values
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -29,6 +34,20 @@ def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
             os.close(fd)
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+def json_line(record: Mapping[str, Any], *, executed: Container[str] = ()) -> bytes:
+    """A record as one line: numbers that are not finite become null, secrets are masked but in what is executed."""
+    text = json.dumps(mask_values(_finite(record), executed), ensure_ascii=False, allow_nan=False, default=str)
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _is_torn(fd: int) -> bool:

@@ -1,30 +1,29 @@
 """The directory of a campaign: the one place that knows its file names, and its journal.
 
-    campaign.json     what was decided at the start (CampaignSpec); never changed
-    journal.jsonl     what happened to its ideas, one object a line, by its controller; the truth about ideas
-    requests.jsonl    what people ask of it (pause, stop, skip, add, set), by any command; read by the controller
-    verdicts.jsonl    claims about rows of the ledger made later: confirmed, demoted, smoke, marked
-    results.tsv       the ledger; the truth about runs
-    controller.lock   flock'd by the controller while it lives
-    controller.json   who that is: pid, start, boot id
-    controller.log    what it printed
-    controller.sessions.json   the tmux session of the last controller, to be closed by the next one
-    judge.lock        flock'd while a run is judged and its row is written
-    queue/            ideas added by `campaign add`
-    tpe.journal       the optimiser's own
-    turns/            what the researcher was asked, and what it answered
-    waiting.json      what it waits for (a usage limit, an outage), as long as it does
-    <experiment>/     run directories
-    finish.flag       at the end of the campaign
+campaign.json     what was decided at the start (CampaignSpec); never changed
+journal.jsonl     what happened to its ideas, one object a line, by its controller; the truth about ideas
+requests.jsonl    what people ask of it (pause, stop, skip, add, set), by any command; read by the controller
+verdicts.jsonl    claims about rows of the ledger made later: confirmed, demoted, smoke, marked
+results.tsv       the ledger; the truth about runs
+controller.lock   flock'd by the controller while it lives
+controller.json   who that is: pid, start, boot id
+controller.log    what it printed
+controller.sessions.json   the tmux session of the last controller, to be closed by the next one
+judge.lock        flock'd while a run is judged and its row is written
+queue/            ideas added by `campaign add`
+tpe.journal       the optimiser's own
+turns/            what the researcher was asked, and what it answered
+waiting.json      what it waits for (a usage limit, an outage), as long as it does
+<experiment>/     run directories
+finish.flag       at the end of the campaign
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,11 @@ from typing import Any
 from autoresearch.core.campaign import CampaignSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.records import lines
-from autoresearch.records.appending import append_line, sync_directory
+from autoresearch.records.appending import append_line, json_line, sync_directory
 from autoresearch.records.rundir import is_locked, read_json, write_json
+
+# of an idea: its code and its settings, which must come back as they were (a queue with a secret in them is refused)
+EXECUTED = frozenset({"files", "patches", "blueprint", "overrides"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +140,9 @@ def declared_spec(place: CampaignDir) -> CampaignSpec:
 
 def add(path: Path, do: str, *, t: float | None = None, **fields: Any) -> None:
     """Append one object to the journal, the requests or the verdicts, durably."""
-    record = {"t": round(time.time() if t is None else t, 3), "do": do, **_finite(fields)}
-    text = json.dumps(record, ensure_ascii=False, allow_nan=False)
-    append_line(path, text.encode("utf-8", "backslashreplace") + b"\n")
+    append_line(
+        path, json_line({"t": round(time.time() if t is None else t, 3), "do": do, **fields}, executed=EXECUTED)
+    )
 
 
 def entries(path: Path, since: int = 0, *, needle: bytes = b"") -> Iterator[dict[str, Any]]:
@@ -161,11 +163,3 @@ def entries(path: Path, since: int = 0, *, needle: bytes = b"") -> Iterator[dict
                 continue
             if isinstance(record, dict):
                 yield {**record, "seq": seq}
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
-    return [_finite(v) for v in value] if isinstance(value, list | tuple) else value

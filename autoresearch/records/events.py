@@ -9,7 +9,6 @@ yet; a line that is no event (half of one, from a killed writer) keeps its numbe
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.records import lines
-from autoresearch.records.appending import append_line
+from autoresearch.records.appending import append_line, json_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +50,8 @@ def append(path: Path, event: str, *, s: float | None = None, t: float | None = 
 
     Numbers that are not finite become null. EnvironmentUnusable where it cannot be written.
     """
-    record = {"t": round(time.time() if t is None else t, 3), "s": s, "event": event, **_finite(fields)}
-    text = json.dumps(record, ensure_ascii=False, allow_nan=False, default=str)
-    append_line(path, text.encode("utf-8", "backslashreplace") + b"\n")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
-    return [_finite(v) for v in value] if isinstance(value, (list, tuple)) else value
+    record = {"t": round(time.time() if t is None else t, 3), "s": s, "event": event, **fields}
+    append_line(path, json_line(record))
 
 
 def read(path: Path, since: int = 0) -> tuple[list[Event], int]:

@@ -22,6 +22,7 @@ from typing import Any
 from autoresearch.records import earlier
 from autoresearch.records.appending import sync_directory, unwritable
 from autoresearch.records.rundir import write_all, write_atomically
+from autoresearch.records.secrets import mask_values
 
 NAME = "finish.flag"
 RESERVE = ".finish.flag.reserve"
@@ -116,7 +117,7 @@ def write(result_dir: Path, content: Mapping[str, Any]) -> None:
             found = Flag(exists=False)
         elif (unfinished := earlier.unfinished(result_dir)).is_dir():
             earlier.move(result_dir, (), read(unfinished / NAME).run)  # it was killed just there
-        data = _bytes({**content, **_foreign(found)})
+        data = _bytes(mask_values({**content, **_foreign(found)}))
         if found.text != data.decode():
             _put(result_dir, data)
         (result_dir / RESERVE).unlink(missing_ok=True)

@@ -139,7 +139,7 @@ def create(result_dir: Path, spec: RunSpec) -> Path:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            write_all(fd, _opening(spec).encode("utf-8", "replace"))
+            write_all(fd, mask_text(_opening(spec)).encode("utf-8", "replace"))
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -188,7 +188,7 @@ def _opening(spec: RunSpec) -> str:
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", spec.command)), default=0))
     parts = [
         f"# Experiment log: {spec.run}",
-        f"Command:\n\n{fence}bash\n{mask_text(spec.command)}\n{fence}",
+        f"Command:\n\n{fence}bash\n{spec.command}\n{fence}",
         "Purpose:\n\n" + _quoted(spec.purpose or "(none given)"),
         "\n".join(f"- {name}: {_line(value)}" for name, value in _facts(spec) if value),
     ]

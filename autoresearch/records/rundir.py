@@ -1,12 +1,13 @@
 """The run directory: one place that knows every file name in it, and how to write them safely.
 
-spec.json      what was decided; complete before anything is started, never changed afterwards
+spec.json      what was decided; complete before anything is started. It is what the Runner executes, so it alone holds
+               commands with their secrets: mode 0600, and cleared of them once the run is collected
 launching      flock'd by the CLI while it launches this run
 environment    the trainer's environment, NUL separated, mode 0600; the Runner reads and removes it
 lock           flock'd by the Runner while it lives; its mtime is the heartbeat
 runner.json    who runs, once the launch is over: pid, start time, boot id, host, the trainer's pid
 session.json   where it was started: launcher, session, socket, attach line
-run.log        stdout and stderr of prepare commands, trainer and cleanup commands
+run.log        stdout and stderr of prepare commands, trainer and cleanup commands, as they were printed
 evaluation.log stdout and stderr of the evaluation; made anew when it begins, once the trainer is over
 events.jsonl   one object a line, appended by the Runner and by interventions
 inbox.jsonl    signals from elsewhere, appended by the CLI, read by the Runner
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run import RunState
+from autoresearch.records.secrets import mask_text, mask_values
 from autoresearch.runner.basics import is_locked as is_locked
 from autoresearch.runner.basics import take_lock
 
@@ -203,10 +205,21 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
-    """One JSON object, atomically; NaN is an error, not a word of JSON."""
-    text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
-    write_atomically(path, text.encode("utf-8", "backslashreplace") + b"\n", durable=durable)
+def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True, executed: bool = False) -> None:
+    """One JSON object, atomically, without secrets; NaN is an error, not a word of JSON.
+
+    `executed`: a program does what it says, so it is written as it is, for nobody else to read.
+    """
+    shown = value if executed else mask_values(dict(value))
+    text = json.dumps(shown, allow_nan=False, ensure_ascii=False, indent=1)
+    mode = 0o600 if executed else 0o644
+    # a path that is not UTF-8 holds lone surrogates; \udcXX is how JSON spells them
+    write_atomically(path, text.encode("utf-8", "backslashreplace") + b"\n", mode=mode, durable=durable)
+
+
+def write_page(path: Path, text: str, *, durable: bool = True) -> None:
+    """A document for people, atomically, without secrets."""
+    write_atomically(path, mask_text(text).encode("utf-8", "backslashreplace"), durable=durable)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

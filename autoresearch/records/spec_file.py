@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 from autoresearch.core.limits import Limits
@@ -19,9 +20,11 @@ from autoresearch.core.swarm import Swarm
 from autoresearch.core.trainer import Source, SourceFormat
 from autoresearch.errors import NotFoundError
 from autoresearch.records.appending import unwritable
-from autoresearch.records.rundir import RunDir, write_atomically
+from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.records.secrets import learn, mask_values, secrets_in
 
 SCHEMA = 1
+_PATTERNS = ("signals", "lines", "sources")  # what logs and metrics are read by
 T = TypeVar("T")
 
 
@@ -30,22 +33,32 @@ def write(rundir: RunDir, spec: RunSpec, extra: Mapping[str, Any]) -> None:
     own = asdict(spec)
     if both := own.keys() & extra.keys():
         raise ValueError(f"these keys belong to the RunSpec: {', '.join(sorted(both))}")
-    text = json.dumps({"schema": SCHEMA, **own, **extra}, ensure_ascii=False, allow_nan=False, indent=1)
     try:
-        # a path that is not UTF-8 holds lone surrogates; \udcXX is how JSON spells them
-        write_atomically(rundir.spec, text.encode("utf-8", "backslashreplace") + b"\n")
+        write_json(rundir.spec, {"schema": SCHEMA, **own, **extra}, executed=True)
     except OSError as error:
         raise unwritable(rundir.spec, error) from error
+
+
+def clear(path: Path) -> None:
+    """Take the secrets out of a spec.json that nobody executes any more. OSError where it cannot be written."""
+    record = read_json(path)
+    if record is None or path.stat().st_mode & 0o077:
+        return
+    write_json(path, {name: record[name] if name in _PATTERNS else mask_values(record[name]) for name in record})
 
 
 def read(rundir: RunDir) -> RunSpec:
     """The RunSpec of a run directory; keys that are not its own are ignored.
 
+    The secrets of its commands are known to this process from then on, wherever the trainer printed them.
     OSError where there is no spec.json, NotFoundError where there is one that cannot be understood.
     """
     data = rundir.spec.read_bytes()
     try:
-        return _spec(json.loads(data))
+        spec = _spec(json.loads(data))
+        for command in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup):
+            learn(secrets_in(command))
+        return spec
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise NotFoundError(
             f"{rundir.spec} is damaged: {error or type(error).__name__}",

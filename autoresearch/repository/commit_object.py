@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoresearch.errors import UsageError
+from autoresearch.records.secrets import mask_text
 from autoresearch.repository.git import Git, GitFailed
 
 # Identity for machines that have none; one that is configured is never replaced.
@@ -13,10 +14,12 @@ _NAMELESS = ("tell me who you are", "auto-detect", "empty ident", "auto-detectio
 def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | None = None) -> str:
     """The id of a new commit on `parent` ("" for none); nothing refers to it yet. Raises GitFailed.
 
+    Secrets in the message are masked.
+
     `when`: seconds since the epoch, as author's and committer's date; the same commit made again has then
     the same id.
     """
-    words = message.replace("\0", " ").encode("utf-8", "backslashreplace")
+    words = mask_text(message).replace("\0", " ").encode("utf-8", "backslashreplace")
     command = ("commit-tree", tree, *(("-p", parent) if parent else ()), "-F", "-")
     dates = {} if when is None else dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"@{when} +0000")
     try:

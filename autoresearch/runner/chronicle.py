@@ -1,4 +1,4 @@
-"""What the Runner writes down: events, the journal for people, the exit record."""
+"""What the Runner writes down: events, the journal for people, the exit record; all of it without secrets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import time
 
 from .basics import clock, open_append, wall, write_all
+from .masking import mask_text, mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class Chronicle:
     def emit(self, event: str, text: str, **fields: object) -> None:
         """One line of JSON for programs and one sentence for people."""
         t, s = wall(), clock() - self.origin
-        line = {"t": round(t, 3), "s": round(s, 3), "event": event, "text": text, **fields}
+        text = mask_text(text)
+        line = {"t": round(t, 3), "s": round(s, 3), "event": event, "text": text, **mask_values(fields)}
         self._append(self._events, json.dumps(line))
         stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
         self._append(self._journal, f"- {stamp} +{s:.1f}s {' '.join(text.split())}")
@@ -57,6 +59,7 @@ class Chronicle:
 
         `key`: what it is sealed with, see `seal`.
         """
+        record = mask_values(record)
         data = self._sealed(record, key)
         while len(data) >= RECORD_BYTES:  # too long: the end of the longest text goes
             longest = max(record, key=lambda name: len(json.dumps(record[name])))
@@ -78,7 +81,7 @@ class Chronicle:
         path = f"{self.dir}/{name}"
         try:
             with open(path + ".tmp", "w") as file:
-                json.dump(value, file, indent=1)
+                json.dump(mask_values(value), file, indent=1)
             os.rename(path + ".tmp", path)
         except OSError as error:
             self.emit("warning", f"{name} could not be written: {error.strerror}")

@@ -6,6 +6,7 @@ import os
 
 from .basics import RUN_ID, clock, write_all
 from .loop import Loop
+from .masking import mask_text
 from .spawn import LaunchError, how_it_ended
 from .spec import Spec
 from .text import plain
@@ -62,7 +63,7 @@ def _run(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str], log: int)
     ours = [(spec.evaluate_place, run_dir, own, none)] if spec.evaluate_place else []
     theirs = [(command, spec.evaluate_in, env, spec.evaluate_inside) for command in spec.evaluate]
     for command, cwd, given, inside in [*ours, *theirs]:
-        write_all(log, b"$ " + command.encode("utf-8", "replace") + b"\n")
+        write_all(log, b"$ " + mask_text(command).encode("utf-8", "replace") + b"\n")
         try:
             pid = loop.start(command, cwd, given, log, inside=inside)
         except LaunchError as error:

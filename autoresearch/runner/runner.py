@@ -25,6 +25,7 @@ from .chronicle import Chronicle
 from .gpus import Gpus, Leases
 from .listener import Listener
 from .loop import Loop
+from .masking import learn, learn_environment, mask_text, mask_values, secrets_in
 from .mirror import release_tmux_server
 from .processes import start_ticks
 from .record import exit_record, why_it_ended
@@ -64,6 +65,7 @@ class Runner:
         self.log = -1
         self.env: dict[str, str] = {}
         self.key = ""  # of the seal of the exit record: the trainer never sees it
+        self.secrets: dict[str, str] = {}  # variables of it that no record may hold the values of
         self.failure = ""  # a fault of the Runner itself
         self.cleanup: list[dict[str, Any]] = []
         self.evaluation_env: dict[str, str] = {}
@@ -154,6 +156,9 @@ class Runner:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
         self.env = trainer_environment(self.dir, self.spec)
         self.key = self.env.pop(SEAL, "")
+        self.secrets = learn_environment(self.env)
+        for command in (self.spec.command, *self.spec.prepare, *self.spec.evaluate, *self.spec.cleanup):
+            learn(secrets_in(command))
         self.evaluation_env = evaluation_environment(self.env)
         self.write_identity()
         self.loop.mirror.say(f"== {self.spec.run}: {plain(self.spec.command)} ==")
@@ -215,7 +220,7 @@ class Runner:
 
     def start(self, command: str, cwd: str) -> int:
         """Start a prepare or cleanup command, with a line in the log; its pid."""
-        write_all(self.log, b"$ " + command.encode("utf-8", "replace") + b"\n")
+        write_all(self.log, b"$ " + mask_text(command).encode("utf-8", "replace") + b"\n")
         return self.loop.start(command, cwd, self.env, self.log, inside=self.spec.inside)
 
     def end_tree(self) -> None:
@@ -291,8 +296,9 @@ class Runner:
         if cause == "session_killed":
             release_tmux_server()
         if not self.spec.collector:
+            self.clear_spec()
             return
-        env = {key: value for key, value in os.environ.items() if key != RUN_ID}
+        env = {key: value for key, value in {**os.environ, **self.secrets}.items() if key != RUN_ID}
         try:
             out = open_append(f"{self.dir}/collect.log")
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -302,6 +308,12 @@ class Runner:
             os.execve(self.spec.collector[0], self.spec.collector, env)
         except OSError as error:
             self.chronicle.emit("warning", f"the collector could not be started: {error}")
+
+    def clear_spec(self) -> None:
+        """Nobody executes spec.json again: the secrets go; of a run that is collected here, the collector does it."""
+        given = parse_object(read_file(f"{self.dir}/spec.json"))
+        if given and mask_values(given) != given:
+            self.chronicle.write_json("spec.json", given)
 
     def write_identity(self) -> None:
         """runner.json: who runs, in terms that survive pid reuse and reboots."""

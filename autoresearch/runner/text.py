@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .masking import mask_text
+
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _RANK = re.compile(rb"[ \t]{0,8}\[(?:rank|default)\d{1,6}\]: ?")
 _NUMBER = re.compile(rb"[-+]?(?:nan|inf(?:inity)?|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)", re.I)
@@ -25,11 +27,11 @@ def bare(line: bytes) -> bytes:
 
 
 def plain(text: bytes | str, limit: int = 300) -> str:
-    """A text as a record may hold it: one line, no escape sequence, no control character, bounded."""
+    """A text as a record may hold it: one line, no escape sequence, no control character, no secret, bounded."""
     raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
     decoded = without_escapes(raw[: 8 * limit]).decode("utf-8", "replace")
     words = "".join(c if c.isprintable() else " " for c in decoded).split()
-    return " ".join(words)[:limit]
+    return mask_text(" ".join(words))[:limit]
 
 
 def number(text: bytes) -> float | None:

@@ -321,6 +321,8 @@ def test_a_secret_in_the_blueprint_is_told(project: Path) -> None:
     text = "## Notes\n- env: WANDB_API_KEY=abc\n- env: NUM_TOKENS=512\n- env: HF_TOKEN=\n"
     text += "- env: X=hf_abcdefghijklmnopqrstuv\n"
     found = [f for f in checked(project, text).findings if f.code == "secret_in_blueprint"]
-    assert [f.message.split(" ")[0] for f in found] == ["WANDB_API_KEY", "X"]
-    assert all("requires_env" in f.hint and f.severity == "warning" and f.line == 1 for f in found)
+    assert [f.message.split("`")[1] for f in found] == ["env: WANDB_API_KEY=***", "env: X=***"]
+    assert all("requires_env" in f.hint and f.severity == "warning" for f in found)
+    shown = checked(project, text).path.read_text().splitlines()
+    assert [shown[f.line - 1] for f in found] == ["- env: WANDB_API_KEY=abc", "- env: X=hf_abcdefghijklmnopqrstuv"]
     assert not any("abc" in f.message for f in found)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from autoresearch.records.secrets import MASK, mask_environment, mask_text
+from autoresearch.records.secrets import MASK, mask_environment, mask_text, mask_values, secrets_in
+from autoresearch.runner import masking
+from tests.secret_samples import SECRETS
 
 OPENAI = "sk-proj-" + "aB3dE6gH9jK2mN5pQ8sT"
 HUGGING = "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"
@@ -135,6 +139,63 @@ def test_secrets_in_commands_and_logs(text: str, masked: str) -> None:
 )
 def test_near_misses_stay(text: str) -> None:
     assert mask_text(text) == text
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_secrets_of_every_kind(kind: str) -> None:
+    text, secret = SECRETS[kind]
+    for around in (text, f"E   RuntimeError: {text}", f"{text}\nnext line", f'log("{kind}") {text}'):
+        masked = mask_text(around)
+        assert secret not in masked
+        assert mask_text(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Try a basic reinforcement baseline; the bearer of bad news",
+        "client = OpenAI(api_key=os.environ['OPENAI_API_KEY'])",
+        "token = tokenizer.next_token(state)",
+        "model = load(path, token=args.hf_token, revision='main')",
+        "cache_key=3f9a1c7e5b2d8064a9e1f3c5d7b90246e8ac1357",
+        "branch ajet/20261121-exp/exp at 3f9a1c7e5b2d8064a9e1f3c5d7b90246e8ac1357",
+        "sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "run exp-k3v9q2 in /data/results/exp-k3v9q2, session ajet_exp_k3v9q2",
+        "wandb login --relogin; wandb login --host https://wandb.example.org",
+        "data.reward_fn_key=data_source --sort-key=validation_accuracy_top_1_mean",
+        "step:2 - actor/kl_loss:0.0023456789012 - critic/rewards/mean:0.51012345678901234",
+    ],
+)
+def test_ordinary_text_stays(text: str) -> None:
+    assert mask_text(text) == text
+
+
+def test_names_and_what_is_executed_stay() -> None:
+    value = {"token": "--token abcdef12", "files": {"a.py": "TOKEN=abcdef12"}, "n": [1, None, "TOKEN=abcdef12"]}
+    masked = {"token": "--token ***", "files": {"a.py": "TOKEN=abcdef12"}, "n": [1, None, "TOKEN=***"]}
+    assert mask_values(value, {"files"}) == masked
+
+
+def test_what_is_known_for_a_secret_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "HF_TOKEN=abc12345xyz python t.py --password 'pw 123' --api-key q9w8e7r6t5 --lr 1"
+    assert secrets_in(command) == ["abc12345xyz", "pw 123", "q9w8e7r6t5"]
+    masking.learn(secrets_in(command))
+    assert mask_text("refused: abc12345xyz, q9w8e7r6t5; lr 1") == "refused: ***, ***; lr 1"
+    for name, value in (("MY_SECRET", "s3cr3tvalue"), ("SSH_AUTH_SOCK", "/tmp/agent.1234"), ("AUTH", "enabled")):
+        monkeypatch.setenv(name, value)
+    masking._known.cache_clear()
+    assert mask_text("s3cr3tvalue in /tmp/agent.1234 enabled") == "*** in /tmp/agent.1234 enabled"
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """No test knows what another one learnt."""
+    masking._learnt.clear()
+    masking._known.cache_clear()
+    yield
+    masking._learnt.clear()
+    masking._known.cache_clear()
 
 
 def test_long_text_of_any_kind_does_not_hang() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
@@ -25,6 +26,7 @@ from autoresearch.lab.campaign.sources import OPTIMISER
 from autoresearch.lab.campaign.where import gpu_terms, where
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.far.remote_code import refuse_in_campaign
+from autoresearch.lab.keep_code import masked_blueprint
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import key_of, limits_of
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
@@ -34,10 +36,12 @@ from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.proposers.registry import check_packages
 from autoresearch.records.index import state_home
+from autoresearch.records.secrets import mask_text, mask_values
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.snapshot import snapshot
 from autoresearch.repository.survey import survey
+from autoresearch.runner.text import plain
 from autoresearch.trainers import ask, ray_job
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
@@ -108,6 +112,7 @@ def charter(
     spec = replace(spec, places=room.places, parallel=room.parallel, gpus=share.uuids, gpus_per_run=share.per_run)
     raise_on(arrange.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
     raise_on(tuple(finding for place in spec.places for finding in arrange.only_here(trainer.name, place)))
+    raise_on(_secrets(spec, resolved))
     findings = (*resolved.findings, *lint, *_promise(spec), *_seen_in_prints(spec, resolved))
     environ = {**parts.environ, **resolved.blueprint.notes.env}
     findings += (*share.findings(room, project, environ), *_agent(spec, resolved, parts), *room.checked(parts))
@@ -349,6 +354,26 @@ def _proposer_source(declared: Declared) -> dict[str, str]:
     return said
 
 
+def _secrets(spec: CampaignSpec, resolved: Resolved) -> tuple[Finding, ...]:
+    """What the campaign executes is in its records and in the commit of each idea, where no secret may stand."""
+    notes = resolved.blueprint.notes
+    commands = (resolved.blueprint.launch_command, *notes.prepare, *notes.evaluate, *notes.cleanup)
+    variables = (f"{name}={value}" for name, value in notes.env.items())
+    keys = {name: value for name, value in spec.to_json().items() if name != "blueprint_text"}
+    told = [f"its blueprint (`{plain(text, 120)}`)" for text in (*commands, *variables) if mask_text(text) != text]
+    told += [f"its key `{name}`" for name, value in keys.items() if json.dumps(mask_values(value)) != json.dumps(value)]
+    hint = "pass it by the environment: `- requires_env: NAME` in the notes of the blueprint, `$NAME` in the command"
+    return tuple(
+        Finding(
+            Severity.ERROR,
+            "secret_in_campaign",
+            f"{where} holds what looks like a secret, and each idea of a campaign is committed with it",
+            hint,
+        )
+        for where in told
+    )
+
+
 def _promise(spec: CampaignSpec) -> list[Finding]:
     """Whether what was asked for can be done in the time."""
     rules, found = spec.rules, []
@@ -393,6 +418,7 @@ def with_base(plan: Charter) -> CampaignSpec:
     shot = snapshot(
         checkout,
         message=f"{spec.name}: the base of a campaign, the working tree as it was",
+        extra=masked_blueprint(checkout, plan.resolved.path),
         leave_out=[Path(spec.directory).parent, Path(spec.result_dir)],
     )
     left = f"; left out: {', '.join(map(str, shot.left_out[:5]))}" if shot.left_out else ""

@@ -30,7 +30,7 @@ from autoresearch.lab.campaign.standing import next_commands, reason_now, state_
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.lab.campaign.timeline import happenings
 from autoresearch.records.campaign_dir import CampaignDir, entries
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.rundir import write_page
 
 NAMES = ("session_state.md", "timeline.md", "files.md", "handoff.md")
 BRIEF_LINES = 60
@@ -77,7 +77,7 @@ def update_memory(place: CampaignDir, view: CampaignView, stand: Stand, *, now: 
     paths = [place.path / name for name in NAMES]
     for path in paths:
         text = render(f"{path.name}.j2", **values)
-        write_atomically(path, text.encode("utf-8", "backslashreplace"), durable=False)
+        write_page(path, text, durable=False)
     return paths
 
 
@@ -303,4 +303,3 @@ def _files(place: CampaignDir, spec: CampaignSpec) -> Mapping[str, Sequence[tupl
             (spec.trees, "worktrees: scratch, wiped from run to run; edit nothing there"),
         ],
     }
-

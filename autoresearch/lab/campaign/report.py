@@ -21,7 +21,7 @@ from autoresearch.lab.campaign.standing import next_commands, state_now
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.lab.research import summarise
 from autoresearch.records.campaign_dir import CampaignDir, entries
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.rundir import write_page
 
 MARKDOWN, PAGE, PICTURE = "report.md", "report.html", "progress.png"
 MOST_SKIPPED = 200
@@ -133,4 +133,4 @@ def _picture(place: CampaignDir, view: CampaignView, progress: plot_data.Progres
 
 
 def _write(path: Path, text: str) -> None:
-    write_atomically(path, text.encode("utf-8", "backslashreplace"), durable=False)
+    write_page(path, text, durable=False)

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -30,7 +29,7 @@ from autoresearch.lab.evals.shims import Shims
 from autoresearch.lab.render import data_dir
 from autoresearch.lab.research.turn import Premises, run_turn
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.rundir import write_json
 
 _KEPT = ("AUTORESEARCH_TMUX_SOCKET", "AUTORESEARCH_GPU_CHECK", "CUDA_VISIBLE_DEVICES", "PATH", "BASH_ENV")
 MOST_TEXT, MOST_FILES = 1 << 16, 2000  # characters of a file, and files, that are looked at
@@ -202,4 +201,4 @@ def _write(one: Attempt, score: Score, graded: list[Graded], answer: Answer) -> 
     }
     timing = {"total_tokens": score.tokens, "duration_ms": round(score.seconds * 1000), "usd": answer.usage.usd}
     for name, value in (("grading.json", grading), ("timing.json", timing)):
-        write_atomically(one.path / name, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+        write_json(one.path / name, value)

@@ -14,7 +14,7 @@ from autoresearch.errors import ConflictError, NotFoundError, ResearcherFailed, 
 from autoresearch.lab import skill
 from autoresearch.lab.evals.attempt import Attempt, attempt, installed_for_user
 from autoresearch.lab.render import data_dir
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.rundir import write_json
 from autoresearch.researchers.registry import researcher
 
 # Both variants may type any command: with the skill's own alone, an agent without it could do nothing at all.
@@ -85,8 +85,7 @@ def evaluate(
         tell(score, graded)
         head = {"skill_name": skill.NAME, "agent": wanted.agent, "model": wanted.model or None}
         summary = {**head, **benchmark(scores), "tasks": _by_task(scores)}
-        text = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
-        write_atomically(out / "benchmark.json", text.encode())
+        write_json(out / "benchmark.json", summary)
     return summary
 
 

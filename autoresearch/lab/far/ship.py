@@ -34,7 +34,7 @@ def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Ord
     files = {"spec.json": json.dumps(far).encode()}
     if rundir.environment.exists():
         files["environment"] = _without_our_allocation(rundir.environment.read_bytes(), order.declared)
-    reach.put(directory, files, private=("environment",))
+    reach.put(directory, files, private=("environment", "spec.json"))
     python = str(Path(order.place.text("python")).expanduser()) if order.place.text("python") else ""
     return replace(order, directory=directory), job_of(spec, order, directory, runner, python)
 

@@ -116,7 +116,7 @@ class _Sending:
                 self.environment, self.order.declared, translation, found["lacking"]
             )
             files["environment"] = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in given.items())
-        self.there.put(found["directory"], files, private=("environment",))
+        self.there.put(found["directory"], files, private=("environment", "spec.json"))
         self._tell(far, found["caches"])
         return Sent(
             directory=found["directory"],

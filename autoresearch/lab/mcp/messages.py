@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from autoresearch.runner.masking import mask_text, mask_values
+
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 PARSE, REQUEST, METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 
@@ -75,12 +77,12 @@ def answer(id: Id, result: Mapping[str, Any]) -> bytes:
 
 def refusal(refused: Refused) -> bytes:
     """The line that refuses a message; its id is null where the message had none that could be read."""
-    return _line({"id": refused.id, "error": {"code": refused.code, "message": str(refused)}})
+    return _line({"id": refused.id, "error": {"code": refused.code, "message": mask_text(str(refused))}})
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:
     """A line that wants no answer."""
-    return _line({"method": method, "params": params})
+    return _line({"method": method, "params": mask_values(params)})
 
 
 def _line(fields: Mapping[str, Any]) -> bytes:
@@ -94,7 +96,8 @@ def negotiated(asked: object) -> str:
 
 
 def as_result(payload: Mapping[str, Any], *, failed: bool) -> dict[str, Any]:
-    """What a tool answers: the object, and the same as text for clients that read only that."""
+    """What a tool answers, without secrets: the object, and the same as text for clients that read only that."""
+    payload = mask_values(dict(payload))
     text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
     return {"content": [{"type": "text", "text": text}], "structuredContent": payload, "isError": failed}
 

@@ -18,7 +18,7 @@ from autoresearch.lab.planning.place import INSIDE, PlanPlace
 from autoresearch.lab.planning.register import PLAN, registered_plan
 from autoresearch.lab.planning.stages import campaign_place
 from autoresearch.lab.render import render
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.rundir import write_page
 from autoresearch.repository.comparison import changed_paths, read_file
 
 MOST_DIFF_LINES = 400
@@ -50,7 +50,7 @@ def write_progress(place: PlanPlace, view: PlanView) -> None:
     """progress.md: what happened so far, for people; made anew from the records."""
     title = registered_plan(place, view).title
     text = render("progress.md.j2", view=view, title=title, branch=place.branch, **WORDS)
-    write_atomically(place.directory / "progress.md", text.encode("utf-8", "backslashreplace"), durable=False)
+    write_page(place.directory / "progress.md", text, durable=False)
 
 
 def write_report(place: PlanPlace, view: PlanView, *, now: float) -> FinalReport:
@@ -79,7 +79,7 @@ def write_report(place: PlanPlace, view: PlanView, *, now: float) -> FinalReport
         "remarks": remarks,
     }
     text = render("final_report.md.j2", **values)
-    write_atomically(place.report, text.encode("utf-8", "backslashreplace"))
+    write_page(place.report, text)
     return FinalReport(place.report, tuple(drawn), tuple(remarks))
 
 

@@ -84,7 +84,7 @@ def _run(bench: Bench, rundir: RunDir, command: str, limit_s: float) -> ExitReco
         "interpreter": bench.interpreter,
         "limits": {"max_s": limit_s, "grace_s": GRACE_S},
     }
-    write_json(rundir.spec, spec, durable=False)
+    write_json(rundir.spec, spec, durable=False, executed=True)
     pairs = _environment(bench.environment, place).items()
     data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in pairs)
     write_atomically(rundir.environment, data, mode=0o600, durable=False)

@@ -18,7 +18,7 @@ from autoresearch.lab.research.briefing import facts, schema_section
 from autoresearch.lab.research.fence import UNTRUSTED
 from autoresearch.lab.research.gather import Matter
 from autoresearch.lab.research.propose import Desk, data_of
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.rundir import write_page
 from autoresearch.records.secrets import mask_text
 
 NAME = "agent_summary.md"
@@ -105,7 +105,7 @@ def read(data: object) -> Opinion | str:
 def write(matter: Matter, opinion: Opinion, directory: Path) -> Path:
     """Write `agent_summary.md`, atomically; returns its path. OSError where it cannot be written."""
     path = directory / NAME
-    write_atomically(path, document(matter, opinion).encode("utf-8", "backslashreplace"), durable=False)
+    write_page(path, document(matter, opinion), durable=False)
     return path
 
 

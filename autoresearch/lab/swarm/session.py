@@ -32,7 +32,7 @@ def start(place: Place, parts: Parts) -> None:
     """Start the server's Runner in its session; the server itself comes up when it likes."""
     server = place.server_dir
     server.path.mkdir()
-    write_json(server.spec, _spec(place))
+    write_json(server.spec, _spec(place), executed=True)
     environment = {**_environment(place), **surroundings(place.url())}
     pairs = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environment.items())
     write_atomically(server.environment, pairs, mode=0o600, durable=False)

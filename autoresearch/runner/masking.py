@@ -1,0 +1,262 @@
+"""Keep secrets out of records: names that say so, values that look like keys, and values that are known to be some.
+
+`mask_values` is called where text enters a record (the writers of the run directory, the ledger, pages, commit
+messages) and where a command prints; its callers need not think of it. The Runner writes records, too, so it lies here.
+
+Over-masking costs too: a command whose `data.prompt_key=prompt` or `num_tokens=512` is gone cannot be
+typed again. So a name must hold the word as a word of its own, and the field's harmless neighbours
+(`max_tokens`, `pad_token`, `tokenizer`, `input_key`) are let through. Hashes of commits are shown.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping
+    from typing import Any
+
+MASK = "***"
+
+
+class _Pattern:
+    """A regular expression that is compiled when it is first used: few commands and few Runners mask anything."""
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self._given = (text, flags)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(re.compile(*self._given), name)
+        self.__dict__[name] = value  # found at once the next time
+        return value
+
+
+_WORDS = _Pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of snake_case, kebab-case and camelCase
+_SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "credential", "credentials")
+_SECRET_WORDS = frozenset({*_SECRET_ENDINGS, "pwd", "secrets", "passwords"})
+
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_KEY_KINDS = _set_of(
+    "api access secret private auth account license ssh gpg pgp encryption signing master service session "
+    "client consumer app deploy webhook wandb swanlab openai anthropic hf huggingface comet neptune clearml azure "
+    "gemini mistral deepseek dashscope openrouter together groq nvidia ngc tavily serper"
+)
+_TOKEN_KINDS = _KEY_KINDS | _set_of("bearer refresh hf bot user personal github gitlab")
+# beside `token` these make it a word of language modelling, not of authentication
+_HARMLESS = _set_of(
+    "num n max min len length size limit limits count budget per total mean avg ratio pad eos bos unk mask "
+    "sep cls image audio video special new prompt response level id ids type loss logprob think stop start "
+    "end first last next prev begin"
+)
+# a key by this name is a hash of something
+_HASHES = _set_of("cache commit hash sha md5 digest content dedup sort")
+_NOTHING = _Pattern(r"(?:true|false|none|null|)\Z", re.IGNORECASE)
+_NUMBER = _Pattern(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)
+_RANDOM = _Pattern(r"(?=\D*\d).{16}", re.DOTALL)
+_KEY_LIKE = _Pattern(
+    r"(?:[0-9a-f]{32,}|[0-9A-F]{32,}|(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_=-]{20,})\Z"
+)
+# an expression of a program, as a traceback shows it: `api_key = os.environ[...]`, `token=args.token`
+_CODE = _Pattern(
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[]|(?:self|args|cfg|config|os|opts?|options|settings|kwargs)\.[\w.]+\Z"
+)
+_REFERENCE = _Pattern(r"\$\{?[A-Za-z_]\w*\}?\Z|\$\(|`")
+
+_SHAPES = _Pattern(
+    r"""
+    -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
+  | (?:^[ ]*[A-Za-z0-9+/=]{4,76}[ ]*\n)*[ ]*-----END[ ][A-Z ]*PRIVATE[ ]KEY-----  # of one that is seen from its middle
+  | (?<![A-Za-z0-9_])(?:
+        sk-(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{16,}          # OpenAI, Anthropic and their kin
+      | hf_[A-Za-z0-9]{20,}                                     # Hugging Face
+      | gh[pousr]_[A-Za-z0-9]{20,} | github_pat_\w{20,} | glpat-[\w-]{16,}
+      | (?:AKIA|ASIA)[A-Z0-9]{16}                               # AWS
+      | AIza[\w-]{35} | ya29\.[\w.-]{20,}                       # Google
+      | xox[abprs]-[\w-]{10,}                                   # Slack
+      | (?:gsk|nvapi|r8|npm|pypi|wandb_v1|tgp_v1|xai)[_-][A-Za-z0-9_-]{20,}
+      | hooks\.slack\.com/services/[\w/]{20,}
+      | eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}                   # a JSON web token
+    )
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+# a line of a private key alone, as a search in a log finds it
+_KEY_LINE = _Pattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9+/]+\Z")
+_URL = _Pattern(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/@'\"]{1,200})(?=@)")
+_BEARER = _Pattern(r"\b(Bearer|Basic)(\s+)(?=\S{0,200}[0-9=])([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_LOGIN = _Pattern(r"\b((?:wandb|swanlab|weave)[ \t]+login[ \t](?:[^\n;&|]{0,80}[ \t])?)([A-Za-z0-9_-]{20,})(?![\w/.-])")
+_USER = _Pattern(r"(\bcurl\b[^\n;&|]{0,400}?[ \t](?:-u|--user)[ \t=]['\"]?[^\s:'\"]{1,80}:)([^\s'\"]{1,200})")
+_PASSED = _Pattern(r"(\bsshpass[ \t]+-p[ \t]?)(\S{1,200})")
+_PROSE = _Pattern(
+    r"(\b(?:(?:API|access|secret|auth|private|bearer)[ _-](?:key|token)|(?:with|invalid|bad|wrong|expired|rejected)[ ]"
+    r"(?:token|key|password|credentials?))(?:[ ](?:provided|is|was|given|used|for|in|use))*[ \t]?[:=]?[ \t]*"
+    r"['\"`(]{0,2})(?<![\w/.-])(?=[^\s'\"`,;)]{0,40}\d)([A-Za-z0-9_.+=-]{8,200})(?!/)",
+    re.IGNORECASE,
+)
+_NAMED = _Pattern(
+    r"""(?<![\w.-])(?P<flag>--?)?(?P<name>[A-Za-z_][\w.-]{0,79})(?P<quote>\\?["']|)
+        (?P<sign>[ \t]?=[ \t]?|:[ \t]{0,3}|(?(flag)[ \t]+(?=[^-\s])|(?!)))""",
+    re.VERBOSE,
+)
+_VALUE = _Pattern(
+    r"""(?P<escaped>\\")[^"\\\n]{0,16384}\\" | (?P<double>")(?:[^"\\\n]|\\.){0,16384}"
+      | (?P<single>')[^'\n]{0,16384}' | [^\s"'&|;,)}\]]{1,512}""",
+    re.VERBOSE,
+)
+_HINT = _Pattern(
+    r"pass|pwd|token|secret|key|credential|auth|bearer|basic|sk-|hf_|gh[pousr]_|github_pat|glpat"
+    r"|akia|asia|aiza|ya29|xox|gsk|nvapi|r8_|npm_|pypi|eyj|xai|tgp_|wandb_v1|://|login|curl|hooks\.slack|sig",
+    re.IGNORECASE,
+)
+
+
+def mask_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The same variables; a value whose name or shape says secret becomes `***`, an empty one stays."""
+    return {n: MASK if value and _is_secret_variable(n) else mask_text(value) for n, value in env.items()}
+
+
+def mask_values(value: Any, but: Container[str] = ()) -> Any:
+    """A value of JSON without the secrets in its texts; what is not text, and every name, stays as it is.
+
+    `but`: names of entries, at any depth, whose values are executed and stay as they are.
+    """
+    if isinstance(value, str):
+        return mask_text(value)
+    if isinstance(value, dict):
+        return {name: item if name in but else mask_values(item, but) for name, item in value.items()}
+    return [mask_values(item, but) for item in value] if isinstance(value, list | tuple) else value
+
+
+def mask_text(text: str) -> str:
+    """A command or some lines of a log without the secrets in it; masking twice changes nothing."""
+    for secret in _known():
+        text = text.replace(secret, MASK)
+    if len(text) in (64, 70) and _KEY_LINE.match(text):
+        return MASK
+    if not _HINT.search(text):
+        return text
+    text = str(_SHAPES.sub(MASK, text))
+    text = _URL.sub(rf"\1:{MASK}", text)
+    text = _BEARER.sub(rf"\1\2{MASK}", text)
+    for pattern in (_LOGIN, _USER, _PASSED):
+        text = pattern.sub(rf"\1{MASK}", text)
+    return str(_PROSE.sub(rf"\1{MASK}", _mask_assignments(text)))
+
+
+def learn(values: Iterable[str]) -> None:
+    """Texts that are secrets whatever is written around them, for this process; short or plain words are not taken."""
+    new = {value for value in values if _TELLING.match(value)} - _learnt
+    if new:
+        _learnt.update(new)
+        _known.cache_clear()
+
+
+def learn_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Learn the secrets of an environment; returns the variables that hold them."""
+    secret = {name: value for name, value in env.items() if _is_secret_variable(name) and _TELLING.match(value)}
+    learn(secret.values())
+    return secret
+
+
+def secrets_in(text: str) -> list[str]:
+    """The secrets that stand in a command: what masking takes out of it."""
+    found = []
+    masked = mask_text(text)
+    for part in masked.split(MASK):
+        at = text.find(part) if part else 0
+        if at > 0:
+            found.append(text[:at])
+        text = text[at + len(part) :]
+    return [*found, text] if text else found
+
+
+_learnt: set[str] = set()
+# a value that cannot be an ordinary word, a number or a path
+_TELLING = _Pattern(r"(?=[^A-Za-z]*[A-Za-z])(?=\D*\d)[^\s/]{8,512}\Z")
+
+
+@functools.cache
+def _known() -> tuple[str, ...]:
+    """Longest first: one may hold another. The secrets of our own environment are most often the trainer's, too."""
+    own = (v for n, v in os.environ.items() if _is_secret_variable(n) and _TELLING.match(v))
+    return tuple(sorted({*_learnt, *own}, key=len, reverse=True))
+
+
+def _is_secret_variable(name: str) -> bool:
+    """Variables are named with care: a word `key`, `token` or `auth` is enough, unless it counts tokens."""
+    words = _words(name)
+    return _says_secret(words) or bool({"key", "keys", "auth"} & set(words))
+
+
+def _mask_assignments(text: str) -> str:
+    """`NAME=value`, `name: value`, `--name value`; no secret may hold the next name (`-e HF_TOKEN=x`)."""
+    done, at = [], 0
+    while named := _NAMED.search(text, at):
+        done.append(text[at : named.end()])
+        at = named.end()
+        if not _is_secret_name(named["name"]):
+            continue
+        value = _VALUE.match(text, at)
+        if value and (mark := _mark_of_secret(named, value)) is not None:
+            done.append(f"{mark}{MASK}{mark}")
+            at = value.end()
+    return "".join(done) + text[at:]
+
+
+def _is_secret_name(name: str) -> bool:
+    """In text a lower-case `key` alone is a column's or an argument's name."""
+    words = _words(name)
+    return _says_secret(words) or (name.isupper() and bool({"key", "auth"} & set(words))) or _may_be_a_key(words)
+
+
+def _may_be_a_key(words: list[str]) -> bool:
+    """`--some-key`: what it holds decides."""
+    return len(words) > 1 and words[-1] == "key" and not _HASHES & set(words)
+
+
+def _mark_of_secret(named: re.Match[str], value: re.Match[str]) -> str | None:
+    """The quotation mark (or "") around a value to be masked; None for one that may be shown."""
+    words = _words(named["name"])
+    mark = value["escaped"] or value["double"] or value["single"] or ""
+    bare = value[0][len(mark) : len(value[0]) - len(mark)]
+    if _NOTHING.match(bare) or (_NUMBER.match(bare) and not _is_certain(words)):
+        return None
+    if _REFERENCE.match(bare) and mark != "'":
+        return None
+    if not mark and not named["flag"] and _CODE.match(bare):
+        return None
+    if not (_says_secret(words) or named["name"].isupper() or _KEY_LIKE.match(bare)):
+        return None
+    prose = ":" in named["sign"] and not named["quote"] and len(words) == 1 and not _is_certain(words)
+    return mark if not prose or _RANDOM.match(bare) else None
+
+
+def _says_secret(words: list[str]) -> bool:
+    if _says_password(words):
+        return True
+    kinds = set(words)
+    if {"key", "keys"} & kinds:
+        return bool(_KEY_KINDS & kinds)
+    if any(word.endswith("token") for word in words):
+        return not _HARMLESS & kinds
+    return "tokens" in kinds and bool(_TOKEN_KINDS & kinds) and not _HARMLESS & kinds
+
+
+def _is_certain(words: list[str]) -> bool:
+    """A password or a named kind of key, as opposed to a `token`, which may be a word's."""
+    return _says_password(words) or ("key" in words and bool(_KEY_KINDS & set(words)))
+
+
+def _says_password(words: list[str]) -> bool:
+    return any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) for word in words)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(name)]
