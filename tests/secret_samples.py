@@ -26,7 +26,7 @@ SECRETS: dict[str, tuple[str, str]] = {
     "aws": ("The key AKIA" + "IOSFODNN7EXAMPLE is not known", "AKIA" + "IOSFODNN7"),
     "aws, secret": ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCY", "wJalrXUtnFEMI"),
     "slack": ("posted as xoxb-" + "123456789012-abcdefGHIJ", "xoxb-" + "123456789012"),
-    "slack, hook": ("POST https://hooks." + "slack.com/services/T00AA11BB/B22CC33DD/xYz0123456789abcdefgh", "xYz0123456789"),
+    "slack, hook": ("https://hooks." + "slack.com/services/T00AA11BB/B22CC33DD/xYz0123456789abcdefgh", "xYz0123456789"),
     "google": ("key=AIza" + "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q", "AIza" + "SyA1b2C3"),
     "web token": (f"cookie {JWT}", JWT[40:]),
     "bearer": ("Authorization: Bearer abcdefgh12345678", "abcdefgh12345678"),

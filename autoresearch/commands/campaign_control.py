@@ -87,9 +87,11 @@ def refuse_baseline(slug: str) -> None:
 def resume(
     campaign: Name = "",
     detach: Annotated[bool, typer.Option("--detach")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Nothing is asked; as `campaign` has it.")] = False,
     as_json: Json = False,
 ) -> int:
     """Go on: after a pause, a crash of the controller, a reboot."""
+    del yes  # the plan was agreed to when it began
     from autoresearch.core.campaign import CampaignState
     from autoresearch.lab.campaign import begin, requests
 

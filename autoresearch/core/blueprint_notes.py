@@ -20,6 +20,7 @@ from autoresearch.core.limits import EVALUATE_S
 from autoresearch.core.swarm import Swarm
 from autoresearch.core.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.values import truth
 
 _DECLARED_FIRST = -100  # what a blueprint names is believed before what a trainer is known to write
 _KINDS = {kind.value: kind for kind in SourceFormat}
@@ -221,10 +222,9 @@ def _flag(
     usual: bool = False,
 ) -> bool:
     word = texts[key].lower().strip("`\"'. ")
-    if word in ("true", "yes", "on", "1", "是"):
-        return True
-    if word in ("false", "no", "off", "0", "否"):
-        return False
+    said = {"是": True, "否": False}.get(word, truth(word))
+    if said is not None:
+        return said
     if word:
         message = f"{key}: {texts[key][:60]!r} is neither true nor false"
         told = error if key == "keep_children" else warning  # the other two are words of prose as well

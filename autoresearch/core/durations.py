@@ -122,12 +122,22 @@ def problem(seconds: float) -> str:
 
 
 def spoken(seconds: float) -> str:
-    """The duration as a blueprint says it: `24 hours`, `90 minutes`, `1.5 seconds`; reads back exactly."""
-    for unit, size in (("hour", 3600.0), ("minute", 60.0)):
-        if seconds >= size and seconds % size == 0:
-            count = int(seconds // size)
-            return f"{count} {unit}{'' if count == 1 else 's'}"
-    return "1 second" if seconds == 1 else f"{seconds:.17g} seconds"
+    """The duration as a blueprint says it: `24 hours`, `90 minutes`, `1.5 seconds`, `5 days 2 hours`; reads back."""
+    for unit, size, most in (("hour", 3600.0, 99), ("minute", 60.0, 180)):
+        if seconds % size == 0 and 1 <= seconds // size <= most:
+            return counted(int(seconds // size), unit)
+    if seconds < 120 or seconds != int(seconds):
+        return "1 second" if seconds == 1 else f"{seconds!r} seconds".replace(".0 ", " ")
+    parts, left = [], int(seconds)
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        count, left = divmod(left, size)
+        parts += [counted(count, unit)] if count else []
+    return " ".join(parts)
+
+
+def counted(count: int, word: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _one(match: re.Match[str]) -> Found:

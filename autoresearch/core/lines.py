@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from autoresearch.core.regex import later
 
 _ESCAPE = later(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]")
-_CONTROL = later(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = later(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _PREFIX = later(
     r"\[(?:rank|default)\d{1,5}\]:(?: |(?=\S)(?!\[))|[ \t]{0,8}\("  # torch's hook for exceptions, torchrun --tee; Ray
     r"(?:(?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}"  # (TaskRunner pid=512), (Worker[rank=0] pid=7), (pid=7)

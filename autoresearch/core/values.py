@@ -13,6 +13,8 @@ from autoresearch.core.regex import later
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
 """A number in a trainer's output; `[\\d.]+` would read 1.5e-05 as 1.5."""
 
+_YES, _NO = frozenset({"true", "yes", "on", "y", "1"}), frozenset({"false", "no", "off", "n", "0"})
+
 _SCALAR = later(rf"(?:(?:np|numpy|torch)\.\w{{1,12}}\(|tensor\()?({NUMBER})(?:, [^()]{{0,60}})?\)?")
 _WRAPPED = later(r"(?<=: )np\.float(?:32|64)\(([-+.\de]{1,32})\)(?=[,}])")
 _NO_JSON = later(r"[\"\\]|true|false|null")  # other quotes, escapes, words that mean nothing in Python
@@ -28,6 +30,14 @@ def number(text: str) -> float | None:
             pass
     found = _SCALAR.fullmatch(text.strip())
     return float(found[1]) if found else None
+
+
+def truth(value: object) -> bool | None:
+    """A truth value, or the word for one, as YAML 1.1 has them and as they are typed; None for anything else."""
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return True if word in _YES else False if word in _NO else None
 
 
 def python_dict(text: str) -> dict[str, object] | None:

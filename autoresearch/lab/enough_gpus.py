@@ -10,6 +10,7 @@ from pathlib import Path
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place, kind_of
 from autoresearch.core.trainer import Recipe, Trainer
+from autoresearch.core.values import truth
 from autoresearch.errors import UsageError
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus
@@ -100,7 +101,7 @@ class Wanted:
 
 def checks(word: str) -> bool:
     """Whether the setting `gpu_check` says so."""
-    return word.strip().lower() not in ("no", "off", "false", "0")
+    return truth(word) is not False
 
 
 def wanted(trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, str]) -> int:

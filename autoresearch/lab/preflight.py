@@ -24,6 +24,9 @@ from autoresearch.records.secrets import MASK, mask_environment, mask_text
 from autoresearch.runner.text import plain
 
 _RECIPE_BYTES = 16 << 20
+_SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
+_SYSTEM_VAR = frozenset({"backups", "cache", "db", "lock", "log", "run", "spool"})  # below /var
+_NOT_SYSTEM = frozenset({"dev/shm", "run/media", "run/user", "usr/home", "usr/local"})
 _MOST_SECRETS = 5  # findings about lines that hold one
 
 
@@ -294,8 +297,21 @@ def _secrets(data: bytes, name: str, code: str = "secret_in_blueprint") -> list[
     ]
 
 
+def _is_system(path: Path) -> bool:
+    """Whether it is the system's: the root, what is below /etc, /usr ..., but for what users have there."""
+    top, below = [*path.parts[1:3], "", ""][:2]
+    if top == "var":
+        return not below or below in _SYSTEM_VAR
+    return not top or (top in _SYSTEM and f"{top}/{below}" not in _NOT_SYSTEM)
+
+
 def _results(blueprint: Blueprint, result_dir: Path, files: Files) -> list[Finding]:
     line = blueprint.lines.get("exp_result_dir", 0)
+    real = Path(os.path.realpath(result_dir)) if files.here else result_dir
+    if _is_system(real):
+        through = "" if real == result_dir else f", by a link to {real}"
+        message = f"{result_dir} is a directory of the system{through}: no results are written there"
+        return [_missing(blueprint, "exp_result_dir", "system_result_dir", message, "name one of your own")]
     if files.kind(result_dir) not in ("", "directory"):
         return [_missing(blueprint, "exp_result_dir", "bad_result_dir", f"{result_dir} is not a directory")]
     flag = result_dir / "finish.flag"

@@ -126,7 +126,7 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
     assert old is not None
     if MASK in redone.blueprint.read_text(encoding="utf-8", errors="replace"):
         raise UsageError(
-            f"{redone.found.run} was given a secret in its blueprint, which no record keeps: {MASK} stands in its place",
+            f"{redone.found.run} was given a secret in its blueprint, which no record keeps: it says {MASK} there",
             hint=f"write it into {redone.blueprint} and start that",
             fix=f"autoresearch run {shlex.quote(str(redone.blueprint))}",
             code="secret_needed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from autoresearch.core.objective import Objective
 from autoresearch.core.signal import Reading
 from autoresearch.lab.measure import Measurement
 from autoresearch.records.rundir import RunDir
+from autoresearch.runner.text import without_html
 
 if TYPE_CHECKING:
     from autoresearch.lab.outcome import Outcome
@@ -55,6 +57,8 @@ def render_results(
         facts=_facts(outcome),
         hint=failure.hint if failure else "",
         traceback=traceback.replace("```", "'''"),
+        fence="`" * max(3, 1 + max(map(len, re.findall("`+", outcome.spec.command)), default=0)),
+        text=without_html,
         validation_columns=validation_columns,
         validation_rows=_rows(validations, validation_columns),
         step_columns=step_columns,
@@ -184,7 +188,7 @@ def _number(value: float | None) -> str:
 
 def _cell(value: str) -> str:
     """Text that cannot break out of a table cell."""
-    return " ".join(value.split()).replace("|", "\\|")
+    return without_html(" ".join(value.split()).replace("|", "\\|"))
 
 
 def _duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from autoresearch.core.durations import parse_duration, problem
 from autoresearch.core.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
 from autoresearch.core.places import Declared, Place, check_declared, in_one_allocation, parse_pool, spelled
+from autoresearch.core.values import truth
 from autoresearch.errors import BlueprintError, UsageError
 
 FILE = "autoresearch.yaml"
@@ -100,7 +101,7 @@ class Settings:
     def sharing(self, places: tuple[Place, ...]) -> tuple[Place, ...]:
         """These places, their runs in one allocation if `interactive` says so. UsageError where there can be none."""
         value = self.values["interactive"]
-        if value.text.lower() not in ("yes", "true", "1"):
+        if not truth(value.text):
             return places
         try:
             return in_one_allocation(places)

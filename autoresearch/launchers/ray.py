@@ -16,6 +16,7 @@ from autoresearch.core.ending import Ending
 from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
+from autoresearch.core.values import truth
 from autoresearch.errors import UsageError
 from autoresearch.launchers import descriptions
 from autoresearch.launchers.ray_api import Answer, RayApi, quoted
@@ -217,7 +218,7 @@ class RayLauncher:
 
 def _says(place: Place, option: str, word: str) -> bool:
     """Whether an option says yes, or no; YAML makes truth values of these words."""
-    return place.text(option).lower() in ({"yes", "true"} if word == "yes" else {"no", "false"})
+    return truth(place.text(option)) is (word == "yes")
 
 
 def submission_id(job: Job) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from autoresearch.core.far import Reach
 from autoresearch.core.places import Place
+from autoresearch.core.values import truth
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.slurm import SlurmLauncher
 from autoresearch.launchers.slurm_allocation import SlurmAllocation
@@ -30,5 +31,5 @@ def launcher_of(place: Place, environ: Mapping[str, str]) -> SlurmLauncher:
         options = {name: value for name, value in place.options.items() if name != "setup"}
         options |= {"setup": place.text("login_setup")} if place.text("login_setup") else {}
         reach = SshReach(replace(place, options=options), environ)
-    shares = place.text("interactive").lower() in ("true", "yes", "1")
+    shares = truth(place.text("interactive"))
     return (SlurmAllocation if shares else SlurmLauncher)(place, environ, reach=reach)

@@ -12,6 +12,7 @@ from typing import Any
 
 from autoresearch.core.far import Said, Seen, Unreachable, Want
 from autoresearch.core.places import Place
+from autoresearch.core.values import truth
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.launchers.ssh_channel import Channel, command_line
 from autoresearch.launchers.ssh_words import SshWords, words_of
@@ -37,7 +38,7 @@ class SshReach:
         self.environ = environ
         self.runs_here = runs_here
         self.clock = clock
-        self.shared = place.text("shared", "false").lower() in ("true", "yes", "1")
+        self.shared = bool(truth(place.text("shared")))
         self._words: SshWords | None = None
         self._channel: Channel | None = None
         self._failures = 0

@@ -22,6 +22,7 @@ from autoresearch.records import earlier, finish_flag
 from autoresearch.records.appending import append_line, unwritable
 from autoresearch.records.rundir import write_all
 from autoresearch.records.secrets import mask_text
+from autoresearch.runner.text import without_html
 
 NAME = "experiment_log.md"
 RESULTS = "results.md"
@@ -179,8 +180,8 @@ def holds(result_dir: Path, words: str) -> bool:
 
 
 def _line(text: str) -> str:
-    """One line of markdown, whatever somebody typed or printed: no control characters, no secrets."""
-    return mask_text(" ".join(_UNSHOWN.sub(" ", text).split()))[:SENTENCE_MAX]
+    """One line of markdown, whatever somebody typed or printed: no control characters, no secrets, no HTML."""
+    return without_html(mask_text(" ".join(_UNSHOWN.sub(" ", text).split()))[:SENTENCE_MAX])
 
 
 def _opening(spec: RunSpec) -> str:

@@ -8,6 +8,7 @@ import time
 
 from .basics import clock, open_append, wall, write_all
 from .masking import mask_text, mask_values
+from .text import without_html
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Chronicle:
         line = {"t": round(t, 3), "s": round(s, 3), "event": event, "text": text, **mask_values(fields)}
         self._append(self._events, json.dumps(line))
         stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
-        self._append(self._journal, f"- {stamp} +{s:.1f}s {' '.join(text.split())}")
+        self._append(self._journal, f"- {stamp} +{s:.1f}s {without_html(' '.join(text.split()))}")
 
     def _append(self, fd: int, text: str) -> None:
         line = text.encode("utf-8", "replace") + b"\n"

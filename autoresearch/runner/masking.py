@@ -87,6 +87,7 @@ _SHAPES = _Pattern(
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+_TURNING = _Pattern(r"[\u202a-\u202e\u2066-\u2069]")
 # a line of a private key alone, as a search in a log finds it
 _KEY_LINE = _Pattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9+/]+\Z")
 _URL = _Pattern(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/@'\"]{1,200})(?=@)")
@@ -135,7 +136,12 @@ def mask_values(value: Any, but: Container[str] = ()) -> Any:
 
 
 def mask_text(text: str) -> str:
-    """A command or some lines of a log without the secrets in it; masking twice changes nothing."""
+    """A command or some lines of a log without the secrets in it; masking twice changes nothing.
+
+    What turns the direction of reading (U+202E and its kin) goes, too: it shows another text than it is.
+    """
+    if not text.isascii():
+        text = _TURNING.sub("", text)
     for secret in _known():
         text = text.replace(secret, MASK)
     if len(text) in (64, 70) and _KEY_LINE.match(text):

@@ -7,6 +7,7 @@ import re
 from .masking import mask_text
 
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _RANK = re.compile(rb"[ \t]{0,8}\[(?:rank|default)\d{1,6}\]: ?")
 _NUMBER = re.compile(rb"[-+]?(?:nan|inf(?:inity)?|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)", re.I)
 
@@ -32,6 +33,11 @@ def plain(text: bytes | str, limit: int = 300) -> str:
     decoded = without_escapes(raw[: 8 * limit]).decode("utf-8", "replace")
     words = "".join(c if c.isprintable() else " " for c in decoded).split()
     return mask_text(" ".join(words))[:limit]
+
+
+def without_html(text: str) -> str:
+    """Text in a page of markdown: nothing in it becomes an element or a comment of HTML."""
+    return _TAG.sub("&lt;", text)
 
 
 def number(text: bytes) -> float | None:

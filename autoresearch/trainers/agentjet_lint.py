@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autoresearch.core.durations import spoken
+from autoresearch.core.durations import counted, spoken
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.regex import later
 from autoresearch.core.shell_words import simple_commands
@@ -98,7 +98,7 @@ def _validation(recipe: Recipe) -> Iterator[Finding]:
         message = "test_freq is not above 0: no step is validated, not even the last"
         yield _warning("never_validates", message, f"set {COMMON}.test_freq: 10")
     elif steps and every > steps:
-        message = f"test_freq is {every}, but training ends after {steps} steps: only its end is validated"
+        message = f"test_freq is {every}, but training ends after {counted(steps, 'step')}: only its end is validated"
         yield _warning("never_validates", message, f"set {COMMON}.test_freq to at most {steps}")
 
 
@@ -262,12 +262,14 @@ def _time(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
     steps = whole_number(recipe, f"{COMMON}.total_training_steps")
     told = f"even with steps of {spoken(STEP_S)}"
     if steps and steps * STEP_S > here.max_s:
-        message = f"{steps} steps take {spoken(steps * STEP_S)} {told}, and the run is ended after {spoken(here.max_s)}"
+        whole = spoken(steps * STEP_S)
+        message = f"{counted(steps, 'step')} take {whole} {told}, and the run is ended after {spoken(here.max_s)}"
         hint = "lower total_training_steps, raise [exp_max_time], or let it be cut: what was validated by then counts"
         yield _warning("cut_by_max_time", message, hint)
     epochs = whole_number(recipe, f"{COMMON}.total_epochs")
     if steps is None and epochs and epochs * STEP_S > here.max_s:
-        least = f"{epochs} epochs are {epochs} steps at least, and take {spoken(epochs * STEP_S)} {told}"
+        least = f"{counted(epochs, 'epoch')} are {counted(epochs, 'step')} at least, and take "
+        least += f"{spoken(epochs * STEP_S)} {told}"
         hint = "lower total_epochs or raise [exp_max_time], or set total_training_steps, which goes before epochs"
         yield _warning("cut_by_max_time", f"{least}; the run is ended after {spoken(here.max_s)}", hint)
     every = validates_every(recipe)

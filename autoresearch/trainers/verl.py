@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autoresearch.core import metric_keys
+from autoresearch.core.durations import counted
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.regex import later
@@ -259,5 +260,6 @@ def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(Severity.WARNING, "only_validates", message, "take trainer.val_only out")
     steps, every = whole_number(recipe, "trainer.total_training_steps"), whole_number(recipe, "trainer.test_freq")
     if steps and every and every > steps:
-        message = f"trainer.test_freq is {every}, but training ends after {steps} steps: only its end is validated"
+        end = counted(steps, "step")
+        message = f"trainer.test_freq is {every}, but training ends after {end}: only its end is validated"
         yield Finding(Severity.WARNING, "never_validates", message, f"set trainer.test_freq to at most {steps}")

@@ -60,23 +60,24 @@ def test_no_secret_is_written_or_shown(bench: Any, kinds: list[str]) -> None:
         purpose=f"See what leaks of {texts.splitlines()[0]}.",
         command=f"python odd.py {shlex.quote(texts)} --service-token {GIVEN}".replace("odd.py", "leak.py"),
         title="Try leak",
-        notes=f"- env: SERVICE_TOKEN={GIVEN}\n- prepare: echo {shlex.quote(texts.splitlines()[0])}\n\nRemember:\n{texts}",
+        notes=f"- env: SERVICE_TOKEN={GIVEN}\n- prepare: echo {shlex.quote(texts.splitlines()[0])}\n\nNB:\n{texts}",
     )
     own = {path, bench.repo / "texts.txt"}
     outside = {"MY_PASSWORD": BARE}
     shown = []
-    for words in (("blueprint", "check", path, "--json"), ("blueprint", "check", path), ("run", path, "--dry-run"), ("run", path)):
+    check, run = ("blueprint", "check", path), ("run", path)
+    for words in ((*check, "--json"), check, (*run, "--dry-run"), run):
         _, out, err = bench.here(*words, **outside)
         shown.append((" ".join(map(str, words)), out + err))
     assert "secret_in_blueprint" in shown[0][1]
     payload = bench.ask("status", "last", check=None, **outside)
     assert (payload["ending"], payload["verdict"]) == ("crashed", "crash"), payload
-    run = payload["run"]
+    name = payload["run"]
     bench.until(lambda: not bench.carriers())
     commands = (
-        ("status", run), ("explain", run), ("logs", run), ("logs", run, "--grep", "."), ("events", run),
-        ("metrics", run), ("ledger", "show", payload["ledger"]), ("wait", run), ("compare", run, run),
-        ("repro", run), ("collect", payload["run_dir"]), ("campaign", path, "--dry-run", "--count", "1"),
+        ("status", name), ("explain", name), ("logs", name), ("logs", name, "--grep", "."), ("events", name),
+        ("metrics", name), ("ledger", "show", payload["ledger"]), ("wait", name), ("compare", name, name),
+        ("repro", name), ("collect", payload["run_dir"]), ("campaign", path, "--dry-run", "--count", "1"),
     )  # fmt: skip
     for words in commands:
         for form in ((), ("--json",)):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.durations import parse_duration, problem
+from autoresearch.core.values import truth
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.campaign import declare_research
 from autoresearch.lab.campaign.declare_research import RESEARCH
@@ -189,8 +190,10 @@ def _converted(key: str, value: Any, now: float) -> Any:
         return _seconds(value)
     if key == "deadline":
         return as_deadline(value, now)
-    if key in ("confirm", "gpu_check") and not isinstance(value, bool):
-        raise ValueError(f"{value!r} is neither true nor false")
+    if key in ("confirm", "gpu_check"):
+        if (said := truth(value)) is None:
+            raise ValueError(f"{value!r} is neither true nor false")
+        return said
     if key == "include":
         return [value] if isinstance(value, str) else [str(item) for item in value]
     if key == "queue" and not isinstance(value, str | list):
@@ -199,6 +202,8 @@ def _converted(key: str, value: Any, now: float) -> Any:
         return _direction(str(value))
     if key == "proposer" and value not in ("", *PROPOSERS):
         raise ValueError(f"{value!r} is not one of {', '.join(PROPOSERS)}")
+    if key == "prune" and truth(value) is False:  # `off`, which YAML takes for false
+        return ""
     if key == "prune" and value not in ("", "median", "halving"):
         raise ValueError(f"{value!r} is neither median nor halving")
     return str(value) if key in ("target", "gpus", "metric", "prefix", "base", "trees") else value

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from autoresearch.core.researcher import ResearchSpec
+from autoresearch.core.values import truth
 
 BUDGETS: dict[str, Any] = {"budget_usd": None, "budget_tokens": None}
 RESEARCH: dict[str, Any] = {
@@ -75,9 +76,11 @@ def converted(key: str, value: Any, seconds: Callable[[Any], float]) -> Any:
             raise ValueError(f"{value!r} is not a number from 0 to 1")
         return float(value)
     if key in ("review", "summarise", "hold"):
-        if not isinstance(value, bool):
+        if (said := truth(value)) is None:
             raise ValueError(f"{value!r} is neither true nor false")
-        return value
+        return said
+    if key == "sandbox" and value is False:  # `off` without quotes is false to YAML
+        return "off"
     if key == "sandbox" and value not in ("auto", "need", "off"):
         raise ValueError(f"{value!r} is not one of auto, need, off")
     if key in _WORDS and isinstance(value, str):
