@@ -24,7 +24,7 @@ def adopt(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
     for found in adopt_all(real_parts()):
         entry = found.entry
         info = session_info(RunDir(Path(entry.run_dir)))
-        ending = found.outcome.exit.ending.value if found.outcome else None
+        ending = found.outcome.exit.ending.value if found.outcome else "lost" if found.deleted else None
         runs.append(
             {
                 "run": entry.run,

@@ -5,21 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import Ending
+from autoresearch.core.ending import Ending, Verdict
+from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.outcome import Outcome, load
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.sweep import SWEEP_S, carriers, sweep
 from autoresearch.lab.withdraw import never_begun, take_back
-from autoresearch.records import events, exit_record, journal
+from autoresearch.records import events, exit_record, finish_flag, journal
+from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry
+from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
 from autoresearch.records.spec_file import read as read_spec
 
@@ -28,6 +32,7 @@ _WORDS = {
     "rebooted": ", as the machine was started anew",
     "killed_for_memory": ", killed by the kernel because memory ran out",
 }
+MOST_RECENT = 1000  # runs whose ledger is looked at for rows that were torn off
 OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may come back, and its runs with it
 
 
@@ -39,14 +44,25 @@ class Adopted:
     state: RunState
     outcome: Outcome | None
     trouble: str = ""  # why it could not be recorded now
+    deleted: bool = False  # its directory is gone: what became of it is not known, and its row says that
 
 
 def adopt_all(parts: Parts) -> Iterator[Adopted]:
     """Every run that has no finished records yet; one that cannot be recorded now keeps no other from it."""
-    for entry in parts.index.live():
+    living = parts.index.live()
+    for entry in (*living, *_without_row(parts, {entry.run for entry in living})):
         rundir = RunDir(Path(entry.run_dir))
-        if not rundir.spec.exists():  # never begun, or its directory was removed: there is nothing to record
+        if not rundir.spec.exists():  # never begun, or its directory was removed
             if parts.clock() - entry.created > (STARTING_S if rundir.removed else OUT_OF_SIGHT_S):
+                try:
+                    if was_deleted(rundir, entry):
+                        if carriers(entry.run):
+                            continue  # it trains on; when it is over, somebody looks again
+                        record_deleted(rundir, entry, parts.clock())
+                        yield Adopted(entry, RunState.ENDED, None, deleted=True)
+                except (AutoresearchError, OSError) as error:
+                    yield Adopted(entry, RunState.DEAD, None, str(error))
+                    continue
                 parts.index.discard_live(entry.run)
             continue
         try:
@@ -55,6 +71,52 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
             found = Adopted(entry, rundir.state(), None, str(error))
         if rundir.spec.exists():  # else it had never begun
             yield found
+
+
+def _without_row(parts: Parts, known: Container[str]) -> Iterator[Entry]:
+    """Runs whose records are finished, and whose row went with the torn end of a ledger."""
+    torn: dict[Path, bool] = {}
+    for entry in parts.index.recent(MOST_RECENT):
+        rundir = RunDir(Path(entry.run_dir))
+        ledger = Ledger(rundir.path.parent / "results.tsv")
+        if ledger.path not in torn:
+            torn[ledger.path] = ledger.was_torn()
+        over = entry.run not in known and rundir.collected.exists()
+        if torn[ledger.path] and over and not ledger.holds(entry.run):
+            yield entry
+
+
+def was_deleted(rundir: RunDir, entry: Entry) -> bool:
+    """Whether a run had begun, and its directory alone was deleted; of a campaign, its controller records that."""
+    campaign = CampaignDir(rundir.path.parent)
+    if rundir.path.exists() or not campaign.path.is_dir() or campaign.spec.exists():
+        return False
+    return journal.owner(Path(entry.result_dir)) == entry.run
+
+
+def record_deleted(rundir: RunDir, entry: Entry, now: float) -> None:
+    """The row and the flag of such a run, from what the index knows."""
+    reason = "its run directory was deleted while it ran: what became of it is not known"
+    ledger = Ledger(rundir.path.parent / "results.tsv")
+    row = LedgerRow(
+        index=ledger.next_index(),
+        status=Verdict.CRASH.value,
+        description=f"{entry.slug} [{reason}]",
+        run_id=entry.run,
+        ending=Ending.LOST.value,
+        failure="runner_died",
+        job_id=entry.session,
+        result_dir=entry.result_dir,
+        run_dir=entry.run_dir,
+        campaign=rundir.path.parent.name,
+        started=entry.created,
+        ended=now,
+    )
+    ledger.append_once(row)
+    place = Path(entry.result_dir)
+    flag = {"schema": 1, "run": entry.run, "ending": row.ending, "verdict": row.status, "returncode": None}
+    journal.append(place, reason)
+    finish_flag.write(place, {**flag, "reason": reason, "ledger": str(ledger.path)})
 
 
 def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
@@ -75,7 +137,7 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
             attend_run(rundir, parts)
         return state, None
     outcome = load(rundir)
-    if outcome is not None:
+    if outcome is not None and Ledger(Path(outcome.spec.ledger)).holds(outcome.spec.run):
         parts.index.discard_live(outcome.spec.run)  # a kill may have come just before this
     else:
         from autoresearch.lab.collect import collect  # imports all that measuring needs
@@ -92,8 +154,6 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
     """
     if rundir.order.exists():
         return
-    from autoresearch.lab.sweep import SWEEP_S, sweep
-
     with locked(rundir.lock, blocking=False) as alone:
         if not alone or rundir.exit_record.exists():
             return

@@ -60,6 +60,8 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         if end is None:
             raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
         done = read_json(rundir.collected)
+        if done and not _has_row(spec):
+            done = None
         outcome = from_collected(spec, end, done) if done else None
         if outcome is None:
             with judging(spec) as view:
@@ -138,6 +140,14 @@ def _tampered(rundir: RunDir, end: ExitRecord) -> list[str]:
     if digest and digest != _sha256(rundir.evaluation):
         found.append(f"{evidence.TAMPERED}its evaluation.log is not what the evaluation printed")
     return found
+
+
+def _has_row(spec: RunSpec) -> bool:
+    """Whether the ledger has the row of a collected run; one that was torn off or edited away is given back."""
+    ledger = Path(spec.ledger)
+    if not Ledger(ledger).holds(spec.run) and Ledger(evidence.path_of(ledger)).holds(spec.run):
+        evidence.restore(ledger, {spec.run})
+    return Ledger(ledger).holds(spec.run)
 
 
 def _place(spec: RunSpec, rundir: RunDir) -> Path:

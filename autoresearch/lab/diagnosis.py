@@ -57,6 +57,8 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
         return Diagnosis()
     words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
+    if cause is None and badly and end.error_kind == FailureKind.DISK_FULL:
+        cause = Failure(FailureKind.DISK_FULL, end.reason)  # its log ends in the middle: there was no room for more
     return diagnosis(words, cause)
 
 

@@ -179,6 +179,13 @@ class Ledger:
                 return False
             return _holds(fd, header, run_id)
 
+    def was_torn(self) -> bool:
+        """Whether its end is torn, or was and is set aside: rows of runs may be missing."""
+        if _torn_path(self.path).exists():
+            return True
+        with lines.reading(self.path) as fd:
+            return fd is not None and not next(lines.backwards(fd), b"\n").endswith(b"\n")
+
     def next_index(self) -> int:
         """One more than the highest idea that has a row; 1 in a new ledger."""
         highest = 0
@@ -260,6 +267,10 @@ def _put_aside(path: Path, word: str, tail: bytes) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _torn_path(path: Path) -> Path:
+    return path.with_name(path.name + ".torn")
 
 
 def _header(fd: int) -> tuple[str, ...]:

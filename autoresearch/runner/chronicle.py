@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -26,6 +27,7 @@ class Chronicle:
         self.origin = clock()
         self._events, self._journal = _appending(f"{run_dir}/events.jsonl"), _appending(journal)
         self._torn: set[int] = set()  # descriptors on which a full disk cut a line
+        self.disk_full = False  # whether a line could not be written for that
         self._reserve = -1
         self._reserved = 0  # bytes that the disk cannot take back
 
@@ -44,8 +46,10 @@ class Chronicle:
             line = b"\n" + line
         try:
             whole = os.write(fd, line) == len(line)
-        except OSError:
+        except OSError as error:
+            self.disk_full = self.disk_full or error.errno in (errno.ENOSPC, errno.EDQUOT)
             return
+        self.disk_full = self.disk_full or not whole
         (self._torn.discard if whole else self._torn.add)(fd)
 
     def reserve(self) -> None:

@@ -30,18 +30,22 @@ def why_it_ended(decision: Decision | None, failure: str, status: int | None) ->
     return Decision("crashed", "exit_code" if number is None else "signal", f"the trainer {words}")
 
 
-def exit_record(run: str, loop: Loop, failure: str, **more: object) -> dict[str, Any]:
-    """Everything that is known about the end."""
+def exit_record(run: str, loop: Loop, failure: str, disk_full: str, **more: object) -> dict[str, Any]:
+    """Everything that is known about the end. `disk_full`: which disk had no room left; "" for none."""
     status = loop.statuses.get(loop.trainer)
     code, number, _ = how_it_ended(status)
     why, pace, tree = why_it_ended(loop.stopping.decision, failure, status), loop.listener.pace, loop.tree
+    error, reason = loop.listener.error, why.reason
+    if disk_full and why.ending == "crashed" and not error.get("error_kind"):  # its own words found no room either
+        reason = f"{reason}; {disk_full}"
+        error = {"error_kind": "disk_full", "error": disk_full}
     lived = (loop.ended_at or clock()) - pace.started if pace.started else 0.0
     return {
         "schema": SCHEMA,
         "run": run,
         "ending": why.ending,
         "cause": why.cause,
-        "reason": why.reason,
+        "reason": reason,
         "returncode": code,
         "signal": number,
         "first_step_s": None if pace.first_s is None else round(pace.first_s, 3),
@@ -51,7 +55,7 @@ def exit_record(run: str, loop: Loop, failure: str, **more: object) -> dict[str,
         "steps_seen": pace.steps,
         "validations_seen": pace.validations,
         "nan_seen": pace.nan,
-        **loop.listener.error,
+        **error,
         "duration_s": round(lived, 3),
         "started": loop.started_wall,
         "ended": loop.ended_wall or wall(),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 LAUNCH_LOOK_S = 0.25  # a nudge comes sooner; this is for one that was lost
 LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it
 SCHEDULER_S = 0.2  # a scheduler signals the trainer and us together: ours may come so much later
+FULL_BYTES = 1 << 16  # a disk with less room is full: nothing of use can be written
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
 
 
@@ -67,6 +68,7 @@ class Runner:
         self.key = ""  # of the seal of the exit record: the trainer never sees it
         self.secrets: dict[str, str] = {}  # variables of it that no record may hold the values of
         self.failure = ""  # a fault of the Runner itself
+        self.full_disk = ""  # a sentence about the disk that had no room left when the trainer ended
         self.cleanup: list[dict[str, Any]] = []
         self.evaluation_env: dict[str, str] = {}
         self.evaluation: dict[str, Any] | None = None  # how it went; None where there was none
@@ -88,7 +90,7 @@ class Runner:
                 self.note_failure(part.__name__, error)
         self.leases.release()  # before the record: whoever it wakes may want them at once
         record = exit_record(
-            *(self.spec.run, self.loop, self.failure),
+            *(self.spec.run, self.loop, self.failure, self.full_disk),
             gpu_memory_bytes=self.gpus.peak,
             gpu_memory_returned=self.gpus.returned,
             cleanup=self.cleanup,
@@ -226,6 +228,7 @@ class Runner:
     def end_tree(self) -> None:
         """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""
         loop, tree = self.loop, self.loop.tree
+        self.full_disk = self.look_for_full_disk()
         by_itself = self.stopping.decision is None and not self.failure
         members = tree.alive() or list(tree.glance())
         if by_itself and self.spec.keep_children:
@@ -238,6 +241,18 @@ class Runner:
             whose = "what the trainer left behind" if by_itself else "the trainer and what it started"
             text = f"ended {whose}: TERM to {tree.term_sent}, KILL to {tree.kill_sent}"
             self.chronicle.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
+
+    def look_for_full_disk(self) -> str:
+        """Said now: what a dead trainer leaves behind may be cleaned up, and then there is room again."""
+        for path in (self.dir, self.spec.result_dir, "/tmp"):
+            try:
+                found = os.statvfs(path)
+            except (OSError, ValueError):
+                continue
+            free = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+            if found.f_blocks and (free * found.f_frsize < FULL_BYTES or (found.f_files and not found.f_ffree)):
+                return f"the disk that holds {path} is full"
+        return f"the disk that holds {self.dir} is full" if self.chronicle.disk_full else ""
 
     def read_the_rest(self) -> None:
         """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""

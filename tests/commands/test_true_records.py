@@ -1,0 +1,68 @@
+"""Records that were damaged, deleted or written on a full disk still say what happened."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.records.index import Index
+
+pytestmark = pytest.mark.system
+
+
+def rows(ledger: Path) -> list[dict[str, str]]:
+    with ledger.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+@pytest.mark.parametrize("who", ["adopt", "collect"])
+def test_a_row_that_was_torn_off_comes_back(bench: Any, who: str) -> None:
+    payload = bench.ask("run", bench.blueprint("ok"))
+    ledger = Path(payload["ledger"])
+    (before,) = rows(ledger)
+    data = ledger.read_bytes()
+    ledger.write_bytes(data[:-40])
+    assert bench.ask("ledger", "show", payload["ledger"])["count"] == 0
+    bench.ask("adopt") if who == "adopt" else bench.ask("collect", payload["run_dir"])
+    (after,) = rows(ledger)
+    assert after == before
+    assert Path(f"{ledger}.torn").read_bytes().endswith(data[-60:-40] + b"\n")
+    assert bench.ask("adopt")["runs"] == []
+    assert rows(ledger) == [before]
+
+
+def test_a_run_directory_that_is_deleted_while_it_runs_has_a_row(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = bench.ask("run", bench.blueprint("long"), "--detach")
+    runner = bench.runner(started["run_dir"])
+    shutil.rmtree(started["run_dir"])
+    monkeypatch.setattr("autoresearch.lab.adopt.STARTING_S", -1.0)
+    assert bench.ask("adopt")["runs"] == []  # it trains on: what becomes of it is not known yet
+    assert [e.run for e in Index(environ=bench.env).live()] == [started["run"]]
+    for process in bench.carriers():
+        if process.pid in (runner["pid"], runner["trainer_pid"]):
+            process.end()
+    bench.until(lambda: not bench.carriers())
+    (told,) = bench.ask("adopt")["runs"]
+    assert (told["run"], told["ending"]) == (started["run"], "lost")
+    (row,) = rows(Path(started["run_dir"]).parent / "results.tsv")
+    assert (row["run_id"], row["ending"], row["status"]) == (started["run"], "lost", "crash")
+    assert "was deleted while it ran" in row["description"]
+    flag = json.loads((Path(started["result_dir"]) / "finish.flag").read_text())
+    assert (flag["run"], flag["ending"]) == (started["run"], "lost")
+    assert bench.ask("adopt")["runs"] == []
+
+
+@pytest.mark.real
+def test_a_disk_that_filled_up_is_named(bench: Any, disk: Any) -> None:
+    """The log lies on it, so that the trainer's own last words found no room."""
+    disk(bench.repo / "reports")
+    path = bench.script("step(1)\nwhile True: print('x' * 60000)\n", title="Try flood")
+    assert bench.ask("run", path, check=6)["error"]["code"] == "disk_full"  # there is no room for a row now
+    explained = bench.ask("explain", "last")
+    assert explained["failure"] == "disk_full"
+    assert "reports" in explained["failure_line"] and "is full" in explained["failure_line"]
