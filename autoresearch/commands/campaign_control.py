@@ -15,7 +15,7 @@ from autoresearch.commands import output
 from autoresearch.commands.campaign import _payload, _view, follow
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
-from autoresearch.runner.masking import mask_text
+from autoresearch.runner.masking import clean_text
 
 if TYPE_CHECKING:
     from autoresearch.records.campaign_dir import CampaignDir
@@ -390,7 +390,7 @@ class Speaker:
         self.log = log
 
     def __call__(self, text: str) -> None:
-        line = f"{time.strftime('%H:%M:%S')} {mask_text(' '.join(text.split()))}\n"
+        line = f"{time.strftime('%H:%M:%S')} {clean_text(' '.join(text.split()))}\n"
         try:
             with self.log.open("a", encoding="utf-8") as file:
                 file.write(line)

@@ -10,7 +10,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP
-from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.core.run import RunSpec
@@ -58,7 +58,10 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     parts = real_parts()
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
-    state, outcome = settled(rundir, parts)
+    try:
+        state, outcome = settled(rundir, parts)
+    except EnvironmentUnusable:  # a full disk has no room for its row: all the more it wants an explanation
+        state, outcome = rundir.state(), None
     end = exit_record.read(rundir)
     found = explain_run(rundir, spec, end, registry.by_name(trainer or spec.trainer, spec.lines), tail)
     payload = {

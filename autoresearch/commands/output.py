@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.errors import AutoresearchError
-from autoresearch.runner.masking import mask_text, mask_values
+from autoresearch.runner.masking import clean_text, mask_values
 
 SCHEMA = 1
 typed: list[str] = []  # the words of this command line, for one that says how to be agreed to
@@ -23,7 +23,7 @@ MAX_LINES = 30  # a harness cuts long output; a command that has more to say nam
 
 def say(text: str = "") -> None:
     """One line of data on stdout, without secrets. A reader that has seen enough (`| head`) ends the command with 0."""
-    _write(mask_text(text))
+    _write(clean_text(text))
 
 
 def say_json(value: Any) -> None:
@@ -42,7 +42,7 @@ def _write(text: str) -> None:
 
 def remark(text: str) -> None:
     """One line about what is going on, on stderr: never data."""
-    sys.stderr.write(mask_text(text) + "\n")
+    sys.stderr.write(clean_text(text) + "\n")
     sys.stderr.flush()
 
 
@@ -98,7 +98,7 @@ def print_error(error: AutoresearchError, *, as_json: bool, command: str) -> Non
 
 def save_traceback(error: Exception) -> str:
     """Keep the traceback of an internal error where a report can quote it; says where."""
-    text = mask_text("".join(traceback.format_exception(error)))
+    text = clean_text("".join(traceback.format_exception(error)))
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "autoresearch"
     try:
         state.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def table(rows: Sequence[Sequence[str]], *, title: str = "") -> None:
         for n in range(max(len(r) for r in rows)):
             grid.add_column(style="bold" if n == 0 else None, overflow="fold")
         for row in rows:
-            grid.add_row(*[Text.from_ansi(mask_text(cell)) for cell in row])
+            grid.add_row(*[Text.from_ansi(clean_text(cell)) for cell in row])
         Console().print(grid)
         return
     if title:

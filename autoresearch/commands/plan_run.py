@@ -14,7 +14,7 @@ from autoresearch.commands import output
 from autoresearch.commands.plan import Agent, Command, Model, Program, Sandbox, TurnTimeout
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
-from autoresearch.runner.masking import mask_text
+from autoresearch.runner.masking import clean_text
 
 if TYPE_CHECKING:
     from autoresearch.core.plan_view import PlanView
@@ -252,7 +252,7 @@ def _known(plan: str) -> tuple[PlanPlace, PlanView]:
 
 def _said_and_logged(place: PlanPlace) -> Any:
     def say(text: str) -> None:
-        line = mask_text(" ".join(text.split()))
+        line = clean_text(" ".join(text.split()))
         output.remark(line)
         try:
             with place.log.open("a", encoding="utf-8") as file:

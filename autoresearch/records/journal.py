@@ -21,7 +21,7 @@ from autoresearch.errors import ConflictError
 from autoresearch.records import earlier, finish_flag
 from autoresearch.records.appending import append_line, unwritable
 from autoresearch.records.rundir import write_all
-from autoresearch.records.secrets import mask_text
+from autoresearch.records.secrets import clean_text
 from autoresearch.runner.text import without_html
 
 NAME = "experiment_log.md"
@@ -140,7 +140,7 @@ def create(result_dir: Path, spec: RunSpec) -> Path:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            write_all(fd, mask_text(_opening(spec)).encode("utf-8", "replace"))
+            write_all(fd, clean_text(_opening(spec)).encode("utf-8", "replace"))
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -181,7 +181,7 @@ def holds(result_dir: Path, words: str) -> bool:
 
 def _line(text: str) -> str:
     """One line of markdown, whatever somebody typed or printed: no control characters, no secrets, no HTML."""
-    return without_html(mask_text(" ".join(_UNSHOWN.sub(" ", text).split()))[:SENTENCE_MAX])
+    return without_html(clean_text(" ".join(_UNSHOWN.sub(" ", text).split()))[:SENTENCE_MAX])
 
 
 def _opening(spec: RunSpec) -> str:

@@ -25,7 +25,7 @@ from autoresearch.errors import ConflictError
 from autoresearch.records import lines, tsv
 from autoresearch.records.appending import sync_directory, unwritable
 from autoresearch.records.rundir import write_atomically
-from autoresearch.records.secrets import mask_text
+from autoresearch.records.secrets import clean_text
 
 HEADER_MAX = 1 << 16  # no header is longer; a first line without an end there is no header
 
@@ -110,7 +110,7 @@ class Ledger:
             )
 
     def _write(self, fd: int, header: tuple[str, ...], row: LedgerRow) -> None:
-        cells = {name: mask_text(cell) for name, cell in row.cells().items()}
+        cells = {name: clean_text(cell) for name, cell in row.cells().items()}
         data = b"" if header else tsv.join(COLUMNS)
         data += tsv.join(cells.get(name, "") for name in header or COLUMNS)
         before = os.fstat(fd).st_size

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run import RunState
-from autoresearch.records.secrets import mask_text, mask_values
+from autoresearch.records.secrets import clean_text, mask_values
 from autoresearch.runner.basics import is_locked as is_locked
 from autoresearch.runner.basics import take_lock
 
@@ -219,7 +219,7 @@ def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True, ex
 
 def write_page(path: Path, text: str, *, durable: bool = True) -> None:
     """A document for people, atomically, without secrets."""
-    write_atomically(path, mask_text(text).encode("utf-8", "backslashreplace"), durable=durable)
+    write_atomically(path, clean_text(text).encode("utf-8", "backslashreplace"), durable=durable)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

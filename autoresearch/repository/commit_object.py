@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoresearch.errors import UsageError
-from autoresearch.records.secrets import mask_text
+from autoresearch.records.secrets import clean_text
 from autoresearch.repository.git import Git, GitFailed
 
 # Identity for machines that have none; one that is configured is never replaced.
@@ -19,7 +19,7 @@ def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | N
     `when`: seconds since the epoch, as author's and committer's date; the same commit made again has then
     the same id.
     """
-    words = mask_text(message).replace("\0", " ").encode("utf-8", "backslashreplace")
+    words = clean_text(message).replace("\0", " ").encode("utf-8", "backslashreplace")
     command = ("commit-tree", tree, *(("-p", parent) if parent else ()), "-F", "-")
     dates = {} if when is None else dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"@{when} +0000")
     try:

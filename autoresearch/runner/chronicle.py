@@ -8,7 +8,7 @@ import os
 import time
 
 from .basics import clock, open_append, wall, write_all
-from .masking import mask_text, mask_values
+from .masking import clean_text, mask_values
 from .text import without_html
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ class Chronicle:
     def emit(self, event: str, text: str, **fields: object) -> None:
         """One line of JSON for programs and one sentence for people."""
         t, s = wall(), clock() - self.origin
-        text = mask_text(text)
+        text = clean_text(text)
         line = {"t": round(t, 3), "s": round(s, 3), "event": event, "text": text, **mask_values(fields)}
         self._append(self._events, json.dumps(line))
         stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))

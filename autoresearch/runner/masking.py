@@ -129,19 +129,19 @@ def mask_values(value: Any, but: Container[str] = ()) -> Any:
     `but`: names of entries, at any depth, whose values are executed and stay as they are.
     """
     if isinstance(value, str):
-        return mask_text(value)
+        return clean_text(value)
     if isinstance(value, dict):
         return {name: item if name in but else mask_values(item, but) for name, item in value.items()}
     return [mask_values(item, but) for item in value] if isinstance(value, list | tuple) else value
 
 
-def mask_text(text: str) -> str:
-    """A command or some lines of a log without the secrets in it; masking twice changes nothing.
+def clean_text(text: str) -> str:
+    """`mask_text` for what is kept or shown: what turns the direction of reading (U+202E and its kin) goes, too."""
+    return mask_text(text if text.isascii() else _TURNING.sub("", text))
 
-    What turns the direction of reading (U+202E and its kin) goes, too: it shows another text than it is.
-    """
-    if not text.isascii():
-        text = _TURNING.sub("", text)
+
+def mask_text(text: str) -> str:
+    """A command or some lines of a log without the secrets in it; masking twice changes nothing."""
     for secret in _known():
         text = text.replace(secret, MASK)
     if len(text) in (64, 70) and _KEY_LINE.match(text):

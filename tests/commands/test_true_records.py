@@ -66,3 +66,34 @@ def test_a_disk_that_filled_up_is_named(bench: Any, disk: Any) -> None:
     explained = bench.ask("explain", "last")
     assert explained["failure"] == "disk_full"
     assert "reports" in explained["failure_line"] and "is full" in explained["failure_line"]
+
+
+def test_pages_hold_no_html_and_nothing_that_turns_the_reading(bench: Any) -> None:
+    evil = "<img src=x onerror=alert(1)> \u202eedoc live <!-- a -- b -->"
+    text = f"""
+        step(1)
+        print({evil!r}, flush=True)
+        raise RuntimeError({evil!r})
+    """
+    notes = f"\n{evil}\n| a | <b>bold</b> | 1 < 2 |"
+    path = bench.script(text, title="Try evil", purpose=f"See {evil}", notes=notes)
+    payload = bench.ask("run", path, check=None)
+    assert "secret" not in json.dumps(bench.ask("blueprint", "check", path))
+    assert payload["verdict"] == "crash" and "\u202e" not in json.dumps(payload, ensure_ascii=False)
+    place = Path(payload["result_dir"])
+    for path in (place / "experiment_log.md", place / "results.md"):
+        page = path.read_text()
+        outside = "".join(page.split("```")[::2])  # in a block of code nothing is HTML
+        assert "&lt;img src=x" in outside and "1 < 2" in outside
+        assert not any(tag in outside for tag in ("<img", "<b>", "<!--")), page
+    assert "1 step." in (place / "results.md").read_text()
+    for path in (*place.iterdir(), *Path(payload["run_dir"]).iterdir(), Path(payload["ledger"])):
+        if path.is_file() and path.name not in ("run.log", "spec.json"):
+            assert "\u202e" not in path.read_text(), path
+    for words in (("explain", payload["run"]), ("logs", payload["run"]), ("ledger", "show", payload["ledger"])):
+        assert "\u202e" not in bench.here(*words)[1]
+
+
+def test_resume_takes_yes(bench: Any) -> None:
+    code, out, err = bench.here("campaign", "resume", "none-of-ours", "--yes")
+    assert code == 4, out + err

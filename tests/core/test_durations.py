@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.durations import LONGEST_S, find_durations, normalise, parse_duration, problem, spoken
+from autoresearch.core.durations import LONGEST_S, counted, find_durations, normalise, parse_duration, problem, spoken
 from autoresearch.errors import UsageError
 
 H, M = 3600.0, 60.0
@@ -119,3 +119,25 @@ def test_problem() -> None:
     assert problem(LONGEST_S) == ""
     for bad in (0.0, -1.0, float("nan"), float("inf"), LONGEST_S + 1):
         assert problem(bad)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (1.0, "1 second"),
+        (8.1, "8.1 seconds"),
+        (90.0, "90 seconds"),
+        (5400.0, "90 minutes"),
+        (86400.0, "24 hours"),
+        (3700.0, "1 hour 1 minute 40 seconds"),
+        (299997 * 60.0, "208 days 7 hours 57 minutes"),
+        (8.0999999999999996, "8.1 seconds"),
+    ],
+)
+def test_spoken_reads_well(seconds: float, words: str) -> None:
+    assert spoken(seconds) == words
+    assert parse_duration(words) == seconds
+
+
+def test_one_is_no_plural() -> None:
+    assert [counted(n, "step") for n in (0, 1, 2)] == ["0 steps", "1 step", "2 steps"]

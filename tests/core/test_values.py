@@ -8,7 +8,7 @@ import re
 import pytest
 
 from autoresearch.core import values
-from autoresearch.core.values import number, numbers, python_dict
+from autoresearch.core.values import number, numbers, python_dict, truth
 
 
 @pytest.mark.parametrize(
@@ -103,3 +103,15 @@ def test_the_quick_way_reads_what_the_slow_one_does(text: str, monkeypatch: pyte
     quick = repr(values.python_dict(text))
     monkeypatch.setattr(values, "_NO_JSON", re.compile("{"))
     assert quick == repr(values.python_dict(text))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        *[(True, True), ("on", True), ("Yes", True), (" y ", True), ("1", True)],
+        *[(False, False), ("off", False), ("NO", False), ("n", False), ("0", False)],
+        *[("maybe", None), ("", None), (1, None), (None, None)],
+    ],
+)
+def test_truth(value: object, said: bool | None) -> None:
+    assert truth(value) is said

@@ -36,7 +36,7 @@ from autoresearch.lab.swarm import arrange
 from autoresearch.lab.terms import Terms, raise_on, terms
 from autoresearch.proposers.registry import check_packages
 from autoresearch.records.index import state_home
-from autoresearch.records.secrets import mask_text, mask_values
+from autoresearch.records.secrets import MASK, mask_text, mask_values
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.snapshot import snapshot
@@ -361,7 +361,7 @@ def _secrets(spec: CampaignSpec, resolved: Resolved) -> tuple[Finding, ...]:
     variables = (f"{name}={value}" for name, value in notes.env.items())
     keys = {name: value for name, value in spec.to_json().items() if name != "blueprint_text"}
     told = [f"its blueprint (`{plain(text, 120)}`)" for text in (*commands, *variables) if mask_text(text) != text]
-    told += [f"its key `{name}`" for name, value in keys.items() if json.dumps(mask_values(value)) != json.dumps(value)]
+    told += [f"its key `{name}`" for name, value in keys.items() if MASK in json.dumps(mask_values(value))]
     hint = "pass it by the environment: `- requires_env: NAME` in the notes of the blueprint, `$NAME` in the command"
     return tuple(
         Finding(

@@ -77,3 +77,19 @@ def test_an_unknown_key_has_a_neighbour(place: Path) -> None:
     with pytest.raises(UsageError) as caught:
         declared(place, "dead_line: 3h\n")
     assert "unknown key 'dead_line'" in caught.value.message and "did you mean 'deadline'?" in caught.value.hint
+
+
+@pytest.mark.parametrize("word", ["off", "Off", "OFF", "false", "no", '"off"'])
+def test_words_that_yaml_takes_for_truth_values(place: Path, word: str) -> None:
+    if word not in ("false", "no"):
+        assert declared(place, f"sandbox: {word}\n".replace("Off", "off").replace("OFF", "off"))["sandbox"] == "off"
+    found = declared(place, f"confirm: {word}\ngpu_check: {word}\nprune: {word}\nreview: {word}\n")
+    assert [found[key] for key in ("confirm", "gpu_check", "prune", "review")] == [False, False, "", False]
+
+
+@pytest.mark.parametrize("word", ["on", "yes", "true", "Yes", '"on"', '"yes"'])
+def test_words_for_true(place: Path, word: str) -> None:
+    found = declared(place, f"confirm: {word}\ngpu_check: {word}\n")
+    assert (found["confirm"], found["gpu_check"]) == (True, True)
+    with pytest.raises(UsageError, match="sandbox"):
+        declared(place, f"sandbox: {word}\n")
