@@ -26,6 +26,7 @@ from autoresearch.lab.judge import Judgement, is_pruned, judge, judging
 from autoresearch.lab.measure import Measurement, measure, traceback_of
 from autoresearch.lab.outcome import Outcome, collected, from_collected
 from autoresearch.lab.results import render_results
+from autoresearch.lab.terms import copy_of
 from autoresearch.records import (
     campaign_dir,
     events,
@@ -41,8 +42,8 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import RunDir, locked, read_json, write_json, write_page
-from autoresearch.records.secrets import mask_text
+from autoresearch.records.rundir import RunDir, locked, read_json, write_atomically, write_json, write_page
+from autoresearch.records.secrets import mask_text, masked_file
 from autoresearch.sinks.run_urls import urls_in
 from autoresearch.trainers import registry
 
@@ -66,9 +67,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         if outcome is None:
             with judging(spec) as view:
                 outcome = _collect(rundir, spec, end, view)
-        for path in (rundir.spec, rundir.far / "spec.json"):  # nothing executes it any more
-            with contextlib.suppress(OSError):
-                spec_file.clear(path)
+        _clear(rundir, spec)
         failpoint("collect.collected")
         index.discard_live(spec.run)
         evidence.forget_key(spec.run)
@@ -148,6 +147,19 @@ def _has_row(spec: RunSpec) -> bool:
     if not Ledger(ledger).holds(spec.run) and Ledger(evidence.path_of(ledger)).holds(spec.run):
         evidence.restore(ledger, {spec.run})
     return Ledger(ledger).holds(spec.run)
+
+
+def _clear(rundir: RunDir, spec: RunSpec) -> None:
+    """Take the secrets out of what nobody executes any more; on a full disk, the next time."""
+    for path in (rundir.spec, rundir.far / "spec.json"):
+        with contextlib.suppress(OSError):
+            spec_file.clear(path)
+    if spec.recipe:
+        copy = copy_of(Path(spec.result_dir), Path(spec.recipe))
+        with contextlib.suppress(OSError):
+            data = copy.read_bytes()
+            if (masked := masked_file(data, yaml=True)) != data:
+                write_atomically(copy, masked)
 
 
 def _place(spec: RunSpec, rundir: RunDir) -> Path:

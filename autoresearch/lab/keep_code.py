@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.far.remote_code import HostFiles, keep_code_there
 from autoresearch.lab.plan import Plan
 from autoresearch.records import journal
-from autoresearch.records.secrets import MASK, mask_text
+from autoresearch.records.secrets import mask_text, masked_file
 from autoresearch.repository import branches
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.snapshot import Snapshot, snapshot
@@ -57,7 +57,7 @@ def _keep(plan: Plan, spec: RunSpec) -> RunSpec:
     result_dir = Path(spec.result_dir)
     if isinstance(plan.resolved.files, HostFiles):
         path = plan.resolved.path
-        extra = {f".autoresearch/blueprint/{path.name}": _masked(path.read_bytes())}
+        extra = {f".autoresearch/blueprint/{path.name}": masked_file(path.read_bytes())}
         return keep_code_there(spec, plan.resolved.files, extra, mask_text(_message(spec)))
     if plan.checkout is None:
         return replace(spec, branch="", no_snapshot=plan.no_git)
@@ -104,7 +104,7 @@ def _outside_files(plan: Plan) -> dict[str, bytes]:
     """The blueprint and the recipe, masked; where they lie inside the repository, in the place of what is there."""
     named = (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe))
     return {
-        _name_in_commit(plan, kind, path): _masked(path.read_bytes(), yaml=kind == "recipe")
+        _name_in_commit(plan, kind, path): masked_file(path.read_bytes(), yaml=kind == "recipe")
         for kind, path in named
         if path is not None
     }
@@ -115,21 +115,17 @@ def _name_in_commit(plan: Plan, kind: str, path: Path) -> str:
     return _inside(plan.checkout, path) or f".autoresearch/{kind}/{path.resolve().name}"
 
 
-def masked_blueprint(checkout: Checkout, path: Path) -> dict[str, bytes]:
-    """The blueprint of a campaign as the commit that it starts from shall hold it, if it lies in the repository."""
-    name = _inside(checkout, path)
-    return {name: _masked(path.read_bytes())} if name else {}
+def masked_files(checkout: Checkout, paths: Iterable[Path]) -> dict[str, bytes]:
+    """Those of these files, and of the files in these folders, that hold secrets: as a commit shall have them."""
+    found: dict[str, bytes] = {}
+    for path in paths:
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            name = _inside(checkout, file)
+            if name and file.is_file() and (masked := masked_file(data := file.read_bytes())) != data:
+                found[name] = masked
+    return found
 
 
 def _inside(checkout: Checkout, path: Path) -> str:
     real, root = path.resolve(), checkout.root.resolve()
     return str(real.relative_to(root)) if root in real.parents else ""
-
-
-def _masked(data: bytes, *, yaml: bool = False) -> bytes:
-    """A file of the user's without secrets; the very same bytes where it holds none."""
-    text = data.decode("utf-8", "surrogateescape")
-    masked = mask_text(text)
-    if yaml:  # where a bare *** would be an alias
-        masked = re.sub(rf"(?<=[:\s]){re.escape(MASK)}(?=\s|$)", f'"{MASK}"', masked)
-    return data if masked == text else masked.encode("utf-8", "surrogateescape")

@@ -31,6 +31,7 @@ from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Entry, state_home
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
+from autoresearch.records.secrets import masked_file
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.exclude import exclude, pattern_for
 from autoresearch.runner.basics import SEAL
@@ -295,7 +296,8 @@ def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
     if plan.terms.copy:
         place, text = plan.terms.copy
         place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place, text.encode())
+        data = text.encode()
+        write_atomically(place, data, mode=0o644 if masked_file(data, yaml=True) == data else 0o600)
         journal.append(result_dir, f"the recipe is read from a copy that has metrics written down: {place}")
 
 

@@ -20,7 +20,7 @@ from autoresearch.lab.inherited import inherited
 from autoresearch.lab.scripts import script_findings
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.records import finish_flag
-from autoresearch.records.secrets import MASK, mask_environment, mask_text
+from autoresearch.records.secrets import MASK, mask_text
 from autoresearch.runner.text import plain
 
 _RECIPE_BYTES = 16 << 20

@@ -176,7 +176,12 @@ class _Reader:
         if not isinstance(given, Mapping):
             self.wrong("`overrides` is no mapping; write `overrides: {lr: 0.001}`", "overrides")
             return {}
-        return overrides.flatten({str(key): value for key, value in given.items()})
+        changes = overrides.flatten({str(key): value for key, value in given.items()})
+        for name, value in changes.items():
+            if isinstance(value, str) and mask_text(f"{name}={value}") != f"{name}={value}":
+                told = "holds what looks like a secret, and is committed; let the trainer read a variable"
+                self.wrong(f"`{name}` {told}", "overrides")
+        return changes
 
     def files(self) -> dict[str, str]:
         given = self.entry.get("files", {})

@@ -1,5 +1,9 @@
 """Secrets in records: what every writer of a record masks by. It lies with the Runner, which writes records, too."""
 
+from __future__ import annotations
+
+import re
+
 from autoresearch.runner.masking import MASK as MASK
 from autoresearch.runner.masking import clean_text as clean_text
 from autoresearch.runner.masking import learn as learn
@@ -7,3 +11,12 @@ from autoresearch.runner.masking import mask_environment as mask_environment
 from autoresearch.runner.masking import mask_text as mask_text
 from autoresearch.runner.masking import mask_values as mask_values
 from autoresearch.runner.masking import secrets_in as secrets_in
+
+
+def masked_file(data: bytes, *, yaml: bool = False) -> bytes:
+    """A file of the user's without secrets; the very same bytes where it holds none."""
+    text = data.decode("utf-8", "surrogateescape")
+    masked = mask_text(text)
+    if yaml:  # where a bare *** would be an alias
+        masked = re.sub(rf"(?<=[:\s]){re.escape(MASK)}(?=\s|$)", f'"{MASK}"', masked)
+    return data if masked == text else masked.encode("utf-8", "surrogateescape")

@@ -26,7 +26,7 @@ from autoresearch.lab.campaign.sources import OPTIMISER
 from autoresearch.lab.campaign.where import gpu_terms, where
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus
 from autoresearch.lab.far.remote_code import refuse_in_campaign
-from autoresearch.lab.keep_code import masked_blueprint
+from autoresearch.lab.keep_code import masked_files
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import key_of, limits_of
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
@@ -415,10 +415,11 @@ def with_base(plan: Charter) -> CampaignSpec:
     spec, checkout = plan.spec, plan.checkout
     if plan.declared["base"]:
         return replace(spec, base_commit=named_base(plan))
+    ours = (plan.resolved.path, plan.declared.file, spec.proposer.queue)
     shot = snapshot(
         checkout,
         message=f"{spec.name}: the base of a campaign, the working tree as it was",
-        extra=masked_blueprint(checkout, plan.resolved.path),
+        extra=masked_files(checkout, [Path(path) for path in ours if path]),
         leave_out=[Path(spec.directory).parent, Path(spec.result_dir)],
     )
     left = f"; left out: {', '.join(map(str, shot.left_out[:5]))}" if shot.left_out else ""

@@ -25,6 +25,7 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.research.bench import protection_of
 from autoresearch.lab.yaml_files import dump, load_mapping, parse_mapping
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.secrets import mask_text
 from autoresearch.repository import branches
 from autoresearch.repository.commit_object import commit_tree
 from autoresearch.repository.comparison import changed_paths, code_fingerprint
@@ -145,7 +146,8 @@ def _files(shop: Workshop, hypothesis: Hypothesis, base: str) -> dict[str, bytes
     if arguments != before:
         files[ARGUMENTS] = dump(arguments).encode() if arguments else None
     told = _difference(shop, hypothesis, base, files)
-    files[BLUEPRINT] = render_blueprint(fields_of(shop, hypothesis, told, command=shop.command(arguments))).encode()
+    text = render_blueprint(fields_of(shop, hypothesis, told, command=shop.command(arguments)))
+    files[BLUEPRINT] = mask_text(text).encode()  # of its prose: a command with a secret was refused
     return files
 
 

@@ -25,6 +25,7 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.sandbox import Sandbox, declared
 from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.secrets import mask_text
 from autoresearch.repository.worktrees import Slot
 
 FRESH_SEEDS = 1000  # confirmations use seeds that chose nothing
@@ -177,7 +178,8 @@ def _commit(shop: Workshop, wanted: Wanted, seeded: tuple[SeedWay, int], result_
         command = seeds.with_flag(command, way, seed, shop.trainer)
     fields = fields_of(shop, idea.hypothesis, told, result_dir, command)
     given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}
-    files[BLUEPRINT] = render_blueprint(replace(fields, env={**fields.env, **given})).encode()
+    rendered = render_blueprint(replace(fields, env={**fields.env, **given}))
+    files[BLUEPRINT] = mask_text(rendered).encode()
     return follow_up(shop, idea, files, f"{idea.slug}: run {wanted.replicate}, {wanted.why}\n")
 
 
