@@ -57,7 +57,7 @@ _HARMLESS = _set_of(
 )
 # a key by this name is a hash of something
 _HASHES = _set_of("cache commit hash sha md5 digest content dedup sort")
-_NOTHING = _Pattern(r"(?:true|false|none|null|)\Z", re.IGNORECASE)
+_NOTHING = _Pattern(r"(?:true|false|none|null|value|\.\.\.|)\Z", re.IGNORECASE)
 _NUMBER = _Pattern(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)
 _RANDOM = _Pattern(r"(?=\D*\d).{16}", re.DOTALL)
 _KEY_LIKE = _Pattern(
@@ -142,7 +142,7 @@ def clean_text(text: str) -> str:
 
 def mask_text(text: str) -> str:
     """A command or some lines of a log without the secrets in it; masking twice changes nothing."""
-    for secret in _known():
+    for secret in _known(len(os.environ)):
         text = text.replace(secret, MASK)
     if len(text) in (64, 70) and _KEY_LINE.match(text):
         return MASK
@@ -189,8 +189,11 @@ _TELLING = _Pattern(r"(?=[^A-Za-z]*[A-Za-z])(?=\D*\d)[^\s/]{8,512}\Z")
 
 
 @functools.cache
-def _known() -> tuple[str, ...]:
-    """Longest first: one may hold another. The secrets of our own environment are most often the trainer's, too."""
+def _known(variables: int) -> tuple[str, ...]:
+    """Longest first: one may hold another. The secrets of our own environment are most often the trainer's, too.
+
+    `variables`: how many there are; a process that is given others looks again.
+    """
     own = (v for n, v in os.environ.items() if _is_secret_variable(n) and _TELLING.match(v))
     return tuple(sorted({*_learnt, *own}, key=len, reverse=True))
 
