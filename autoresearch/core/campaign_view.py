@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from autoresearch.core.campaign import CampaignSpec, CampaignState
-from autoresearch.core.ending import Verdict
+from autoresearch.core.ending import EXCUSED, UNPROVEN, Verdict
 from autoresearch.core.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.lineage import incumbent
@@ -19,12 +19,6 @@ from autoresearch.core.pruning import PRUNED
 from autoresearch.core.turns import Research
 
 T = TypeVar("T")
-FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
-MACHINE = frozenset({"rebooted", "killed_for_memory"})  # a Runner that died, and somebody else says so
-EXCUSED = FROM_ITS_PLACE | MACHINE | {"runner_died", "launch_interrupted", "lease_busy"}
-"""Failures that say nothing of the idea."""
-UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
-"""Those of them that training code can bring about: by ending its Runner when it sees that it goes badly."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,12 @@ NO_STEP = "no_step"
 """The failure of a run whose trainer exited with 0 and, though its lines are known, printed no training step."""
 NOTHING_MEASURED = "nothing was measured"
 """Why a lone run is kept that ended well, and for which no metric was named."""
+FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
+MACHINE = frozenset({"rebooted", "killed_for_memory"})  # a Runner that died, and somebody else says so
+EXCUSED = FROM_ITS_PLACE | MACHINE | {"runner_died", "launch_interrupted", "lease_busy"}
+"""Failures that say nothing of the idea."""
+UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
+"""Those of them that training code can bring about: by ending its Runner when it sees that it goes badly."""
 
 
 class Ending(StrEnum):

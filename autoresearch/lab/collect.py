@@ -13,8 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign_view import FROM_ITS_PLACE, CampaignView
-from autoresearch.core.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, NOTHING_MEASURED, Ending
+from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.ending import (
+    EVALUATION_FAILED,
+    FROM_ITS_PLACE,
+    METRIC_UNREAD,
+    NO_STEP,
+    NOTHING_MEASURED,
+    Ending,
+)
 from autoresearch.core.failure import Failure
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.no_signal import NO_SIGNAL, no_signal

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoresearch.core.campaign_view import UNPROVEN, CampaignView, Idea, Round
+from autoresearch.core.campaign_view import CampaignView, Idea, Round
 from autoresearch.core.confirmation import Claim, Confirmation, confirm, plan
 from autoresearch.core.decision import gain
+from autoresearch.core.ending import UNPROVEN
 from autoresearch.core.lineage import marked
 from autoresearch.core.noise import noise_of
 from autoresearch.lab.campaign import agenda, seed_check

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.campaign_view import EXCUSED, CampaignView, Idea
+from autoresearch.core.campaign_view import CampaignView, Idea
 from autoresearch.core.duplicates import is_code, resolved
+from autoresearch.core.ending import EXCUSED
 from autoresearch.core.expression import Point
 from autoresearch.core.hypothesis import Hypothesis
 from autoresearch.core.ledger_row import LedgerRow
