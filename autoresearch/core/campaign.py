@@ -78,7 +78,7 @@ class CampaignSpec:
     rules: Rules
     created: float
     timeout_s: float | None = None  # of each run; exceeding it is a failure
-    replicates: int = 4  # of the baseline; the second repeats the first one's seed
+    replicates: int = 3  # of the baseline; the second repeats the first one's seed
     retests: int = 5  # further runs, at most, of an idea that looks better
     confirm: bool = True
     confirm_runs: int = 12  # at most, of both sides, at the end
