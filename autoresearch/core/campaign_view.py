@@ -492,15 +492,3 @@ def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:
         idea.smoke.add(str(verdict.get("run", "")))
     elif verdict.get("do") == "marked":
         idea.marked = str(verdict.get("of", ""))
-
-
-def best_so_far(spec: CampaignSpec, ideas: Sequence[Idea]) -> list[float | None]:
-    """After each idea, the mean of the best one that was kept by then (the baseline to begin with)."""
-    best: float | None = None
-    path: list[float | None] = []
-    for idea in ideas:
-        candidate = idea.value if idea.kept or idea.hypothesis.is_baseline else None
-        if candidate is not None and (best is None or spec.objective.better(candidate, best)):
-            best = candidate
-        path.append(best)
-    return path

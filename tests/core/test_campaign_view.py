@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from autoresearch.core.campaign import CampaignSpec, CampaignState, ProposerSpec, Rules
-from autoresearch.core.campaign_view import CampaignView, best_so_far, fold
+from autoresearch.core.campaign_view import CampaignView, fold
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.objective import Direction, Objective
 from autoresearch.core.stop_rules import stand
 from autoresearch.lab.campaign import agenda
+from autoresearch.lab.campaign.summary import best_so_far
 
 SPEC = CampaignSpec(
     **{  # type: ignore[arg-type]

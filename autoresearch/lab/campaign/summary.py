@@ -9,7 +9,7 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView, Idea, SeedCheck, best_so_far, measured
+from autoresearch.core.campaign_view import CampaignView, Idea, SeedCheck, measured
 from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.no_signal import NO_SIGNAL
@@ -313,3 +313,15 @@ def best_path(view: CampaignView) -> list[float | None]:
 def row_name(view: CampaignView, row: LedgerRow) -> str:
     """`<campaign>:<index>.<replicate>`, by which `compare` and `repro` know a row."""
     return f"{view.spec.name}:{row.index}" + (f".{row.replicate}" if row.replicate else "")
+
+
+def best_so_far(spec: CampaignSpec, ideas: Sequence[Idea]) -> list[float | None]:
+    """After each idea, the mean of the best one that was kept by then (the baseline to begin with)."""
+    best: float | None = None
+    path: list[float | None] = []
+    for idea in ideas:
+        candidate = idea.value if idea.kept or idea.hypothesis.is_baseline else None
+        if candidate is not None and (best is None or spec.objective.better(candidate, best)):
+            best = candidate
+        path.append(best)
+    return path
