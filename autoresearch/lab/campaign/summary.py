@@ -9,6 +9,7 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Any
 
+from autoresearch.core.campaign import CampaignSpec
 from autoresearch.core.campaign_view import CampaignView, Idea, SeedCheck, measured
 from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.ledger_row import LedgerRow
