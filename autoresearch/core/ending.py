@@ -61,13 +61,15 @@ class Verdict(StrEnum):
 def lone_verdict(ending: Ending, *, measured: bool, needs_metric: bool = True) -> Verdict:
     """The verdict of a run that is its own campaign.
 
-    It is kept if its metric was read and it ended in a way that was meant: by itself, at
-    `exp_max_time` (such runs are meant to be cut), or on request. needs_metric: False where none was named and
-    nothing failed; then it is kept, without a value, if it ended by itself.
+    It is kept if its metric was read and it ended in a way that was meant: by itself, or at
+    `exp_max_time` (such runs are meant to be cut). Whoever stops one, or cancels its job, discards it.
+    needs_metric: False where none was named and nothing failed; then it is kept, without a value, if it ended well.
     """
     if not needs_metric and ending is Ending.FINISHED:
         return Verdict.KEEP
-    judged = ending in (Ending.FINISHED, Ending.MAX_TIME, Ending.STOPPED)
+    if ending is Ending.STOPPED:
+        return Verdict.DISCARD
+    judged = ending in (Ending.FINISHED, Ending.MAX_TIME)
     return Verdict.KEEP if judged and measured else Verdict.CRASH
 
 

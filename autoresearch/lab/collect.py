@@ -257,7 +257,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
     memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
     return LedgerRow(
         index=spec.index,
-        branch=spec.branch,
+        branch=spec.branch if spec.commit else "",  # else it was killed before that was made
         parent_commit=spec.parent_commit,
         commit=spec.commit,
         recipe=spec.recipe_in_commit or spec.recipe,
@@ -344,7 +344,7 @@ def _flag(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
             "step": outcome.metric_step,
             "best": outcome.best_value,
         },
-        "branch": spec.branch,
+        "branch": spec.branch if spec.commit else "",
         "commit": spec.commit,
         "started": end.started,
         "ended": end.ended,

@@ -63,7 +63,8 @@ def judge(
     if view is None or idea is None:
         needs_metric = needs_metric or view is not None
         verdict = lone_verdict(end.ending, measured=value is not None, needs_metric=needs_metric)
-        return Judgement(verdict, NOTHING_MEASURED if verdict is Verdict.KEEP and value is None else "")
+        reason = NOTHING_MEASURED if verdict is Verdict.KEEP and value is None else ""
+        return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)
     if spec.why == "confirm":
         fresh = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
         verdict = Verdict.CRASH if fresh is None else Verdict(idea.status or Verdict.DISCARD)

@@ -67,6 +67,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False, runner: bool = Tru
         check_nrl(plan.spec.command, plan.spec.cwd, plan.environment)
     if not ahead:  # then the run before still has it
         arrange.refuse_taken_port(plan.spec)
+    visible = _hide_records(plan)  # before there is one
     spec = arrange.located(_claim(plan, parts, ahead=ahead))
     rundir = RunDir(Path(spec.run_dir))
     held = contextlib.ExitStack()
@@ -74,7 +75,8 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False, runner: bool = Tru
         held.enter_context(locked(rundir.launching))
         failpoint("launch.claimed")
         _prepare_result_dir(plan, spec)
-        _hide_records(plan, spec)
+        for text in visible:
+            journal.append(Path(spec.result_dir), f"not hidden from git status: {text}")
         spec = _with_what_is_there(spec)
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         waits = runner and plan.place.is_local
@@ -315,19 +317,21 @@ def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
     return tuple(found for path in own for found in there(Path(path)))
 
 
-def _hide_records(plan: Plan, spec: RunSpec) -> None:
-    """What we write inside the repository stays out of `git status`."""
+def _hide_records(plan: Plan) -> list[str]:
+    """Keep what we write inside the repository out of `git status`; why it is not, where that cannot be."""
     checkout = plan.checkout
     if not plan.resolved.files.here:  # the code is a host's own, the records are beside the blueprint
         checkout = repository.find(plan.resolved.path.parent)
+    visible: list[str] = []
     if checkout is None:
-        return
-    for path in (plan.campaign_dir.parent, Path(spec.result_dir)):
+        return visible
+    for path in (plan.campaign_dir.parent, Path(plan.spec.result_dir)):
         if pattern := pattern_for(checkout, path):
             try:
                 exclude(checkout, pattern)
             except EnvironmentUnusable as error:
-                journal.append(Path(spec.result_dir), f"not hidden from git status: {error.message}")
+                visible.append(error.message)
+    return visible
 
 
 def _extra(plan: Plan, spec: RunSpec, *, ahead: bool) -> dict[str, object]:

@@ -127,7 +127,7 @@ def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
         "failure_line": outcome.failure_line or None,
         "warnings": list(outcome.warnings),
         "run_urls": list(outcome.run_urls),
-        "branch": spec.branch or None,
+        "branch": (spec.commit and spec.branch) or None,
         "commit": spec.commit or None,
         "no_snapshot": spec.no_snapshot or None,
         "session": spec.session,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +101,19 @@ class SlurmLauncher:
         if said.returncode:
             no = refusal(said)
             found.append(Finding(Severity.ERROR, f"slurm_{no.code}", f"Slurm would refuse a job: {no.reason}", no.hint))
+            if no.code in ("refused", "refused_resources") and (away := self._nodes_away()):
+                text = f"Slurm has no room for a job while nodes are {away}: {no.reason}"
+                hint = "runs wait in its queue until they are back"
+                found[-1] = Finding(Severity.WARNING, f"slurm_{no.code}", text, hint)
         return found
+
+    def _nodes_away(self) -> str:
+        """The states of nodes that are not to be had now: `--test-only` refuses what sbatch lets wait for them."""
+        with contextlib.suppress(Unreachable):
+            said = self._asked_of_slurm(["sinfo", *self._where, "-h", "-o", "%T"], PREFLIGHT_S)
+            states = {line.strip().rstrip("*~#!%$@^-") for line in said.text.splitlines()}
+            return ", ".join(sorted(state for state in states if re.match("drain|down|maint|reserv|fail|power", state)))
+        return ""
 
     def _grace_is_short(self) -> list[Finding]:
         """Slurm sends KILL so long after its TERM; a Runner that waits longer leaves no exit record."""

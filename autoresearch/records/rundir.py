@@ -148,7 +148,10 @@ class RunDir:
         if self.exit_record.exists():  # it ended between the two looks
             return RunState.ENDED
         age = (time.time() if now is None else now) - self._born()
-        return RunState.STARTING if not self.runner.exists() and age < STARTING_S else RunState.DEAD
+        starting = not self.runner.exists() and age < STARTING_S
+        if self.exit_record.exists():  # it was written, and the lock let go, since the first look
+            return RunState.ENDED
+        return RunState.STARTING if starting else RunState.DEAD
 
     def _observed_state(self) -> RunState:
         """A far run is over when it has an exit record here; nothing that is not seen ends it."""

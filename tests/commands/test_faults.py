@@ -13,6 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+from autoresearch.records.ledger import Ledger
+
 pytestmark = pytest.mark.system
 
 
@@ -286,3 +288,17 @@ def test_a_claim_holds_before_the_run_has_its_spec(bench: Any) -> None:
     won = bench.answer(process)
     assert refused["error"]["code"] == "result_dir_in_use" and won["run"] in refused["error"]["message"]
     bench.settled(won, "finished")
+
+
+def test_a_cli_that_is_killed_before_the_branch_leaves_nothing_in_git_status(bench: Any) -> None:
+    bench.cli(
+        *("run", bench.blueprint("ok", result_dir=str(bench.repo / "results"))),
+        check=-9,
+        AUTORESEARCH_FAILPOINT="launch.claimed:kill",
+    )
+    assert bench.git("status", "--porcelain", "--untracked-files=all") in ("", "?? exp.md")
+    (spec,) = (bench.repo / "reports").rglob("spec.json")
+    os.utime(spec, (1, 1))  # long enough ago: no Runner is coming
+    bench.ask("adopt")
+    (row,) = Ledger(Path(json.loads(spec.read_text())["ledger"])).rows()
+    assert (row.ending, row.branch) == ("launch_failed", "")

@@ -255,9 +255,9 @@ def test_a_run_while_it_lives_and_after(bench: Bench) -> None:
     bench.ask("stop", run, "--reason", "seen enough")
     told = bench.ask("queue", "--last", 3)
     assert told["runs"] == [] and [(r["run"], r["ending"], r["verdict"]) for r in told["ended"]] == [
-        (run, "stopped", "keep")
+        (run, "stopped", "discard")
     ]
-    assert re.search(rf"{run} .*stopped keep", bench.here("queue", "--all")[1])
+    assert re.search(rf"{run} .*stopped discard", bench.here("queue", "--all")[1])
     assert run not in bench.here("queue")[1]
 
 

@@ -18,8 +18,8 @@ from autoresearch.core.ending import Ending, Verdict, exit_code, lone_verdict
         (Ending.MAX_TIME, True, Verdict.KEEP, 12),
         (Ending.MAX_TIME, False, Verdict.CRASH, 12),
         (Ending.STALLED, True, Verdict.CRASH, 10),
-        (Ending.STOPPED, True, Verdict.KEEP, 10),
-        (Ending.STOPPED, False, Verdict.CRASH, 10),
+        (Ending.STOPPED, True, Verdict.DISCARD, 10),
+        (Ending.STOPPED, False, Verdict.DISCARD, 10),
         (Ending.LAUNCH_FAILED, False, Verdict.CRASH, 10),
         (Ending.LOST, True, Verdict.CRASH, 10),  # never a success
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -236,6 +237,25 @@ def test_what_slurm_refuses_is_declined_in_its_own_words(
     assert no.value.code == code and words in no.value.reason and no.value.hint
     (error,) = [f for f in launcher.preflight() if f.severity == "error"]
     assert error.code.startswith("slurm_refused_") and error.hint
+
+
+def test_a_node_that_is_drained_is_waited_for(desk: Desk, slurm: Any, eventually: Any) -> None:
+    """`sbatch --test-only` refuses what sbatch itself lets wait."""
+
+    def node(state: str) -> None:
+        words = ["scontrol", "update", "nodename=ALL", f"state={state}", "reason=a test"]
+        subprocess.run(words, env={**os.environ, **slurm.env}, check=True)
+
+    launcher = desk.launcher()
+    node("drain")
+    try:
+        eventually(lambda: [f.code for f in launcher.preflight() if f.code.startswith("slurm_refused")])
+        found = [f for f in launcher.preflight() if f.code.startswith("slurm_refused")]
+        assert [f.severity for f in found] == ["warning"] and "drain" in found[0].message
+        handle = launcher.submit(desk.job("true"))
+    finally:
+        node("resume")
+    eventually(lambda: launcher.poll([handle])[handle.run].state is JobState.OVER)
 
 
 def test_preflight_warns_of_a_short_kill_wait(desk: Desk) -> None:

@@ -101,3 +101,15 @@ def test_a_mere_look_at_a_lock_is_no_holder(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("autoresearch.runner.basics.time.sleep", lambda _: os.close(looking.pop()))
     with rundir.locked(path, blocking=False) as alone:
         assert alone and not looking
+
+
+def test_a_run_that_ends_while_somebody_looks_is_not_dead(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.spec.write_text("{}")
+    run.runner.write_text("{}")
+
+    def ends_now(path: Path) -> bool:
+        run.exit_record.write_text("{}")
+        return False
+
+    monkeypatch.setattr(rundir, "is_locked", ends_now)
+    assert run.state() is RunState.ENDED

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign import CampaignState
 from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
 from autoresearch.lab.campaign.shelf import held
-from autoresearch.records import order_file
+from autoresearch.records import campaign_dir, order_file
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
 
 
 def state_now(place: CampaignDir, view: CampaignView) -> CampaignState:
-    """The state in truth."""
+    """The state in truth. The view was read first, and its controller may have come to the end since."""
     if view.state is CampaignState.ENDED:
         return view.state
-    if not place.controlled:
-        return CampaignState.DEAD
+    if not place.controlled:  # whoever had the lock writes nothing any more: now the journal is whole
+        return CampaignState.ENDED if _last_word(place).get("state") == CampaignState.ENDED else CampaignState.DEAD
     return CampaignState.DRAINING if view.told_stop else view.state
 
 
 def reason_now(place: CampaignDir, view: CampaignView, state: CampaignState) -> str:
     """Why it is in this state; "" where nobody said."""
+    if state is CampaignState.ENDED:
+        return str(_last_word(place).get("reason", ""))
     if state is not CampaignState.DEAD:
         return view.reason if state is view.state else ""
     if fault := fault_of(place, view):
         return fault
     last = f"; it was {view.state}: {view.reason}" if view.reason else ""
     return f"its controller is gone and said nothing: it was killed, or the machine went down{last}"
+
+
+def _last_word(place: CampaignDir) -> Mapping[str, Any]:
+    """The last line of the journal that says a state; {} where none does."""
+    lines = (line for line in campaign_dir.entries(place.journal, needle=b'"state"') if line.get("do") == "state")
+    return next(iter(deque(lines, maxlen=1)), {})
 
 
 def fault_of(place: CampaignDir, view: CampaignView) -> str:

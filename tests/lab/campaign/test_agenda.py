@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign import Rules
-from autoresearch.lab.campaign import agenda, claims
+from autoresearch.core.campaign import CampaignState, Rules
+from autoresearch.lab.campaign import agenda, claims, standing
 
 pytestmark = pytest.mark.system
 
@@ -229,3 +229,12 @@ def made_round(made: Any, slug: str) -> None:
     last = max(n for n, line in enumerate(lines) if '"prepared"' in line and f'"{slug}-' in line)
     lines[last] = lines[last].replace('"seed"', '"round": 1, "seed"')
     made.place.journal.write_text("".join(lines))
+
+
+def test_a_campaign_that_ends_while_somebody_looks_is_not_dead(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    before = made.view()
+    assert standing.state_now(made.place, before) == "dead"
+    made.tell("state", state="ended", reason="stop condition met")
+    assert standing.state_now(made.place, before) == "ended"
+    assert standing.reason_now(made.place, before, CampaignState.ENDED) == "stop condition met"
