@@ -40,7 +40,12 @@ def refused(bench: Any, code: int, *args: object, says: str, **env: str) -> dict
     plain, out, err = bench.here(*args, **env)
     assert (plain, out) == (code, "")
     assert err.startswith("autoresearch: " + error["message"][:40]) and "Traceback" not in err
-    assert bench.picture(*ALIVE) == before
+    after = bench.picture(*ALIVE)
+    if code == 3 and args[0] == "run":  # whoever polls the result directory is told: by `finish.flag`, and nothing else
+        flag = json.loads(after.pop("results/finish.flag", "{}") or "{}")
+        assert flag.get("ending", "refused") == "refused"
+        after = {name: data for name, data in after.items() if name in before or name != "results"}
+    assert after == before
     return dict(error)
 
 
@@ -405,8 +410,8 @@ def uncollected(bench: Any, **values: str) -> dict[str, Any]:
 
 @pytest.mark.system
 def test_one_run_that_cannot_be_recorded_keeps_no_other_from_it(bench: Any) -> None:
-    stuck = uncollected(bench, name="a.md", title="A", result_dir=str(bench.root / "a"))
-    payload = uncollected(bench, name="b.md", title="B", result_dir=str(bench.root / "b"))
+    stuck = uncollected(bench, name="a.md", title="First", result_dir=str(bench.root / "a"))
+    payload = uncollected(bench, name="b.md", title="Second", result_dir=str(bench.root / "b"))
     Path(stuck["ledger"]).write_text("somebody\telse's\ttable\n")
     asked = bench.ask("adopt", check=6)
     assert [(r["run"], bool(r["trouble"])) for r in asked["runs"]] == [(stuck["run"], True), (payload["run"], False)]
@@ -688,7 +693,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
     assert set(words) == set(commands())
     begun(bench, blueprint)
     refused = {("confirm",): 5, ("campaign", "fix"): 4}  # nothing is kept, and no idea was tried
-    refused |= {("campaign", "proposals"): 5}  # that campaign has no researcher
+    refused |= {("campaign", "skip"): 4, ("campaign", "proposals"): 5}  # there is no such idea; that campaign has no researcher
     refused |= {("plan", name): 3 for name in ("check", "approve", "revise")}  # a skeleton is no plan
     refused |= {("plan", name): 4 for name in ("show", "run", "status", "wait", "report")}
     refused |= {("swarm", "down"): 2, ("scaffold", "check"): 3}  # that run has no server, and echo asks no model
