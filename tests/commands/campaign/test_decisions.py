@@ -65,8 +65,8 @@ def test_flat_but_simpler_is_kept(camp: Any) -> None:
     (camp.bench.repo / "without.py").write_text(without)
     (camp.bench.repo / "more.py").write_text(more)
     queue = camp.ideas(
-        {"slug": "shorter", "files": {"train.py": "without.py"}, "simpler": True, "sentence": "no weights"},
-        {"slug": "longer", "files": {"train.py": "more.py"}, "simpler": True, "sentence": "a comment"},
+        {"slug": "shorter", "files": {"train.py": {"from": "without.py"}}, "simpler": True, "sentence": "no weights"},
+        {"slug": "longer", "files": {"train.py": {"from": "more.py"}}, "simpler": True, "sentence": "a comment"},
     )
     camp.recipe(noise=0.0)
     view = camp.run(queue=queue, count=3, retests=3, confirm=False)

@@ -114,7 +114,7 @@ def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
     assert "seed = int" in text
     lucky = text.replace('int(os.environ["AUTORESEARCH_SEED"])', "17").replace("0.4 + ", "0.44 + ")
     (camp.bench.repo / "lucky.py").write_text(lucky)
-    queue = camp.ideas({"slug": "lucky", "files": {"train.py": "lucky.py"}})
+    queue = camp.ideas({"slug": "lucky", "files": {"train.py": {"from": "lucky.py"}}})
     view = camp.run(queue=queue, baseline=3, count=2)
     assert view.seed_check.seen, camp.said()
     assert view.by_slug("lucky").status == "keep", camp.said()
