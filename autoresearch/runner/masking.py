@@ -248,6 +248,8 @@ def _mark_of_secret(named: re.Match[str], value: re.Match[str]) -> str | None:
 
 
 def _says_secret(words: list[str]) -> bool:
+    if words[-1:] in (["env"], ["var"], ["variable"]):  # `--api-key-env NAME` names what holds one
+        return False
     if _says_password(words):
         return True
     kinds = set(words)

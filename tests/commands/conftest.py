@@ -201,12 +201,20 @@ class Bench:
         return path
 
     def picture(self, *without: str) -> dict[str, bytes | str]:
-        """Every file below this bench's root and what is in it, to be compared with a later one."""
+        """Every file below this bench's root and what is in it, to be compared with a later one.
+
+        Without the flag that says to whoever polls a result directory that its run was refused (`test_refusals`).
+        """
         found: dict[str, bytes | str] = {}
         for path in sorted(self.root.rglob("*")):
             name = str(path.relative_to(self.root))
             if not any(part in name for part in without):
                 found[name] = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
+        flag = found.get("results/finish.flag", b"")
+        if isinstance(flag, bytes) and b'"ending": "refused"' in flag:
+            del found["results/finish.flag"]
+            if not any(name.startswith("results/") for name in found):
+                del found["results"]
         return found
 
     def settled(self, payload: dict[str, Any], ending: str) -> dict[str, Any]:

@@ -126,9 +126,9 @@ def rows(ledger: Path) -> list[Any]:
 ON_A_RUN = ("note last hello", "stop last --reason x", "collect last", "repro last", "close last", "close last")
 ON_A_CAMPAIGN = (
     "campaign set one --count {}",
-    "campaign add one --set lr=0.5",
-    "add one --set lr=0.6",
-    "campaign skip nobody --campaign one",
+    "campaign add one --set lr=0.{}",
+    "add one --set lr=0.0{}",
+    "campaign skip lr-0-{} --campaign one",
     "tell one hello",
     "veto one hello",
     "campaign pause one",

@@ -38,8 +38,8 @@ def after(rundir: RunDir, spec: RunSpec) -> tuple[str, str]:
         return "", ""  # it never started, or began before there was such a note
     try:
         one = _slot(spec)
-        if one is None:
-            return f"the worktree {spec.worktree} is gone", ""
+        if one is None or not one.path.is_dir():  # it can be told no more: what it measured lies elsewhere
+            return "", "its worktree was removed while it trained"
         one.check_commit(spec.commit)
         found = one.changed_files()
     except AutoresearchError as error:
