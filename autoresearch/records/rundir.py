@@ -145,8 +145,6 @@ class RunDir:
             return RunState.RUNNING if reported else RunState.STARTING
         if is_locked(self.launching):
             return RunState.STARTING
-        if self.exit_record.exists():  # it ended between the two looks
-            return RunState.ENDED
         age = (time.time() if now is None else now) - self._born()
         starting = not self.runner.exists() and age < STARTING_S
         if self.exit_record.exists():  # it was written, and the lock let go, since the first look

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,16 @@ from autoresearch.records.rundir import is_locked
 from tests.waiting import PATIENCE_S, until
 
 REPO = Path(__file__).parents[2]
+
+
+def needs(*tools: str, root: str = "") -> None:
+    """Skip, with the reason, where a program is missing, or `root` (what needs it, in words) is not what we are."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} is missing, and this fault is injected with it")
+    if root and os.geteuid() != 0:
+        pytest.skip(f"only root can do this: {root}")
+
 
 TRAINER = """
 import os, signal, subprocess, sys, time
@@ -146,13 +157,6 @@ class Bench:
         if check is not None:
             assert done.returncode == check, f"rc {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
-
-    def json(self, *args: object, check: int | None = 0, **env: str) -> dict[str, Any]:
-        """The JSON object of a command."""
-        done = self.cli(*args, "--json", check=check, **env)
-        lines = [line for line in done.stdout.splitlines() if line.strip()]
-        assert len(lines) == 1, done.stdout + done.stderr
-        return dict(json.loads(lines[0]))
 
     def here(self, *args: object, **env: str) -> tuple[int, str, str]:
         """The same front door in this process: (exit code, stdout, stderr), without a second of imports.

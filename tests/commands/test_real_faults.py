@@ -16,18 +16,11 @@ from typing import Any
 
 import pytest
 
+from tests.commands.conftest import needs
+
 pytestmark = pytest.mark.real
 
 NOISY = Path(__file__).parents[1] / "nasty" / "noisy.py"
-
-
-def needs(*tools: str, root: bool = False) -> None:
-    """Skip, with the reason, where something is missing."""
-    missing = [tool for tool in tools if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"{missing[0]} is missing, and this fault is injected with it")
-    if root and os.geteuid() != 0:
-        pytest.skip("mounting needs root: a full or read-only disk of its own cannot be made by a plain user")
 
 
 GATED = """
@@ -147,7 +140,7 @@ def test_a_disk_that_becomes_read_only(bench: Any, disk: Any, where: str) -> Non
 
 def test_a_file_system_that_gives_up(bench: Any, tmp_path: Path) -> None:
     """ext4 after an error of its device: every write fails, also to what was open. Nothing claims a success."""
-    needs("mount", "umount", "mkfs.ext4", root=True)
+    needs("mount", "umount", "mkfs.ext4", root="a disk is mounted")
     image, place = tmp_path / "image", bench.repo / "reports"
     with image.open("wb") as file:
         file.truncate(16 << 20)

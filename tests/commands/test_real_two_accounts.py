@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from tests.commands.conftest import BLUEPRINT, REPO, TRAINER
+from tests.commands.conftest import BLUEPRINT, REPO, TRAINER, needs
 from tests.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.real, pytest.mark.skipif(os.getuid() != 0, reason="only root can be two accounts")]
+pytestmark = pytest.mark.real
 
 ACCOUNTS, GROUP = (61001, 61002), 61000
 OPENED = """
@@ -100,6 +100,7 @@ class Shared:
 @pytest.fixture
 def top() -> Iterator[Path]:
     """Not below pytest's own directory, which nobody else may enter."""
+    needs("unshare", "setpriv", root="it becomes two accounts")
     path = Path(tempfile.mkdtemp(prefix="two-accounts-", dir="/tmp"))
     path.chmod(0o755)
     try:

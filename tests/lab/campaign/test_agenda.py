@@ -158,8 +158,10 @@ def test_a_round_of_confirmation_from_plan_to_verdict(campaign: Callable[..., An
 
 def proved(made: Any, slug: str, **more: Any) -> tuple[str, str]:
     """A round of confirmation in which an idea is better by far; its claim, and what is said of it."""
+    made.tell("seed_check", seen=True, reason="it works", by="recipe key seed", runs=3, values=9, exact=True, copies=[])
     made.tell("confirming", round=1, candidates=[made.indexes[slug]], each=4, baseline=4)
     while found := claims.owed_to_round(made.view()):
+        assert found.why == "confirm"
         one = found.idea.slug
         made.run(one, 0.5 + 0.2 * (one == slug) + 0.001 * (made.clock % 7), why="confirm", curve=False, **more)
         made_round(made, one)
