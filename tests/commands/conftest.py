@@ -164,6 +164,7 @@ class Bench:
         What it launches (tmux, Runner, collector) are processes as ever.
         """
         from autoresearch import cli
+        from autoresearch.runner import masking
 
         out, err = io.StringIO(), io.StringIO()
         with (
@@ -172,11 +173,12 @@ class Bench:
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
+            masking._known.cache_clear()  # a process of its own has not seen another environment before
             code = cli.run([str(a) for a in args])
         return code, out.getvalue(), err.getvalue()
 
     def ask(self, *args: object, check: int | None = 0, **env: str) -> dict[str, Any]:
-        """`json`, by way of `here`."""
+        """The JSON object of a command, by way of `here`."""
         code, out, err = self.here(*args, "--json", **env)
         assert check is None or code == check, f"rc {code}\n{out}\n{err}"
         lines = [line for line in out.splitlines() if line.strip()]
