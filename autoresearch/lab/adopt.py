@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,11 +13,12 @@ from autoresearch.core.ending import Ending, Verdict
 from autoresearch.core.ledger_row import LedgerRow
 from autoresearch.core.run import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.lab.kernel_log import killed_for_memory
 from autoresearch.lab.outcome import Outcome, load
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.sweep import SWEEP_S, carriers, sweep
 from autoresearch.lab.withdraw import never_begun, take_back
-from autoresearch.records import events, exit_record, finish_flag, journal
+from autoresearch.records import events, evidence, exit_record, finish_flag, journal
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
@@ -113,6 +113,7 @@ def record_deleted(rundir: RunDir, entry: Entry, now: float) -> None:
         ended=now,
     )
     ledger.append_once(row)
+    evidence.forget_key(entry.run)
     place = Path(entry.result_dir)
     flag = {"schema": 1, "run": entry.run, "ending": row.ending, "verdict": row.status, "returncode": None}
     journal.append(place, reason)
@@ -174,7 +175,7 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
             ending, cause = Ending.LAUNCH_FAILED, "launch_interrupted"
             reason = reason or "the command that launched it died before the Runner started"
         else:
-            ending, cause = Ending.LOST, _who_says_so(identity)
+            ending, cause = Ending.LOST, _why_it_died(identity)
             who = f"the Runner (pid {identity.get('pid')})"
             reason = f"{who} died without an exit record{_WORDS[cause]}; {killed} processes of the run were ended"
             if rundir.foreign_exit.exists():
@@ -201,33 +202,13 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
             events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
 
 
-def _who_says_so(identity: Mapping[str, Any]) -> str:
+def _why_it_died(identity: Mapping[str, Any]) -> str:
     """Why the Runner died, as the machine says it: `rebooted`, `killed_for_memory`, or nothing but `runner_died`."""
     boot = identity.get("boot_id")
     if boot and boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
         return "rebooted"
-    return "killed_for_memory" if _was_killed_for_memory(int(identity.get("pid") or 0)) else "runner_died"
-
-
-def _was_killed_for_memory(pid: int) -> bool:
-    """Whether the kernel's log says so, where it can be read (/dev/kmsg, for root)."""
-    try:
-        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    words = f"Killed process {pid} (".encode()
-    try:
-        while True:
-            try:
-                line = os.read(log, 8192)
-            except BrokenPipeError:  # a line was overwritten before it was read
-                continue
-            if words in line:
-                return True
-    except OSError:  # nothing more
-        return False
-    finally:
-        os.close(log)
+    pid, started = int(identity.get("pid") or 0), float(identity.get("started_boot") or 0)
+    return "killed_for_memory" if killed_for_memory(pid, started) else "runner_died"
 
 
 def _end_server(rundir: RunDir, spec: RunSpec) -> None:

@@ -152,7 +152,7 @@ def _has_row(spec: RunSpec) -> bool:
     """Whether the ledger has the row of a collected run; one that was torn off or edited away is given back."""
     ledger = Path(spec.ledger)
     if not Ledger(ledger).holds(spec.run) and Ledger(evidence.path_of(ledger)).holds(spec.run):
-        evidence.restore(ledger, {spec.run})
+        evidence.restore_row(ledger, spec.run)
     return Ledger(ledger).holds(spec.run)
 
 

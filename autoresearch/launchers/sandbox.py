@@ -49,7 +49,7 @@ CLAUDES = "SANDBOX_RUNTIME"  # anthropic's sandbox-runtime sets it, on Linux wit
 _MARKERS = ("CODEX_SANDBOX", CLAUDES)
 _SANDBOXES = ("bwrap", "codex-linux-sandbox")
 _CONTAINERS = ("docker", "containerd", "kubepods", "libpod", "lxc")
-_HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
+HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 
 
 def driven_by(environ: Mapping[str, str]) -> str:
@@ -93,7 +93,7 @@ def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> Sandbox:
         first_process=_text(proc / "1" / "cmdline").replace("\0", " ").strip()[:200],
         no_new_privileges=re.search(r"^NoNewPrivs:\s*1", status, re.MULTILINE) is not None,
         seccomp=re.search(r"^Seccomp:\s*[12]", status, re.MULTILINE) is not None,
-        private_pids=_link(proc / "self" / "ns" / "pid") not in ("", _HOST_PIDS),
+        private_pids=_link(proc / "self" / "ns" / "pid") not in ("", HOST_PIDS),
         container=_contained(environ, proc),
         unix_sockets=_can_use_sockets(proc),
         markers=tuple(sorted(name for name in environ if name.startswith(_MARKERS))),

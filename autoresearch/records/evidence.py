@@ -77,17 +77,18 @@ def record(ledger: Path, row: LedgerRow) -> bool:
             row = replace(row, flags="; ".join(filter(None, (text, row.flags))))
         ours.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         ours.append_once(row)
-    return bool(restore(ledger, {row.run_id}))
+    return restore_row(ledger, row.run_id)
 
 
-def restore(ledger: Path, runs: Iterable[str] | None = None) -> list[str]:
-    """Give these runs (None: all) the rows that we wrote, and set aside what else says it is theirs; whose changed."""
-    theirs, changed = Ledger(ledger), []
-    ours = {row.run_id: row for row in Ledger(path_of(ledger)).rows()}
-    for run in ours if runs is None else runs:
-        if theirs.replace(ours[run]):
-            changed.append(run)
-    return changed
+def restore_row(ledger: Path, run: str) -> bool:
+    """Give a run the row that we wrote, and set aside what else says it is that; whether anything changed."""
+    return Ledger(ledger).replace(Ledger(path_of(ledger)).find(run)[0])
+
+
+def restore(ledger: Path) -> list[str]:
+    """Give every run the row that we wrote, and set aside what else says it is theirs; whose rows changed."""
+    theirs = Ledger(ledger)
+    return [row.run_id for row in Ledger(path_of(ledger)).rows() if theirs.replace(row)]
 
 
 def take_in(ledger: Path, over: Iterable[str]) -> None:

@@ -191,6 +191,7 @@ def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: 
         _close_named({entry.session} if entry else (), shop.spec.tmux_socket, parts)
         progress.record_lost(shop, idea, one, reason, parts.clock())
         parts.index.discard_live(run)
+        evidence.forget_key(run)
         return
     adopt(rundir, parts)
     ledger = Path(shop.spec.directory) / "results.tsv"
