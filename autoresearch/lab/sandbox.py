@@ -103,7 +103,7 @@ def why_no_sandbox(notes: Notes, command: str, environ: Mapping[str, str]) -> st
     return "the notes say `keep_children`" if notes.keep_children else ""
 
 
-def declared(paths: tuple[str, ...], codebase: Path, home: str, records: tuple[Path, ...]) -> tuple[Path, ...]:
+def writable_paths(paths: tuple[str, ...], codebase: Path, home: str, records: tuple[Path, ...]) -> tuple[Path, ...]:
     """`writable:` of the notes as absolute paths; relative ones are the worktree's, which can be written anyway.
 
     `records`: directories that the notes must not open, nor anything that holds them. Raises BlueprintError.

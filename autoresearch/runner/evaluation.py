@@ -7,7 +7,7 @@ import os
 from .basics import RUN_ID, clock, write_all
 from .loop import Loop
 from .masking import mask_text
-from .spawn import LaunchError, how_it_ended
+from .spawn import Command, LaunchError, how_it_ended
 from .spec import Spec
 from .text import plain
 
@@ -59,15 +59,14 @@ def _run(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str], log: int)
     """One command after another, while they end with 0; first our own, in our own environment."""
     until = clock() + spec.evaluate_s
     own = {**os.environ, RUN_ID: spec.run}
-    none: list[str] = []
-    ours = [(spec.evaluate_place, run_dir, own, none)] if spec.evaluate_place else []
-    theirs = [(command, spec.evaluate_in, env, spec.evaluate_inside) for command in spec.evaluate]
-    for command, cwd, given, inside in [*ours, *theirs]:
-        write_all(log, b"$ " + mask_text(command).encode("utf-8", "replace") + b"\n")
+    ours = [Command(spec.evaluate_place, run_dir, own)] if spec.evaluate_place else []
+    theirs = [Command(line, spec.evaluate_in, env, spec.evaluate_inside) for line in spec.evaluate]
+    for command in [*ours, *theirs]:
+        write_all(log, b"$ " + mask_text(command.line).encode("utf-8", "replace") + b"\n")
         try:
-            pid = loop.start(command, cwd, given, log, inside=inside)
+            pid = loop.start(command, log)
         except LaunchError as error:
-            return None, f"`{plain(command, 120)}` could not be started: {error.args[1]}"
+            return None, f"`{plain(command.line, 120)}` could not be started: {error.args[1]}"
         while loop.runs(pid) and clock() < until and not loop.stopping.later:
             loop.tick(until)
         code, _, words = how_it_ended(loop.statuses[pid])
@@ -77,5 +76,5 @@ def _run(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str], log: int)
         if code is None:
             return code, f"it took longer than {spec.evaluate_s:g} s"
         if code:
-            return code, f"`{plain(command, 120)}` {words}"
+            return code, f"`{plain(command.line, 120)}` {words}"
     return 0, ""

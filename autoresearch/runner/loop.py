@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from .basics import NEVER, clock, wall
 from .listener import Listener
 from .mirror import Mirror, terminal_is_gone, tmux_server_lives
 from .processes import Tree
-from .spawn import how_it_ended, spawn
+from .spawn import Command, how_it_ended, spawn
 from .spec import Spec
 from .stopping import Stopping
 from .wakeups import CHANGED, Wakeups
@@ -50,18 +50,9 @@ class Loop:
         self._hangup_at = NEVER
         self._dirty = True
 
-    def start(
-        self,
-        command: str,
-        cwd: str,
-        env: Mapping[str, str],
-        log: int,
-        *,
-        keep: Iterable[int] = (),
-        inside: Sequence[str] = (),
-    ) -> int:
+    def start(self, command: Command, log: int, keep: Iterable[int] = ()) -> int:
         """Start a command; its pid, or LaunchError. See `spawn`."""
-        pid = spawn(command, cwd, env, log, keep=keep, inside=inside)
+        pid = spawn(command, log, keep)
         self.statuses[pid] = None
         return pid
 

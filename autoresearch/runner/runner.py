@@ -29,7 +29,7 @@ from .masking import learn, learn_environment, mask_text, mask_values, secrets_i
 from .mirror import release_tmux_server
 from .processes import start_ticks
 from .record import exit_record, why_it_ended
-from .spawn import LaunchError, evaluation_environment, how_it_ended, trainer_environment
+from .spawn import Command, LaunchError, evaluation_environment, how_it_ended, trainer_environment
 from .spec import Spec
 from .stopping import Decision, Stopping
 from .text import plain
@@ -181,7 +181,7 @@ class Runner:
         self.prepare()
         if stopping.decision:
             return
-        pid = loop.start(*(spec.start, spec.cwd, self.env, self.log), keep=self.leases.fds, inside=spec.inside)
+        pid = loop.start(Command(spec.start, spec.cwd, self.env, spec.inside), self.log, self.leases.fds)
         loop.started_trainer(pid)
         self.write_identity()
         self.chronicle.emit("started", f"the trainer started (pid {pid})", pid=pid, runner=os.getpid())
@@ -206,8 +206,8 @@ class Runner:
             if self.stopping.decision:
                 return
         if self.spec.before_training:
-            ours = {**os.environ, RUN_ID: self.spec.run}
-            if words := self.waited(self.loop.start(self.spec.before_training, self.dir, ours, self.log)):
+            check = Command(self.spec.before_training, self.dir, {**os.environ, RUN_ID: self.spec.run})
+            if words := self.waited(self.loop.start(check, self.log)):
                 raise LaunchError("foreign_commit", f"its worktree is not as it was committed: the check {words}")
         if self.spec.prepare:
             took = round(clock() - self.chronicle.origin, 3)
@@ -223,7 +223,7 @@ class Runner:
     def start(self, command: str, cwd: str) -> int:
         """Start a prepare or cleanup command, with a line in the log; its pid."""
         write_all(self.log, b"$ " + mask_text(command).encode("utf-8", "replace") + b"\n")
-        return self.loop.start(command, cwd, self.env, self.log, inside=self.spec.inside)
+        return self.loop.start(Command(command, cwd, self.env, self.spec.inside), self.log)
 
     def end_tree(self) -> None:
         """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""

@@ -16,20 +16,22 @@ class LaunchError(Exception):
     """The trainer's first instruction was not reached; args: a word for programs, a sentence for people."""
 
 
-def spawn(
-    command: str,
-    cwd: str,
-    env: Mapping[str, str],
-    log: int,
-    *,
-    keep: Iterable[int] = (),
-    inside: Sequence[str] = (),
-) -> int:
-    """Start `bash -c command` in a session of its own, writing to `log`; its pid, or LaunchError.
+class Command:
+    """A line for bash, its directory and environment; `inside`: a sandbox and its options, which starts it."""
 
-    `keep`: descriptors that it inherits. `inside`: a sandbox and its options, which starts it in its turn.
+    def __init__(self, line: str, cwd: str, env: Mapping[str, str], inside: Sequence[str] = ()) -> None:
+        self.line = line
+        self.cwd = cwd
+        self.env = env
+        self.inside = inside
+
+
+def spawn(command: Command, log: int, keep: Iterable[int] = ()) -> int:
+    """Start a command in a session of its own, writing to `log`; its pid, or LaunchError.
+
+    `keep`: descriptors that it inherits.
     """
-    argv = [*inside, "bash", "-c", command]
+    argv = [*command.inside, "bash", "-c", command.line]
     reader, writer = os.pipe()
     every = signal.valid_signals()
     signal.pthread_sigmask(signal.SIG_BLOCK, every)  # a signal before exec would wake the parent's loop
@@ -48,9 +50,9 @@ def spawn(
             for fd in keep:
                 os.set_inheritable(fd, True)
             cause, what = "bad_cwd", "its working directory cannot be entered"
-            os.chdir(cwd or "/")
+            os.chdir(command.cwd or "/")
             cause, what = "exec_failed", f"{argv[0]} could not start it"
-            os.execvpe(argv[0], argv, dict(env))
+            os.execvpe(argv[0], argv, dict(command.env))
         except (OSError, ValueError) as error:
             os.write(writer, f"{cause}\n{what}: {error}".encode("utf-8", "replace")[:4000])
         finally:

@@ -144,11 +144,11 @@ def _agent(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Findin
 
 def _sandbox(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Finding, ...]:
     """Where what a researcher edits trains outside of a sandbox, and what that means."""
-    from autoresearch.lab.sandbox import declared, why_no_sandbox
+    from autoresearch.lab.sandbox import why_no_sandbox, writable_paths
 
     notes, command = resolved.blueprint.notes, resolved.blueprint.launch_command
     records, home = (Path(spec.directory).parent, Path(spec.trees)), parts.environ.get("HOME", "/")
-    declared(notes.writable, Path(spec.repository), home, records)
+    writable_paths(notes.writable, Path(spec.repository), home, records)
     far = [place.name for place in spec.places if not place.is_local]
     why = "the setting `sandbox` is off" if spec.research.sandbox == "off" else ""
     why = why or why_no_sandbox(notes, command, {**parts.environ, **notes.env})

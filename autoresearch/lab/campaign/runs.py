@@ -22,7 +22,7 @@ from autoresearch.lab.launch import Prepared, prepare
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Member, Plan, Wishes, free_name, make_plan
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.sandbox import Sandbox, declared
+from autoresearch.lab.sandbox import Sandbox, writable_paths
 from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text
@@ -134,7 +134,7 @@ def sandbox_of(shop: Workshop, slot: Slot, plan: Plan) -> Sandbox | None:
     return Sandbox(
         worktree=slot.path,
         evaluation=evaluation_slot(shop.checkout, slot).path if plan.spec.evaluate else None,
-        writable=declared(shop.evaluation.writable, codebase, home, records),
+        writable=writable_paths(shop.evaluation.writable, codebase, home, records),
     )
 
 
