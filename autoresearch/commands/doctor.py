@@ -21,11 +21,13 @@ WIDTH = 80
 
 
 def doctor(
-    directory: Annotated[str, typer.Argument(metavar="DIR", help="Of the project to run in.")] = ".",
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The project's directory, or a blueprint.")] = ".",
     launcher: Annotated[
         str, typer.Option(metavar="PLACES", help="Ask these places: slurm, ssh:gpu1 ...", callback=place_option.said)
     ] = "",
-    canary: Annotated[bool, typer.Option("--canary", help="Send each a job that looks for our files.")] = False,
+    canary: Annotated[
+        bool, typer.Option("--canary", help="Send each a job: does it find our files, and the interpreter?")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Check tmux, git, disk, GPUs and sandboxes on this machine. Exits 6 where a run could not start."""
@@ -35,11 +37,12 @@ def doctor(
     from autoresearch.records.index import state_home
     from autoresearch.repository import checkout as repository
 
-    here = Path(directory).absolute()
+    blueprint = Path(path).absolute() if Path(path).is_file() else None
+    here = blueprint.parent if blueprint else Path(path).absolute()
     settings = project.load(here, environ=os.environ, flags={"launcher": launcher})
     repo = repository.find(here)
     home = (repo.root if repo else here) / "reports" / "auto_research"
-    asked = _asked(settings, home if canary else None) if launcher or canary else []
+    asked = _asked(settings, blueprint, home if canary else None) if launcher or canary else []
     around = surroundings.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = surroundings.findings(around, TmuxLauncher(settings.text("tmux_socket")))
     big = volume.find(settings.text("big_volume"), os.environ)
@@ -83,12 +86,23 @@ def doctor(
     return 0 if fit else EnvironmentUnusable.exit_code
 
 
-def _asked(settings: Settings, canary: Path | None) -> list[Inspected]:
+def _asked(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:
     """Every place that was named but this machine, which the rest of the command is about."""
     from autoresearch.lab.far.inspect import inspect
+    from autoresearch.lab.far.interpreter import InterpreterSearch, search_for
+    from autoresearch.lab.preflight import resolve
 
     parts = real_parts()
-    return [inspect(place, parts, canary=canary) for place in settings.places() if not place.is_local]
+    read = resolve(blueprint, environ=parts.environ) if blueprint else None
+    found = []
+    for place in settings.places(read.blueprint.notes.launcher if read else ""):
+        if read:
+            search = search_for(place, str(read.interpreter), read.codebase, read.blueprint.notes.prepare)
+        else:
+            search = InterpreterSearch(place, "", "")
+        if not place.is_local:
+            found.append(inspect(place, parts, canary=canary, search=search if any(search.paths) else None))
+    return found
 
 
 def _show(one: Inspected) -> None:

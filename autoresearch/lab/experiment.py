@@ -144,7 +144,12 @@ def _result_dir(experiment: Experiment) -> Path | None:
 def asked(plan: Plan, parts: Parts) -> Plan:
     """The plan, with what its place says of itself now; refused where a run could not be sent there."""
     plan.refuse()
-    return replace(plan, findings=(*plan.findings, *check_far(plan.place, parts)))
+    search = None
+    if not plan.place.is_local:
+        from autoresearch.lab.far.interpreter import search_for  # imports what sends files
+
+        search = search_for(plan.place, plan.spec.interpreter, Path(plan.spec.cwd), plan.spec.prepare)
+    return replace(plan, findings=(*plan.findings, *check_far(plan.place, parts, search)))
 
 
 def _settle(result_dir: str, parts: Parts) -> None:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from autoresearch.core.far import Declined, Unreachable
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Place
+from autoresearch.core.finding import Finding, Severity, errors
+from autoresearch.core.places import Kind, Place
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
 from autoresearch.launchers import sandbox
 from autoresearch.launchers.tmux import install_line
 from autoresearch.repository.checkout import Checkout
+
+if TYPE_CHECKING:
+    from autoresearch.lab.far.interpreter import InterpreterSearch
 
 
 def check_sandbox(parts: Parts) -> None:
@@ -34,23 +38,28 @@ def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None
         raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
 
 
-def check_far(place: Place, parts: Parts) -> tuple[Finding, ...]:
-    """Refuse where nothing could be submitted to a place: a tool that is missing, an option that makes no sense.
+def check_far(place: Place, parts: Parts, search: InterpreterSearch | None = None) -> tuple[Finding, ...]:
+    """Refuse where a run could not be sent: a tool that is missing, an option that makes no sense, no interpreter.
 
     Returns what is worth saying though a run may be sent there.
     """
-    found = far_findings(place, parts)
+    found = far_findings(place, parts, search)
     _refuse(found, parts)
     return tuple(found)
 
 
-def far_findings(place: Place, parts: Parts) -> list[Finding]:
-    """What speaks against a place now, each with its name; one that does not answer is an error, too."""
+def far_findings(place: Place, parts: Parts, search: InterpreterSearch | None = None) -> list[Finding]:
+    """What speaks against a place now, each with its name; one that does not answer is an error, too.
+
+    `search`: the interpreter that shall be there. A pod has that of its image; a node that shares our files has ours.
+    """
     if place.is_local:
         return []
     launcher = parts.place(place, parts.environ)
     try:
         found = launcher.preflight()
+        if search and not errors(found) and not launcher.reach.shared and place.kind is not Kind.KUBERNETES:
+            search.run(launcher.reach)
     except (Unreachable, Declined) as no:
         found = [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
     finally:

@@ -73,18 +73,23 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
     if not os.path.exists(began):
         _write(began, b"")  # what is older than this is not of this run
     code = _claimed(f"{root}/code/{request['code']}", directory) if request["code"] else ""
-    named = [place.replace("{code}", code) for place in request["interpreters"]]
     return {
         "root": root,
         "directory": directory,
         "results": results,
         "code": code,
         "free": free,
-        "interpreter": next((python for python in map(_python_of, named) if python), ""),
+        "interpreter": _first_python(request["interpreters"], code),
         "lacking": [path for path in request["paths"] if not os.path.exists(path)],
         "rsync": shutil.which("rsync") is not None,
         "caches": caches(root, os.path.expanduser("~"), os.environ) if root.startswith(BIG_VOLUME + "/") else {},
     }
+
+
+def interpreter(request: dict[str, Any]) -> dict[str, Any]:
+    """The interpreter that a run would have here; nothing is made."""
+    code = f"{_root(request.get('root') or '')}/code/{request['code']}" if request["code"] else ""
+    return {"interpreter": _first_python(request["interpreters"], code)}
 
 
 def look_at(request: dict[str, Any]) -> dict[str, Any]:
@@ -188,6 +193,11 @@ def _held(directory: str) -> bool:  # `basics.is_locked`; this file stands alone
     finally:
         os.close(fd)
     return False
+
+
+def _first_python(places: list[str], code: str) -> str:
+    """The first interpreter of some paths, in which `{code}` is a directory; "" where there is none."""
+    return next(filter(None, (_python_of(place.replace("{code}", code)) for place in places)), "")
 
 
 def _python_of(place: str) -> str:
@@ -417,6 +427,7 @@ def _write(path: str, data: bytes) -> None:
 
 _DO = {
     "survey": survey,
+    "interpreter": interpreter,
     "look_at": look_at,
     "aside": aside,
     "release": release,

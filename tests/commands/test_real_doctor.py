@@ -56,6 +56,27 @@ def test_a_host(bench: Any, sshd: Any, shared: bool) -> None:
     assert code == 0 and max(map(len, out[out.index("ssh:far: fit") :].splitlines())) <= 80
 
 
+def test_an_interpreter_that_a_host_lacks_stops_everything_before_it_begins(bench: Any, sshd: Any) -> None:
+    blueprint, root = bench.blueprint(), bench.root / "far-root"
+    own = {"kind": "ssh", "host": "far", "config": str(sshd.config), "root": str(root), "python": sys.executable}
+    declare(bench, **own, venv="/nowhere/venv")
+    (bench.repo / "ideas.yaml").write_text("- {slug: more, sentence: Try more, files: {note.txt: more}}\n")
+    campaign = bench.repo / "campaign.yaml"
+    campaign.write_text(f"{{blueprint: {blueprint.name}, queue: ideas.yaml, count: 2}}\n")
+    before = bench.picture("state", ".git/", "home")
+    for words in (("run", blueprint), ("run", blueprint, "--dry-run"), ("campaign", campaign, "--yes")):
+        told = bench.ask(*words, "--launcher", "far", check=6)["error"]
+        assert told["code"] == "missing_interpreter" and "/nowhere/venv" in told["message"] and "venv:" in told["hint"]
+    assert bench.picture("state", ".git/", "home") == before and not bench.git("branch", "--list", "autoresearch/*")
+    for words in ((), (blueprint,)):
+        (place,) = bench.ask("doctor", *words, "--launcher", "far", "--canary", check=6)["places"]
+        assert [one["code"] for one in place["findings"] if one["severity"] == "error"] == ["missing_interpreter"]
+    declare(bench, **own)
+    (place,) = bench.ask("doctor", blueprint, "--launcher", "far", "--canary")["places"]
+    assert f"started {sys.executable}" in facts_of(place)["canary"] and not list(root.glob("canary*"))
+    assert bench.ask("run", blueprint, "--dry-run", "--launcher", "far")
+
+
 def test_a_host_that_refuses(bench: Any, sshd: Any) -> None:
     declare(bench, kind="ssh", host="far", config=str(sshd.config))
     sshd.stop()

@@ -115,7 +115,8 @@ def charter(
     raise_on(_secrets(spec, resolved))
     findings = (*resolved.findings, *lint, *_promise(spec), *_seen_in_prints(spec, resolved))
     environ = {**parts.environ, **resolved.blueprint.notes.env}
-    findings += (*share.findings(room, project, environ), *_agent(spec, resolved, parts), *room.checked(parts))
+    findings += (*share.findings(room, project, environ), *_agent(spec, resolved, parts))
+    findings += room.checked(parts, resolved.interpreter, prepared=bool(resolved.blueprint.notes.prepare))
     dirty = _dirty(checkout, spec, declared)
     rule = limits_of(asked, project).first_step_rule(steps_known=ask.steps_known(trainer))
     return Charter(spec, declared, resolved, checkout, trainer, asked, findings, dirty, rule)

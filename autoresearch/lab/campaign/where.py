@@ -12,6 +12,7 @@ from autoresearch.core.places import Place, with_slots
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign.declare import Declared
 from autoresearch.lab.enough_gpus import Far, Wanted, elsewhere
+from autoresearch.lab.far.interpreter import InterpreterSearch
 from autoresearch.lab.fit import far_findings
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.settings import Settings, places_of
@@ -36,9 +37,15 @@ class Where:
         """Whether some runs are on this machine."""
         return any(place.is_local for place in self.places)
 
-    def checked(self, parts: Parts) -> tuple[Finding, ...]:
-        """What every place says about itself now; a place that cannot be used is an error."""
-        return (*self.findings, *(finding for place in self.places for finding in far_findings(place, parts)))
+    def checked(self, parts: Parts, interpreter: Path, *, prepared: bool) -> tuple[Finding, ...]:
+        """What every place says about itself now; one that cannot be used, or has no such interpreter, is an error.
+
+        `prepared`: the runs have a `prepare` command, which may make it there.
+        """
+        found = list(self.findings)
+        for place in self.places:
+            found += far_findings(place, parts, InterpreterSearch(place, str(interpreter), "", prepared))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

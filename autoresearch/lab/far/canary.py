@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from autoresearch.core.far import Declined, Handle, Job, JobLauncher, JobState, Observation, Seen, Unreachable, Want
 from autoresearch.core.finding import Finding, Severity
 from autoresearch.core.places import Kind, Place
+from autoresearch.lab.far.interpreter import InterpreterSearch
 from autoresearch.lab.far.there import There
 from autoresearch.lab.launch import RUNNER
 
@@ -27,6 +29,10 @@ LATE_S = 15.0  # files may arrive so long after the launcher says that a job is 
 LOOK_S = 0.5
 MAX_S = 60.0  # of the job itself
 _MAKE = 'root=${1:-$HOME/.cache/autoresearch}; mkdir -p "$root" && mktemp -d "$root/canary.XXXXXX"'
+
+
+_START = """; {} -c 'import sys; print("started by python", *sys.version_info[:2])'"""
+_STARTED = re.compile(rb"^started by python (\d+) (\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +47,31 @@ def send_canary(
     place: Place,
     launcher: JobLauncher,
     home: Path,
+    search: InterpreterSearch | None = None,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Canary:
     """Send one and wait for it, two minutes at most. `home`: below it are run directories, where files are shared.
 
-    Raises Unreachable, Declined.
+    search: an interpreter that it is to start there. Raises Unreachable, Declined.
     """
     if place.kind is Kind.KUBERNETES and not launcher.reach.shared:
         return Canary("not for a place whose pods do not see our paths: try a short experiment there")
     token = uuid.uuid4().hex[:8]
+    theirs = ""
+    if search:
+        theirs = search.interpreter if launcher.reach.shared else search.run(launcher.reach)
     root, python = _room(place, launcher, home, token)
     try:
-        job = _job(launcher, root, python, token)
+        job = _job(launcher, root, python, token, theirs)
         begun = clock()
         handle = launcher.submit(job)
         try:
             said, seen = _await(launcher, job, handle, clock, sleep)
         finally:
             _end(launcher, job, handle)
-        return _told(said, seen, root, token, clock() - begun)
+        return _told(said, seen, root, token, clock() - begun, theirs)
     finally:
         _remove(launcher, root)
 
@@ -77,13 +87,13 @@ def _room(place: Place, launcher: JobLauncher, home: Path, token: str) -> tuple[
     return made.text.strip(), there.python
 
 
-def _job(launcher: JobLauncher, root: str, python: str, token: str) -> Job:
-    """A Runner with a command of three words; what it is to read is written by us."""
+def _job(launcher: JobLauncher, root: str, python: str, token: str, interpreter: str) -> Job:
+    """A Runner with a command of a few words; what it is to read is written by us."""
     run, directory = f"canary-{token}", f"{root}/run"
     files = {path.name: path.read_bytes() for path in sorted(Path(RUNNER).glob("*.py"))}
     spec = {
         "run": run,
-        "command": f"cat {shlex.quote(root)}/here",
+        "command": f"cat {shlex.quote(root)}/here" + (_START.format(shlex.quote(interpreter)) if interpreter else ""),
         "cwd": root,
         "limits": {"max_s": MAX_S, "first_step_s": MAX_S, "grace_s": 1.0},
         "result_dir": directory,
@@ -127,11 +137,17 @@ def _remove(launcher: JobLauncher, root: str) -> None:
         launcher.reach.run(["rm", "-rf", "--", root])
 
 
-def _told(said: Observation, seen: Seen, root: str, token: str, took_s: float) -> Canary:
-    read = f"canary {token}".encode() in seen.grown.get("run.log", b"")
+def _told(said: Observation, seen: Seen, root: str, token: str, took_s: float, interpreter: str) -> Canary:
+    log = seen.grown.get("run.log", b"")
+    read = f"canary {token}".encode() in log
     node = f" from {said.node}" if said.node else ""
     if seen.exit and read:
-        return Canary(f"came back in {took_s:.1f} s{node}; it read our file, and we its words")
+        started = _STARTED.search(log)
+        if interpreter and not started:
+            hint = "choose one on the shared file system, or make the environment there"
+            return _lost(f"the canary{node} could not start {interpreter}", "missing_interpreter", hint)
+        tried = f", and started {interpreter} ({started[1].decode()}.{started[2].decode()})" if started else ""
+        return Canary(f"came back in {took_s:.1f} s{node}; it read our file, and we its words{tried}")
     why = said.reason or said.word.lower()
     if said.state is JobState.PENDING:
         hint = "runs wait in the same queue: at most `pending_limit`"

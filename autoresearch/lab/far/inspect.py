@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from autoresearch.core.far import Declined, Describes, JobLauncher, Unreachable
@@ -12,7 +13,8 @@ from autoresearch.core.finding import Finding, Severity, errors
 from autoresearch.core.places import Place
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far.attend import directory_of
-from autoresearch.lab.far.canary import send_canary
+from autoresearch.lab.far.canary import Canary, send_canary
+from autoresearch.lab.far.interpreter import InterpreterSearch
 from autoresearch.lab.parts import Parts
 from autoresearch.launchers.places import pinned
 from autoresearch.records import order_file
@@ -55,11 +57,17 @@ class Inspected:
 
 
 def inspect(
-    place: Place, parts: Parts, *, canary: Path | None = None, clock: Callable[[], float] = time.monotonic
+    place: Place,
+    parts: Parts,
+    *,
+    canary: Path | None = None,
+    search: InterpreterSearch | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Inspected:
     """Look at a place that is not local. Never an error: what stops a run is a finding.
 
-    canary: below this directory are the run directories of the project, and a canary shall be sent.
+    canary: below this directory are the run directories of the project, and a canary shall be sent; `search`: the
+    interpreter that it is to start.
     """
     followed = _followed(place, parts)
     try:
@@ -68,13 +76,18 @@ def inspect(
         wrong = Finding(Severity.ERROR, error.code, error.message, error.hint)
         return Inspected(place, False, None, None, (), followed, (wrong,))
     try:
-        return _inspect(place, launcher, followed, canary, clock)
+        send = partial(send_canary, place, launcher, canary, search) if canary else None
+        return _inspect(place, launcher, followed, send, clock)
     finally:
         launcher.reach.close()
 
 
 def _inspect(
-    place: Place, launcher: JobLauncher, followed: Followed, canary: Path | None, clock: Callable[[], float]
+    place: Place,
+    launcher: JobLauncher,
+    followed: Followed,
+    send: Callable[[], Canary] | None,
+    clock: Callable[[], float],
 ) -> Inspected:
     found: list[Finding] = []
     latency, offset, rows = None, None, [("files", _FILES[launcher.reach.shared])]
@@ -85,8 +98,8 @@ def _inspect(
             rows += launcher.describe() if isinstance(launcher, Describes) else ()
             latency = clock() - begun if launcher.reach.shared else _round_trip(launcher, clock)
             offset = launcher.reach.clock_offset()
-        if canary and not errors(found):
-            sent = send_canary(place, launcher, canary)
+        if send and not errors(found):
+            sent = send()
             rows.append(("canary", sent.row))
             found += sent.findings
     except (Unreachable, Declined) as no:

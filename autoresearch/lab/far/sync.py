@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from autoresearch.core.far import Declined, Reach, Unreachable, Want
 from autoresearch.core.run import RunSpec
 from autoresearch.core.trainer import SourceFormat
 from autoresearch.lab.far import rsync
+from autoresearch.lab.far.interpreter import plain_word, search_for
 from autoresearch.lab.far.there import There
 from autoresearch.lab.far.translate import PLAIN, Translation, far_environment, far_spec, keys_of, texts_of
 from autoresearch.lab.far.tree import Entry, Tree, code_of, is_slot, root_of, worktree
@@ -72,6 +72,7 @@ class _Sending:
         self.environment = _pairs(rundir)
         self.home = self.environment.get("HOME", os.environ.get("HOME", ""))
         self.root = root_of(Path(spec.cwd))
+        self.search = search_for(order.place, spec.interpreter, Path(spec.cwd), spec.prepare)
         self.apart = str(root_of(Path(spec.evaluate_in))) if spec.evaluate_in else ""
 
     def send(self, runner: Mapping[str, bytes]) -> Sent:
@@ -98,8 +99,8 @@ class _Sending:
     def _send(self, found: Mapping[str, Any], runner: Mapping[str, bytes]) -> Sent:
         """Code, then words; the far directory gets its spec last."""
         far_runner = f"{found['root']}/runner_{_digest(runner)}"
-        interpreter = self._interpreter(found)
-        far = self._far(found, far_runner, interpreter)
+        python = self._interpreter(found)
+        far = self._far(found, far_runner, python)
         translation = Translation(far, self.home)
         if self.remote:
             self._move_aside(translation)
@@ -109,7 +110,7 @@ class _Sending:
         record = far_spec(self.record, translation)
         record |= keys_of(found["directory"]) | self._evaluation(found, far, far_runner)
         # the far host keeps its own PATH, HOME ..., and no GPU of ours is leased
-        record |= {"inherit": [""], "interpreter": interpreter, "leases": [], "gpus": []}
+        record |= {"inherit": [""], "interpreter": python, "leases": [], "gpus": []}
         files = {"spec.json": json.dumps(record).encode()}
         if self.environment:
             given = found["caches"] | far_environment(
@@ -132,15 +133,12 @@ class _Sending:
 
     def _survey(self, paths: Sequence[str]) -> dict[str, Any]:
         """Room made, and what is there."""
-        key = hashlib.sha256(str(self.root).encode()).hexdigest()[:10]
-        said = self.place.text("interpreter") or self.place.text("venv")
-        usual = [self.spec.interpreter] if self.remote else [self.spec.interpreter, "{code}/.venv", "{code}/venv"]
         found = self.there.ask(
             "survey",
             root=self.place.text("root"),
-            name=f"{_word(self.spec.campaign)}/{_word(self.spec.experiment)}-{self.spec.run}",
-            code="" if self.remote else f"{_word(self.root.name)}-{key}",
-            interpreters=[said] if said else usual,
+            name=f"{plain_word(self.spec.campaign)}/{plain_word(self.spec.experiment)}-{self.spec.run}",
+            code=self.search.code,
+            interpreters=self.search.paths,
             paths=paths,
             min_free=int(float(self.place.text("min_free_gb", str(MIN_FREE_GB))) * 1e9),
         )
@@ -153,29 +151,22 @@ class _Sending:
             return python
         if self.spec.prepare and not self.remote:  # it may be made there
             return f"{found['code']}/.venv/bin/python"
-        name = self.place.name
-        said = self.place.text("interpreter") or self.place.text("venv") or self.spec.interpreter
-        other = "" if self.remote or self.place.text("interpreter") else ", and its copy of the code has no .venv"
-        raise Declined(
-            f"{name}: the interpreter {said} is not there{other}",
-            code="missing_interpreter",
-            hint=f"make the environment there, and name it: launchers: {{{name}: {{venv: /path/to/venv}}}}",
-        )
+        raise self.search.missing()
 
-    def _far(self, found: Mapping[str, Any], runner: str, interpreter: str) -> dict[str, str]:
+    def _far(self, found: Mapping[str, Any], runner: str, python: str) -> dict[str, str]:
         """Here -> there, of every directory and file of ours that a text may name."""
         spec = self.spec
         far = {sys.executable: self.there.python, str(RUNNER): runner, spec.run_dir: found["directory"]}
         far |= {spec.result_dir: found["results"]}
         if self.remote:
-            far[spec.interpreter] = interpreter  # also where it is called as our own
+            far[spec.interpreter] = python  # also where it is called as our own
         else:
             code, recipe = found["code"], Path(spec.recipe)
             inside = os.path.relpath(os.path.realpath(spec.cwd), self.root)
             far |= {str(self.root): code, spec.cwd: os.path.normpath(f"{code}/{inside}")}
             if environment := _environment_of(spec.interpreter):
-                far[environment] = str(Path(interpreter).parents[1])
-            far[spec.interpreter] = interpreter
+                far[environment] = str(Path(python).parents[1])
+            far[spec.interpreter] = python
             if self.apart and self.apart != str(self.root):
                 far[self.apart] = f"{code}-evaluation"
             if spec.recipe and not self._inside(recipe):
@@ -353,11 +344,6 @@ def _batches(entries: Sequence[Entry]) -> list[list[Entry]]:
         found[-1].append(one)
         room -= one.size
     return [batch for batch in found if batch]
-
-
-def _word(text: str) -> str:
-    """A text as one plain directory name."""
-    return re.sub(r"[^\w.-]+", "_", text, flags=re.ASCII).strip(".") or "x"
 
 
 def _digest(runner: Mapping[str, bytes]) -> str:

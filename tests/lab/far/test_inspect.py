@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from autoresearch.errors import UsageError
 from autoresearch.lab.far import canary as canaries
 from autoresearch.lab.far.canary import send_canary
 from autoresearch.lab.far.inspect import inspect
+from autoresearch.lab.far.interpreter import InterpreterSearch
 from autoresearch.lab.parts import Parts
 from autoresearch.records.index import Index
 from autoresearch.records.rundir import locked
@@ -90,6 +92,16 @@ def test_a_canary_comes_back(local_jobs: Any, tmp_path: Path) -> None:
     assert found.fit and "it read our file, and we its words" in row
     assert list(home.iterdir()) == []
     assert [one["state"] for one in local_jobs.records()] and local_jobs.calls("forget")
+
+
+@pytest.mark.system
+def test_a_canary_starts_the_interpreter_of_the_blueprint(local_jobs: Any, tmp_path: Path) -> None:
+    for path, codes in ((sys.executable, []), (f"{tmp_path}/not there", ["missing_interpreter"])):
+        search = InterpreterSearch(PLACE, path, "")
+        found = inspect(PLACE, parts_for(local_jobs, tmp_path), canary=tmp_path / "reports", search=search)
+        row = dict(found.rows)["canary"]
+        assert [one.code for one in found.findings] == codes and found.fit is not bool(codes) and path in row
+        assert codes or f"started {path} (3.{sys.version_info[1]})" in row
 
 
 @pytest.mark.system
