@@ -70,6 +70,7 @@ class Sandbox:
         for below in filter(None, _OWN.values()):
             (scratch / "tmp" / below).mkdir(parents=True)
         seen = [Path(spec.interpreter), Path(spec.run_dir), *self._seen(spec)]
+        seen += [Path(entry) for entry in environ.get("PYTHONPATH", "").split(":") if entry.startswith("/")]
         cell = Cell(
             cwd=worktree,
             writes=True,

@@ -103,7 +103,7 @@ _PROSE = _Pattern(
 )
 _NAMED = _Pattern(
     r"""(?<![\w.-])(?P<flag>--?)?(?P<name>[A-Za-z_][\w.-]{0,79})(?P<quote>\\?["']|)
-        (?P<sign>[ \t]?=[ \t]?|:[ \t]{0,3}|(?(flag)[ \t]+(?=[^-\s])|(?!)))""",
+        (?P<sign>[ \t]?=[ \t]?|:[ \t]{0,40}|(?(flag)[ \t]+(?=[^-\s])|(?!)))""",
     re.VERBOSE,
 )
 _VALUE = _Pattern(

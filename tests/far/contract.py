@@ -225,6 +225,7 @@ def stopping_what_is_over_is_no_error(t: Trial) -> None:
 def unknown_jobs_are_no_error(t: Trial) -> None:
     job = t.job("sleep 300")
     handle = t.submit(job)
+    t.until(lambda: t.starts(job))  # its directory says whose it is
     nobody = replace(handle, run="nobody-000000", native=t.unknown)
     said = t.launcher.poll([nobody, handle])
     assert job.run in said

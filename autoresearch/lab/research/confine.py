@@ -22,6 +22,7 @@ from pathlib import Path
 
 from autoresearch.core.researcher import Traits
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.research.import_roots import import_roots
 
 PROGRAM = "bwrap"
 PROBE_S = 20.0
@@ -191,11 +192,12 @@ def _is_replaced(path: Path) -> bool:
 
 
 def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:
-    """What belongs to the programs of a PATH, and to these files: see `_prefix`."""
+    """What belongs to the programs of a PATH, and to these files (see `_prefix`), and what interpreters import from."""
     places = [Path(entry) for entry in path.split(":") if entry.startswith("/")]
     for one in (form for each in needed for form in (each, _real(each))):
         places.append(one if one.is_dir() else one.parent)
-    return tuple(_prefix(place) for place in places if place.is_dir())
+    imported = [root for each in needed for root in import_roots(each)]
+    return (*(_prefix(place) for place in places if place.is_dir()), *imported)
 
 
 def _prefix(place: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 from autoresearch.core.researcher import Traits
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.research import confine
-from autoresearch.lab.research.confine import Cell, Level, choose, confined, why_not
+from autoresearch.lab.research.confine import Cell, Level, choose, confined, prefixes, why_not
 from autoresearch.lab.research.hidden import worth_hiding
+from autoresearch.lab.research.import_roots import import_roots
 
 
 @pytest.fixture
@@ -73,6 +75,24 @@ def test_worth_hiding(tmp_path: Path) -> None:
     mine = {str(path.relative_to(home)) for path in found if path.is_relative_to(home)}
     assert mine == {".ssh", ".netrc", ".cache/huggingface/token", "work/keys.json", "other/token"}
     assert Path("/") not in found
+
+
+def test_what_an_environment_imports_from_outside_of_itself_is_seen(tmp_path: Path) -> None:
+    site = tmp_path / "venv/lib/python3.12/site-packages"
+    for name, record in {
+        "mine-1.dist-info": {"url": f"file://{tmp_path}/my%20code", "dir_info": {"editable": True}},
+        "copied-1.dist-info": {"url": f"file://{tmp_path}/copied", "dir_info": {}},
+        "fetched-1.dist-info": {"url": "https://example.org/x.whl", "archive_info": {}},
+    }.items():
+        (site / name).mkdir(parents=True)
+        (site / name / "direct_url.json").write_text(json.dumps(record))
+    (site / "torn-1.dist-info").mkdir()
+    (site / "torn-1.dist-info/direct_url.json").write_text("{")
+    (site / "paths.pth").write_text(f"import os; os.sep\n# {tmp_path}/no\n{tmp_path}/by-hand\nrelative\n")
+    found = set(import_roots(tmp_path / "venv/bin/python"))
+    assert found == {tmp_path / "my code", tmp_path / "by-hand"} and not set(import_roots(Path("/nowhere/bin/python")))
+    seen = prefixes("", tmp_path / "venv/bin/python")
+    assert found < set(seen)
 
 
 def test_what_is_needed_is_not_hidden(tmp_path: Path) -> None:
