@@ -12,7 +12,7 @@ import typer
 
 from autoresearch.commands import output, place_option
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import UsageError
+from autoresearch.errors import AutoresearchError, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign import CampaignSpec
@@ -353,6 +353,13 @@ def follow(place: CampaignDir, *, as_json: bool) -> int:
         output.remark(f"the campaign goes on without this terminal: autoresearch campaign wait {view.spec.name}")
         raise
     payload = _payload(place, view)
+    if payload["state"] == CampaignState.DEAD:
+        raise AutoresearchError(
+            f"the controller of {view.spec.name} died before the campaign was over; its runs go on",
+            hint="`campaign resume` takes them up again",
+            fix=f"autoresearch campaign resume {view.spec.name}",
+            code="controller_died",
+        )
     lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}", *_seed_lines(payload)]
     output.emit("campaign start", payload, as_json=as_json, lines=lines)
     return 0

@@ -88,6 +88,19 @@ def test_kill_9_of_the_command_that_starts_it(crashes: Any) -> None:
     crashes.ended(2)  # its controller knows nothing of it
 
 
+def test_the_command_that_follows_it_says_that_its_controller_died(crashes: Any) -> None:
+    crashes.recipe(mode="hold")
+    process = crashes.bench.spawn("campaign", crashes.file(), "--count", 2, "--yes", "--json", stdout=subprocess.PIPE)
+    crashes.bench.until(lambda: crashes.place.spec.exists())
+    run = crashes.running("baseline")
+    crashes.kill()
+    told = json.loads(process.communicate()[0])
+    assert process.returncode == 1 and told["error"]["code"] == "controller_died"
+    assert told["error"]["fix"] == "autoresearch campaign resume one"
+    assert crashes.bench.ask("status", run.run)["state"] == "running"
+    crashes.bench.ask("stop", run.run, "--reason", "seen")
+
+
 def test_nothing_of_the_terminal_ends_it(crashes: Any) -> None:
     """The foreground command, the hangup, the session, the whole server: the campaign and its run go on."""
     crashes.recipe(mode="hold")

@@ -97,6 +97,7 @@ def test_values_that_look_like_keys(secret: str) -> None:
         ),
         ("KEY=x7value", "KEY=***"),
         ("password=12345", "password=***"),
+        ("password:          hunter2secret", "password:          ***"),
         ('PASSWORD="a \\" b" x', 'PASSWORD="***" x'),
         ("Password: hunter2", "Password: ***"),
         ('{"api_key": "abc", "token": "d"}', '{"api_key": "***", "token": "***"}'),
