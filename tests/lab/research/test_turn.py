@@ -415,6 +415,8 @@ def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path,
     controller = subprocess.Popen([sys.executable, str(program)])
     try:
         eventually((desk.cwd / "up").exists)
+        out = desk.turns / "0001-edit" / "out"
+        eventually(lambda: out.read_text() == "half a thought\n")  # the controller keeps what it read, not the pipe
         assert lost_turns(desk.turns, Scripted()) == [], "it is under way"
     finally:
         controller.kill()
