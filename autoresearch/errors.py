@@ -8,7 +8,7 @@
     ├── EnvironmentUnusable  6  no tmux, a sandbox, an unwritable directory, an agent that is not installed
     └── ResearcherFailed     7  a coding agent gave no usable answer: login, quota, time, nonsense
 
-Expected endings of a run are not errors: they are `core.ending.Ending`.
+Expected endings of a run are not errors: they are `core.run.ending.Ending`.
 """
 
 from __future__ import annotations

@@ -507,7 +507,7 @@ FINE: dict[Rule, list[dict[str, str]]] = {
     only_the_front_prints: [{"autoresearch/commands/a.py": "import typer\nprint(1)", LAB: "fingerprint(1)"}],
     core_is_pure: [
         {HERE: "from pathlib import PurePosixPath\nimport re, math, datetime\nx.reopen()"},
-        {HERE: "from autoresearch.core.signal import Reading"},
+        {HERE: "from autoresearch.core.metrics.signal import Reading"},
         {"autoresearch/records/a.py": "import os, time\nopen('x')"},
     ],
     one_owner_each: [{TMUX: lazily("import libtmux"), TINY: "import yaml, numpy"}],

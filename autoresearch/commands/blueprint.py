@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.core.blueprint_fields import BlueprintFields, fields_from
-from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
+from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import BlueprintError, ConflictError
 
 QUESTIONS = (
@@ -138,7 +138,7 @@ def check(
 
 def schema(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
     """What a blueprint must hold: sections, notes, defaults, an example."""
-    from autoresearch.core.blueprint_schema import schema as describe
+    from autoresearch.core.blueprint.schema import schema as describe
 
     description = describe()
     if as_json:

@@ -15,8 +15,8 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, UsageError
 
 if TYPE_CHECKING:
-    from autoresearch.core.campaign import CampaignSpec
-    from autoresearch.core.campaign_view import CampaignView
+    from autoresearch.core.campaign.spec import CampaignSpec
+    from autoresearch.core.campaign.view import CampaignView
     from autoresearch.lab.campaign.charter import Charter
     from autoresearch.records.campaign_dir import CampaignDir
 
@@ -160,7 +160,7 @@ def _agreed(plan: Charter, findings: Any, *, as_json: bool) -> bool:
 
 def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
     """What will be run, where, for how long at most, and where each value came from."""
-    from autoresearch.core.stop_rules import span
+    from autoresearch.core.campaign.stop_rules import span
 
     spec = plan.spec
 
@@ -234,7 +234,7 @@ def _evaluation_row(plan: Charter) -> list[tuple[str, str]]:
 
 def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:
     """Who the researcher is and what it may do."""
-    from autoresearch.core.stop_rules import span
+    from autoresearch.core.campaign.stop_rules import span
     from autoresearch.lab.campaign.shelf import HYBRID
 
     own = spec.research
@@ -286,7 +286,7 @@ def wait(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Wait for the next row, a pause or the end of a campaign."""
-    from autoresearch.core.durations import parse_duration
+    from autoresearch.core.text.durations import parse_duration
     from autoresearch.lab.campaign import begin
 
     try:
@@ -337,7 +337,7 @@ def _researcher_words(payload: dict[str, Any]) -> list[str]:
 
 def follow(place: CampaignDir, *, as_json: bool) -> int:
     """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
-    from autoresearch.core.campaign import CampaignState
+    from autoresearch.core.campaign.spec import CampaignState
 
     at = 0
     try:
@@ -391,7 +391,7 @@ def _mark(place: CampaignDir) -> tuple[int, str]:
 
 def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     """The flat object about a campaign."""
-    from autoresearch.core.stop_rules import stand
+    from autoresearch.core.campaign.stop_rules import stand
     from autoresearch.lab.campaign.agenda import facts
     from autoresearch.lab.campaign.shelf import held
     from autoresearch.lab.campaign.standing import next_commands, reason_now, running, state_now

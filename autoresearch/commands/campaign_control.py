@@ -92,7 +92,7 @@ def resume(
 ) -> int:
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
-    from autoresearch.core.campaign import CampaignState
+    from autoresearch.core.campaign.spec import CampaignState
     from autoresearch.lab.campaign import begin, requests
 
     parts = real_parts()
@@ -132,7 +132,7 @@ def add(
     as_json: Json = False,
 ) -> int:
     """Add an idea to the queue of a campaign that runs."""
-    from autoresearch.core.campaign import CampaignState
+    from autoresearch.core.campaign.spec import CampaignState
     from autoresearch.lab.campaign import begin, requests
     from autoresearch.lab.campaign.sources import ADDED
     from autoresearch.records.appending import append_line
@@ -249,7 +249,7 @@ def set_rules(
     as_json: Json = False,
 ) -> int:
     """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
-    from autoresearch.core.campaign import CampaignState, Rules, parse_target
+    from autoresearch.core.campaign.spec import CampaignState, Rules, parse_target
     from autoresearch.lab.campaign import begin, requests
     from autoresearch.lab.campaign.declare import as_deadline
 
@@ -288,7 +288,7 @@ def confirm(
     as_json: Json = False,
 ) -> int:
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
-    from autoresearch.core.campaign import CampaignState
+    from autoresearch.core.campaign.spec import CampaignState
     from autoresearch.lab.campaign import begin, requests, summary
 
     parts = real_parts()
@@ -316,7 +316,7 @@ def confirm(
 
 def brief(campaign: Name = "", as_json: Json = False) -> int:
     """What somebody who takes over must know, in at most 60 lines."""
-    from autoresearch.core.stop_rules import stand
+    from autoresearch.core.campaign.stop_rules import stand
     from autoresearch.lab.campaign import begin
     from autoresearch.lab.campaign.agenda import facts
     from autoresearch.lab.campaign.memory import brief as told
@@ -335,7 +335,7 @@ def brief(campaign: Name = "", as_json: Json = False) -> int:
 
 def report(campaign: Name = "", as_json: Json = False) -> int:
     """Write report.md, report.html and progress.png of a campaign, as it stands now."""
-    from autoresearch.core.stop_rules import stand
+    from autoresearch.core.campaign.stop_rules import stand
     from autoresearch.lab.campaign import begin
     from autoresearch.lab.campaign.agenda import facts
     from autoresearch.lab.campaign.report import write_report
@@ -405,7 +405,7 @@ class Speaker:
 
 def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: Any) -> int:
     """Hand a request to the controller of a campaign, and say where the campaign stands then."""
-    from autoresearch.core.campaign import CampaignState
+    from autoresearch.core.campaign.spec import CampaignState
     from autoresearch.lab.campaign import begin, requests
 
     place = begin.find(campaign, real_parts())

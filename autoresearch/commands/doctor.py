@@ -10,7 +10,7 @@ import typer
 
 from autoresearch.commands import output, place_option
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import EnvironmentUnusable
 
 if TYPE_CHECKING:

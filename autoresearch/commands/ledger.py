@@ -28,8 +28,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """The rows of the ledger that a run is in."""
-    from autoresearch.core.comparable import mixed
-    from autoresearch.core.ledger_row import LedgerRow
+    from autoresearch.core.run.ledger_row import LedgerRow
+    from autoresearch.core.statistics.comparable import mixed
     from autoresearch.records import ledger_views
     from autoresearch.records.campaign_dir import CampaignDir, entries
     from autoresearch.records.ledger import Ledger

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
 from autoresearch.commands.wait import ATTEND_S, attend
-from autoresearch.core.cadence import nap
-from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.run.report_cadence import nap
+from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.lab.adopt import adopt
 from autoresearch.lab.outcome import Outcome
 from autoresearch.lab.parts import Parts

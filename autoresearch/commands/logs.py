@@ -54,7 +54,7 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
     """The newest matching lines of the whole log, in constant memory."""
     from collections import deque
 
-    from autoresearch.core.lines import logical_lines
+    from autoresearch.core.text.lines import logical_lines
     from autoresearch.runner.follow import LogFollower
 
     try:

@@ -13,7 +13,7 @@ from autoresearch.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from autoresearch.core.signal import Reading
+    from autoresearch.core.metrics.signal import Reading
     from autoresearch.lab.readout import Readout
 
 STEP_ROWS = 10
@@ -74,7 +74,7 @@ def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[s
 
 
 def _payload(found: Readout, last: int) -> dict[str, Any]:
-    from autoresearch.core.signal import SignalKind
+    from autoresearch.core.metrics.signal import SignalKind
 
     steps, validations = found.of(SignalKind.STEP), found.of(SignalKind.VALIDATION)
     objective, believed = found.objective, found.source
@@ -111,7 +111,7 @@ def _next(name: str, log: str, out: str, *, empty: bool) -> list[str]:
 
 
 def _lines(name: str, found: Readout, payload: dict[str, Any]) -> list[str]:
-    from autoresearch.core.signal import SignalKind
+    from autoresearch.core.metrics.signal import SignalKind
     from autoresearch.lab.results import STEP_COLUMNS, telling
 
     steps, validations = found.of(SignalKind.STEP), found.of(SignalKind.VALIDATION)

@@ -11,8 +11,8 @@ from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
-    from autoresearch.core.plan import StagedPlan
-    from autoresearch.core.plan_view import PlanView
+    from autoresearch.core.plans.model import StagedPlan
+    from autoresearch.core.plans.view import PlanView
     from autoresearch.lab.planning.place import PlanPlace
 
 Topic = Annotated[Path, typer.Argument(metavar="TOPIC.md", show_default=False)]
@@ -55,7 +55,7 @@ def write(
     if not agent:
         return new(topic, out, as_json)
     from autoresearch.commands.plan_agent import asked, chosen_agent
-    from autoresearch.core.plan_text import told
+    from autoresearch.core.plans.plan_text import told
     from autoresearch.lab.planning.draft import read_topic
     from autoresearch.lab.planning.write import out_path, place_for
     from autoresearch.records.rundir import write_atomically
@@ -86,7 +86,7 @@ def write(
 
 def check(plan: Plan, as_json: Json = False) -> int:
     """Parse and check a plan, down to the campaign of each stage; changes nothing."""
-    from autoresearch.core.plan_text import told
+    from autoresearch.core.plans.plan_text import told
     from autoresearch.lab.planning.draft import raise_on_faults, read_draft
 
     draft = read_draft(Path(plan), real_parts())
@@ -107,7 +107,7 @@ def check(plan: Plan, as_json: Json = False) -> int:
 
 def show(plan: Plan = "", as_json: Json = False) -> int:
     """The stages of a plan and what each outcome will mean; what was registered when."""
-    from autoresearch.core.plan_text import as_data, told
+    from autoresearch.core.plans.plan_text import as_data, told
     from autoresearch.lab.planning.register import open_plan, registered_plan
 
     place, draft = open_plan(plan, real_parts())
@@ -192,7 +192,7 @@ def revise(
 
 def _agreed(typed: str, place: PlanPlace, plan: StagedPlan, *, as_json: bool) -> bool:
     """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
-    from autoresearch.core.plan_text import told
+    from autoresearch.core.plans.plan_text import told
 
     if output.agent_or_pipe() or as_json:
         view = _registered(place)

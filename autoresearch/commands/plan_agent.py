@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
-    from autoresearch.core.plan_view import PlanView
-    from autoresearch.core.researcher import Ask, ResearchSpec
+    from autoresearch.core.agents.agent import Ask, ResearchSpec
+    from autoresearch.core.plans.view import PlanView
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.planning.ask import WrittenPlan
     from autoresearch.lab.planning.draft import Draft
@@ -77,7 +77,7 @@ def rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, parts
 
 def _spec(chosen: Chosen) -> ResearchSpec:
     """What was typed, checked as a campaign's own keys are."""
-    from autoresearch.core.durations import parse_duration
+    from autoresearch.core.text.durations import parse_duration
     from autoresearch.lab.campaign.declare_research import RESEARCH, converted, research_spec
 
     values = dict(RESEARCH)

@@ -17,7 +17,7 @@ from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.runner.masking import clean_text
 
 if TYPE_CHECKING:
-    from autoresearch.core.plan_view import PlanView
+    from autoresearch.core.plans.view import PlanView
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.planning.place import PlanPlace
 
@@ -42,7 +42,7 @@ def run(
 ) -> int:
     """Run the stages of an approved plan as campaigns, one after another; again after a crash or a pause."""
     from autoresearch.commands.plan_agent import chosen_agent, rewriting
-    from autoresearch.core.plan_view import PlanState
+    from autoresearch.core.plans.view import PlanState
     from autoresearch.lab.planning import register
     from autoresearch.lab.planning.place import read_view
     from autoresearch.lab.planning.pursue import in_pursuit, pursue_alone
@@ -94,7 +94,7 @@ def wait(
     as_json: Json = False,
 ) -> int:
     """Wait for the next record of a plan that runs, for a pause or for the end."""
-    from autoresearch.core.durations import parse_duration
+    from autoresearch.core.text.durations import parse_duration
     from autoresearch.lab.planning.place import read_view
 
     try:
@@ -164,7 +164,7 @@ def control(
 
 def status_of(place: PlanPlace, view: PlanView) -> dict[str, Any]:
     """The flat object about a plan."""
-    from autoresearch.core.plan_view import PlanState
+    from autoresearch.core.plans.view import PlanState
 
     live, state = view.live, view.state
     campaign, campaign_state = (live.campaign, _campaign_state(place, view)) if live else ("", "")
@@ -202,7 +202,7 @@ def status_of(place: PlanPlace, view: PlanView) -> dict[str, Any]:
 
 
 def _next(place: PlanPlace, view: PlanView, campaign_state: str) -> list[str]:
-    from autoresearch.core.plan_view import PlanState
+    from autoresearch.core.plans.view import PlanState
 
     name = place.slug
     if place.pursued:
@@ -265,7 +265,7 @@ def _said_and_logged(place: PlanPlace) -> Any:
 
 def _detached(place: PlanPlace, view: PlanView, parts: Parts, researcher: str, *, as_json: bool) -> int:
     """Start `plan control` in a session of its own."""
-    from autoresearch.core import naming
+    from autoresearch.core.text import naming
     from autoresearch.lab import detached
     from autoresearch.lab import settings as project
     from autoresearch.lab.plan import new_token

@@ -12,14 +12,14 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.durations import parse_duration
-from autoresearch.core.overview import SORTS, Wanted
-from autoresearch.core.run import RunState
+from autoresearch.core.run.overview import SORTS, Wanted
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import AutoresearchError, UsageError
 
 if TYPE_CHECKING:
-    from autoresearch.core.overview import Overview, RunLine
-    from autoresearch.core.places import Place
+    from autoresearch.core.run.overview import Overview, RunLine
+    from autoresearch.core.run.targets import Place
     from autoresearch.lab.parts import Parts
 
 WIDTH = 80  # of the static form, where no terminal says another

@@ -18,7 +18,7 @@ def replay_pruning(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Apply a rule to the runs of a campaign that are over: whom it ends, what that saves, whether the winner lives."""
-    from autoresearch.core.stop_rules import span
+    from autoresearch.core.campaign.stop_rules import span
     from autoresearch.lab.campaign import begin
     from autoresearch.lab.campaign.book import Book
     from autoresearch.lab.campaign.pruner import RULES

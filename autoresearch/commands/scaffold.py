@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.core.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
-from autoresearch.core.blueprint_fields import limit
-from autoresearch.core.swarm import is_url
+from autoresearch.core.blueprint.fields import limit
+from autoresearch.core.swarm.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
+from autoresearch.core.swarm.spec import is_url
 from autoresearch.errors import UsageError
 
 BASE_URL = Annotated[str, typer.Option("--base-url", metavar="URL", help="Try an episode against this endpoint.")]
@@ -43,7 +43,7 @@ def blackbox(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Render the files of AgentJet's train-complex-blackbox skill for an agent, and check that they work."""
-    from autoresearch.core.naming import slugify
+    from autoresearch.core.text.naming import slugify
     from autoresearch.lab import blackbox as files
 
     target = Path(directory).resolve()
@@ -147,7 +147,7 @@ def _endpoint(base_url: str, key_env: str) -> Any:
 
 def _interpreter(directory: Path) -> str:
     """What the blueprint beside the files says, else our own."""
-    from autoresearch.core.blueprint import parse_blueprint
+    from autoresearch.core.blueprint.model import parse_blueprint
     from autoresearch.lab.blackbox import BLUEPRINT
 
     path = directory / BLUEPRINT

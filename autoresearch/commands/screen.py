@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from autoresearch.commands.overview_table import campaign_text, counts, cut, grid, place_text
 from autoresearch.commands.terminal import Line
-from autoresearch.core.overview import SORTS, Overview, RunLine, Wanted, mentions
-from autoresearch.core.run import RunState
-from autoresearch.core.stop_rules import span
+from autoresearch.core.campaign.stop_rules import span
+from autoresearch.core.run.overview import SORTS, Overview, RunLine, Wanted, mentions
+from autoresearch.core.run.spec import RunState
 
 FEET = (  # the first that fits
     "Enter log  a attach  s stop  f filter  / find  o sort  e ended  ? help  q quit",

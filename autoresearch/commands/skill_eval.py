@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autoresearch.commands import output
-from autoresearch.core.durations import parse_duration
+from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from autoresearch.core.evals import Graded, Score
+    from autoresearch.core.agents.evals import Graded, Score
 
 
 def evaluate(
@@ -99,7 +99,7 @@ def _tell(score: Score, graded: Sequence[Graded]) -> None:
 
 def _table(summary: dict[str, object]) -> None:
     """Assertions that held of those that were checked, by task; then the means."""
-    from autoresearch.core.evals import WITH, WITHOUT
+    from autoresearch.core.agents.evals import WITH, WITHOUT
 
     def cell(value: object) -> str:
         return f"{value['passed']}/{value['total']}" if isinstance(value, dict) else "-"

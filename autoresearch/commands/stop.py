@@ -9,7 +9,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.errors import UsageError
 
 ALONE = 3

@@ -43,7 +43,7 @@ def client(run: RunArgument) -> int:
 
 def down(run: RunArgument, as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
     """Stop the engine, end the server, see its port free: a `cleanup` step, harmless to repeat."""
-    from autoresearch.core.run import RunState
+    from autoresearch.core.run.spec import RunState
     from autoresearch.lab.swarm.down import down as take_down
 
     place = _place(run)

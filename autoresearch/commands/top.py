@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from autoresearch.commands.log_view import KEYS, LogView
 from autoresearch.commands.screen import Action, Prompt, Screen
 from autoresearch.commands.terminal import Terminal
-from autoresearch.core.overview import RunLine, Wanted
+from autoresearch.core.run.overview import RunLine, Wanted
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.look import Looker
 from autoresearch.records.rundir import RunDir
@@ -22,8 +22,8 @@ from autoresearch.records.rundir import RunDir
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from autoresearch.core.overview import Overview
-    from autoresearch.core.places import Place
+    from autoresearch.core.run.overview import Overview
+    from autoresearch.core.run.targets import Place
     from autoresearch.lab.parts import Parts
 
 CARE_S = 30.0  # between two tries to start a Follower, or to have records written

@@ -9,8 +9,8 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.durations import parse_duration
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
 from autoresearch.records.rundir import RunDir
 

@@ -10,8 +10,8 @@ from autoresearch.lab.parts import Launcher, Parts
 from autoresearch.records.index import Index
 
 if TYPE_CHECKING:
-    from autoresearch.core.far import JobLauncher
-    from autoresearch.core.places import Place
+    from autoresearch.core.run.job_launcher import JobLauncher
+    from autoresearch.core.run.targets import Place
 
 
 def parts() -> Parts:

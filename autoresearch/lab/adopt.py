@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import Ending, Verdict
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.kernel_log import killed_for_memory
 from autoresearch.lab.outcome import Outcome, load

@@ -12,10 +12,10 @@ import os
 import shlex
 from pathlib import Path
 
-from autoresearch.core.blackbox import REWARD_TIMEOUT_S, Blackbox, Reward, RewardKind
-from autoresearch.core.blueprint_fields import BlueprintFields
-from autoresearch.core.swarm import Swarm
-from autoresearch.core.trainer import SourceFormat
+from autoresearch.core.blueprint.fields import BlueprintFields
+from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.core.swarm.blackbox import REWARD_TIMEOUT_S, Blackbox, Reward, RewardKind
+from autoresearch.core.swarm.spec import Swarm
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.render import render, render_blueprint
 

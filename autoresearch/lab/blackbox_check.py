@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from autoresearch.core.blackbox import AGENT_TIMEOUT_S, REWARD_TIMEOUT_S
+from autoresearch.core.swarm.blackbox import AGENT_TIMEOUT_S, REWARD_TIMEOUT_S
 from autoresearch.errors import BlueprintError, EnvironmentUnusable, NotFoundError
 from autoresearch.lab.blackbox import COLLECTOR, DEBUG, EPISODE, PROGRAMS, ROLL
 from autoresearch.lab.campaign.texts import plain

@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.ending import (
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.run.ending import (
     EVALUATION_FAILED,
     FROM_ITS_PLACE,
     METRIC_UNREAD,
@@ -22,11 +23,10 @@ from autoresearch.core.ending import (
     NOTHING_MEASURED,
     Ending,
 )
-from autoresearch.core.failure import Failure
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.no_signal import NO_SIGNAL, no_signal
-from autoresearch.core.pruning import PRUNED
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.statistics.no_signal import NO_SIGNAL, no_signal
+from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.diagnosis import BADLY, diagnose, open_stall, why_unmeasured
 from autoresearch.lab.judge import Judgement, is_pruned, judge, judging

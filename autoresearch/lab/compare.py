@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autoresearch.core.comparable import Measured, why_not
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.overrides import flatten
-from autoresearch.core.recipe_edits import ABSENT, RecipeChange, diff_recipes
+from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.campaign.recipe_edits import ABSENT, RecipeChange, diff_recipes
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.comparable import Measured, why_not
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import recipes
 from autoresearch.lab.campaign import texts

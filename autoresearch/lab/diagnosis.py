@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.end_cause import killed_from_outside, with_the_end
-from autoresearch.core.ending import Ending
-from autoresearch.core.failure import MAX_LINE, Failure
-from autoresearch.core.failure_kinds import FailureKind
-from autoresearch.core.lines import plain
-from autoresearch.core.nearest_lines import nearest_lines
-from autoresearch.core.objective import Objective
-from autoresearch.core.run import RunSpec
-from autoresearch.core.trainer import Trainer
+from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
+from autoresearch.core.diagnosis.failure import MAX_LINE, Failure
+from autoresearch.core.diagnosis.failure_kinds import FailureKind
+from autoresearch.core.metrics.nearest_lines import nearest_lines
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.text.lines import plain
 from autoresearch.lab.measure import Measurement, evaluation, failure_of
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
@@ -143,7 +143,7 @@ def open_stall(happened: list[Event]) -> Event | None:
 
 def killing_command(spec: RunSpec) -> str:
     """Which of a run's commands, or line of a script that they start, ends processes by name; "" for none."""
-    from autoresearch.core.lint import DEADLY, lint_shell
+    from autoresearch.core.blueprint.lint import DEADLY, lint_shell
     from autoresearch.lab.scripts import read_scripts
 
     for command in (spec.command, *spec.prepare):

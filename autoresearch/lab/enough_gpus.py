@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Kind, Place, kind_of
-from autoresearch.core.trainer import Recipe, Trainer
-from autoresearch.core.values import truth
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.run.targets import Kind, Place, kind_of
+from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import UsageError
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.blueprint import BlueprintInvalid
-from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.blueprint.model import BlueprintInvalid
+from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab import sessions
 from autoresearch.lab.adopt import adopt

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.durations import spoken
-from autoresearch.core.ending import Ending
-from autoresearch.core.failure import Failure
-from autoresearch.core.failure_kinds import FailureKind
-from autoresearch.core.remedies import suggestions
-from autoresearch.core.run import RunSpec
-from autoresearch.core.signal import SignalKind, SignalPattern
-from autoresearch.core.trainer import Trainer
+from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.diagnosis.failure_kinds import FailureKind
+from autoresearch.core.diagnosis.remedies import suggestions
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.text.durations import spoken
 from autoresearch.lab.diagnosis import BADLY, Diagnosis, diagnose, diagnosis, open_stall, why_unmeasured
 from autoresearch.lab.measure import measure
 from autoresearch.records import events, order_file

@@ -10,9 +10,9 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autoresearch.core.far import Declined, Unreachable
-from autoresearch.core.finding import Finding, Severity, errors
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.run.job_launcher import Declined, Unreachable
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
 from autoresearch.launchers import sandbox

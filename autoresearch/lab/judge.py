@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign_view import CampaignView, Idea, measured
-from autoresearch.core.comparable import Measured, why_not
-from autoresearch.core.decision import Decision, Evidence, Rule, decide, gain
-from autoresearch.core.ending import NOTHING_MEASURED, Ending, Verdict, lone_verdict
-from autoresearch.core.no_signal import NO_SIGNAL
-from autoresearch.core.noise import UNKNOWN, Noise, pooled, total
-from autoresearch.core.pruning import PRUNED
-from autoresearch.core.run import RunSpec
+from autoresearch.core.campaign.decision import Decision, Evidence, Rule, decide, gain
+from autoresearch.core.campaign.view import CampaignView, Idea, measured
+from autoresearch.core.run.ending import NOTHING_MEASURED, Ending, Verdict, lone_verdict
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.statistics.comparable import Measured, why_not
+from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.noise import UNKNOWN, Noise, pooled, total
+from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import locked

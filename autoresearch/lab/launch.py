@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.places import Place
-from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.targets import Place
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError
 from autoresearch.lab.fit import check_place
 from autoresearch.lab.keep_code import keep_code

@@ -1,6 +1,6 @@
 """Path mapping: what points into the user's codebase is made to point into the worktree of a run.
 
-Words are found by their boundaries (`core.path_words`): the codebase's path as the blueprint writes it, its real
+Words are found by their boundaries (`core.text.path_words`): the codebase's path as the blueprint writes it, its real
 path, and both as `~/...` and `$HOME/...`.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.path_words import AFTER, BEFORE, HOMES, REST, escaped
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.text.path_words import AFTER, BEFORE, HOMES, REST, escaped
 
 _OPEN_ENDED = re.compile(r"[*?$\[{~%]")  # a pattern or a variable: only what stands before it is known
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.failure import Failure
-from autoresearch.core.objective import Objective
-from autoresearch.core.run import RunSpec
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.sinks.numbering import merged
 from autoresearch.sinks.read import TRACKERS, Best, Read, best_of, changed_at, mark_of, read_all, read_source, size_of
 from autoresearch.sinks.tracker_dirs import newest
@@ -165,8 +165,8 @@ def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Fail
 
 def traceback_of(log: Path, trainer: Trainer) -> str:
     """The last traceback in the last megabyte of a log that is not harmless; "" without one."""
-    from autoresearch.core.harmless import sifted
-    from autoresearch.core.tracebacks import traceback
+    from autoresearch.core.diagnosis.harmless_errors import sifted
+    from autoresearch.core.diagnosis.tracebacks import traceback
     from autoresearch.sinks.console import tail_lines
     from autoresearch.trainers import ask
 

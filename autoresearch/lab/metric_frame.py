@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.errors import EnvironmentUnusable, UsageError
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import EVALUATION_FAILED, METRIC_UNREAD, Ending, Verdict, exit_code
-from autoresearch.core.no_signal import NO_SIGNAL
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, Ending, Verdict, exit_code
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.records import earlier, exit_record, journal, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json

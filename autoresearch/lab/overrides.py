@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autoresearch.core.command_words import with_words
-from autoresearch.core.overrides import canonical
-from autoresearch.core.recipe_edits import apply_overrides
-from autoresearch.core.shell_words import simple_commands
-from autoresearch.core.trainer import ReadsCommands, Recipe, Trainer
+from autoresearch.core.campaign.overrides import canonical
+from autoresearch.core.campaign.recipe_edits import apply_overrides
+from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
+from autoresearch.core.text.command_words import with_words
+from autoresearch.core.text.shell_words import simple_commands
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask

@@ -12,9 +12,9 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records.index import Index
 
 if TYPE_CHECKING:
-    from autoresearch.core.far import JobLauncher
-    from autoresearch.core.finding import Finding
-    from autoresearch.core.places import Place
+    from autoresearch.core.blueprint.finding import Finding
+    from autoresearch.core.run.job_launcher import JobLauncher
+    from autoresearch.core.run.targets import Place
     from autoresearch.launchers.tmux_session import SessionInfo
 
 

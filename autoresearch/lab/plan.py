@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoresearch.core import naming
-from autoresearch.core.durations import spoken
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.limits import Limits
-from autoresearch.core.places import LOCAL, Place
-from autoresearch.core.run import RunSpec
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import LOCAL, Place
+from autoresearch.core.text import naming
+from autoresearch.core.text.durations import spoken
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.enough_gpus import TOO_FEW, Far, Wanted, checks, elsewhere, far_gpus, joins
 from autoresearch.lab.enough_gpus import wanted as wanted_gpus

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.blueprint import Blueprint, BlueprintInvalid, parse_blueprint
-from autoresearch.core.blueprint_text import MAX_BYTES
-from autoresearch.core.finding import Finding, Severity, errors
-from autoresearch.core.lint import lint_blueprint, lint_recipe
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
+from autoresearch.core.blueprint.model import Blueprint, BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.sections import MAX_BYTES
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.files import OURS, Files
 from autoresearch.lab.inherited import inherited

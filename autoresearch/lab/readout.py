@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError, parse
-from autoresearch.core.objective import Objective
-from autoresearch.core.run import RunSpec, RunState
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, parse
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab import outcome
 from autoresearch.lab.measure import evaluation, failure_of, read_run, sources_of

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from autoresearch.core.run import RunSpec
-from autoresearch.core.trainer import Recipe, Trainer
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.inherited import inherited
 from autoresearch.lab.overrides import variables

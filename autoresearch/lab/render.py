@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import autoresearch
-from autoresearch.core.blueprint import parse_blueprint
-from autoresearch.core.blueprint_fields import BlueprintFields
-from autoresearch.core.blueprint_values import means_nothing
-from autoresearch.core.durations import spoken
-from autoresearch.core.limits import EVALUATE_S
-from autoresearch.core.swarm_notes import COMMANDS, swarm_lines
+from autoresearch.core.blueprint.fields import BlueprintFields
+from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.values import means_nothing
+from autoresearch.core.run.limits import EVALUATE_S
+from autoresearch.core.swarm.notes import COMMANDS, swarm_lines
+from autoresearch.core.text.durations import spoken
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 
 

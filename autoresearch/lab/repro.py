@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.blueprint import Blueprint, parse_blueprint
-from autoresearch.core.blueprint_fields import BlueprintFields, fields_like, moved
-from autoresearch.core.naming import branch_name, campaign_name, slugify
-from autoresearch.core.run import RunSpec
-from autoresearch.core.trainer import ReadsCommands, Trainer
+from autoresearch.core.blueprint.fields import BlueprintFields, fields_like, moved
+from autoresearch.core.blueprint.model import Blueprint, parse_blueprint
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import ReadsCommands, Trainer
+from autoresearch.core.text.naming import branch_name, campaign_name, slugify
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.lab import recipes
 from autoresearch.lab.fit import check_far

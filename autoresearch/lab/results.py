@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.failure import Failure
-from autoresearch.core.objective import Objective
-from autoresearch.core.signal import Reading
+from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.lab.measure import Measurement
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.text import without_html

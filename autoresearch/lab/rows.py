@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import measured
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.run import RunSpec
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import measured
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.lab import sessions
 from autoresearch.lab.parts import Parts

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.blueprint_notes import Notes
-from autoresearch.core.run import RunSpec
+from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.research.confine import PROGRAM, Cell, prefixes, sandbox, why_not
 from autoresearch.lab.research.hidden import ways_out

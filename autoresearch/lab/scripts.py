@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.blueprint import Blueprint
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.lint import lint_script
-from autoresearch.core.scripts import Script, named_scripts, recipe_lines
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.lint import lint_script
+from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.text.scripts import Script, named_scripts, recipe_lines
 from autoresearch.lab.files import OURS, Files
 
 MOST = 50  # scripts that start each other

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from autoresearch.core.blueprint_notes import Notes
-from autoresearch.core.command_words import with_words
-from autoresearch.core.seeding import VARIABLE, SeedWay
-from autoresearch.core.trainer import ReadsCommands, Recipe, Trainer
+from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
+from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
+from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError
 from autoresearch.trainers import ask
 from autoresearch.trainers.recipe_keys import look_up

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.durations import parse_duration, problem
-from autoresearch.core.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
-from autoresearch.core.places import Declared, Place, check_declared, in_one_allocation, parse_pool, spelled
-from autoresearch.core.values import truth
+from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
+from autoresearch.core.run.targets import Declared, Place, check_declared, in_one_allocation, parse_pool, spelled
+from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
 
 FILE = "autoresearch.yaml"

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.run import RunSpec, RunState
-from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.records.rundir import RunDir, read_json
 
 TAIL_BYTES = 256 * 1024
@@ -96,12 +96,12 @@ def boot_id() -> str:
 
 def last_readings(log: Path, spec: RunSpec) -> tuple[Reading | None, Reading | None]:
     """The last training step and the last validation in the tail of a log."""
-    from autoresearch.core.lines import logical_lines
+    from autoresearch.core.text.lines import logical_lines
 
     lines = list(logical_lines(tail(log, TAIL_BYTES)))
     if not lines:
         return None, None
-    from autoresearch.core.trainer import ReadsLogs
+    from autoresearch.core.run.trainer import ReadsLogs
     from autoresearch.trainers import registry
 
     trainer = registry.by_name(spec.trainer, spec.lines)
@@ -138,7 +138,7 @@ def tail(path: Path, limit: int) -> bytes:
 
 def tail_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log as they may be shown to anybody: no escapes, no secrets, bounded."""
-    from autoresearch.core.lines import logical_lines
+    from autoresearch.core.text.lines import logical_lines
     from autoresearch.records.secrets import mask_text
 
     if count <= 0:

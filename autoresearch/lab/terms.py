@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.command_words import with_words
-from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError, parse
-from autoresearch.core.finding import Finding
-from autoresearch.core.objective import Direction, Objective, usual_direction
-from autoresearch.core.seeding import VARIABLE, SeedWay
-from autoresearch.core.trainer import Circumstances, Recipe, Recording, Source, Trainer
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, parse
+from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
+from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
+from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
+from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError, ConflictError
 from autoresearch.lab import seeds
 from autoresearch.lab.preflight import Resolved

@@ -1,6 +1,6 @@
 """Watch runs: asleep until something happens, one inotify descriptor for all of them.
 
-Reports come at the cadence of `core.cadence`; exits, first steps, errors and limits wake at once. A
+Reports come at the cadence of `core.run.report_cadence`; exits, first steps, errors and limits wake at once. A
 slow poll stands beside inotify because events do not cross network file systems.
 """
 
@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.lab.inotify import Inotify
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events

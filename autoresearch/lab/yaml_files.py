@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.recipe_edits import apply_overrides
+from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.errors import BlueprintError, NotFoundError
 from autoresearch.trainers.recipe_keys import look_up
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autoresearch.core.far import Reach, Said, Unreachable
+from autoresearch.core.run.job_launcher import Reach, Said, Unreachable
 from autoresearch.launchers import gpus
 
 Rows = list[tuple[str, str]]

@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.launchers import descriptions
 from autoresearch.launchers.kubernetes_files import CarriedFiles, VolumeFiles, secret
@@ -61,7 +61,7 @@ _PROBE = Job("preflight", "ajet_preflight", "preflight", "/nowhere", ("true",), 
 
 
 class KubernetesLauncher:
-    """`core.far.JobLauncher` for one namespace. `render`: template and values in, the manifest out."""
+    """`core.run.job_launcher.JobLauncher` for one namespace. `render`: template and values in, the manifest out."""
 
     kind = Kind.KUBERNETES
 
@@ -82,12 +82,12 @@ class KubernetesLauncher:
         self._hopeless: dict[str, float] = {}  # run -> since when
 
     def describe(self) -> list[tuple[str, str]]:
-        """See `core.far.Describes`."""
+        """See `Describes`."""
         version = self.kubectl.ask("version", "-o", "json")
         return descriptions.of_kubernetes(version, self.place.text("context"), self.place.text("namespace"))
 
     def preflight(self) -> list[Finding]:
-        """See `core.far.JobLauncher`: the server is shown the manifest of a run that is not meant."""
+        """See `JobLauncher`: the server is shown the manifest of a run that is not meant."""
         local = self.place.text("local", self.place.text("mount"))
         if self.place.text("claim") and not Path(local).is_dir():
             text = f"launchers.{self.place.name}: {local} is no directory here, and should be the volume of its claim"
@@ -110,7 +110,7 @@ class KubernetesLauncher:
         return []
 
     def submit(self, job: Job) -> Handle:
-        """See `core.far.JobLauncher`."""
+        """See `JobLauncher`."""
         name, marks = object_name(job.run, job.attempt), labels(job, self.place)
         made = self._find(name, marks) if job.again else None
         packed = self.carried.packed(job) if self.carried is not None else b""
@@ -134,7 +134,7 @@ class KubernetesLauncher:
         return handle
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `core.far.JobLauncher`: one kubectl for all jobs of this place and their pods."""
+        """See `JobLauncher`: one kubectl for all jobs of this place and their pods."""
         words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.place.key)}", "-o", "json")
         items: list[dict[str, Any]] = parsed(self.kubectl.ask(*words)).get("items") or []
         if self.carried is not None:
@@ -159,7 +159,7 @@ class KubernetesLauncher:
         return {h.run: found for h in handles if (found := self._observed(h, jobs.get(h.native), pods.get(h.run, [])))}
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `core.far.JobLauncher`. Softly: a Job's pod ends with its grace, and is kept with its log.
+        """See `JobLauncher`. Softly: a Job's pod ends with its grace, and is kept with its log.
 
         A RayJob is suspended, so that KubeRay takes its cluster down with the pods' grace.
         """
@@ -176,7 +176,7 @@ class KubernetesLauncher:
             return  # it is over, or gone
 
     def forget(self, handle: Handle) -> None:
-        """See `core.far.JobLauncher`: the job, its pods and its Secret; its log is here by now."""
+        """See `JobLauncher`: the job, its pods and its Secret; its log is here by now."""
         self._disrupted.pop(handle.run, None)
         self._hopeless.pop(handle.run, None)
         if self.carried is not None:

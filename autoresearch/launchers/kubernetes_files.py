@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core import told
-from autoresearch.core.far import Declined, Job, Said, Seen, Want
-from autoresearch.core.places import Place
+from autoresearch.core.run import log_stream
+from autoresearch.core.run.job_launcher import Declined, Job, Said, Seen, Want
+from autoresearch.core.run.targets import Place
 from autoresearch.launchers.kubernetes_kubectl import Kubectl
 from autoresearch.launchers.kubernetes_names import PLACE, TELLS, label_value
 from autoresearch.launchers.shared import SharedFiles
@@ -49,7 +49,7 @@ class VolumeFiles(SharedFiles):
         return self.local + path[len(self.mount) :] if inside else path
 
     def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
         if self.shared:
             return super().look(wants)
         asked = [Want(w.run, self.here(w.directory), {self.here(n): o for n, o in w.offsets.items()}) for w in wants]
@@ -61,11 +61,11 @@ class VolumeFiles(SharedFiles):
         }
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
         super().put(self.here(directory), with_pod_environment(files), private=private)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
-        """See `core.far.Reach`: on the volume, from here."""
+        """See `Reach`: on the volume, from here."""
         if self.shared:
             return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
         ours = [sys.executable if n == 0 and word == self.python else self.here(word) for n, word in enumerate(argv)]
@@ -109,7 +109,7 @@ class _Heard:
     last: bytes = b""  # time of the newest line
     times: int = 0  # lines of that very time
     behind: bool = False  # the last answer was cut: more of it lies before the newest line of others
-    parsed: tuple[int, told.Told] | None = None  # size of the stream, what is in it
+    parsed: tuple[int, log_stream.Told] | None = None  # size of the stream, what is in it
     seen: Seen = field(default_factory=Seen)
 
 
@@ -132,7 +132,7 @@ class CarriedFiles(VolumeFiles):
     # -- there ---------------------------------------------------------------------------------------------------
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `core.far.Reach`. What comes before the job is submitted goes with it; a stop request is passed on."""
+        """See `Reach`. What comes before the job is submitted goes with it; a stop request is passed on."""
         if set(files) == {"stop"}:
             self.stops[directory] = files["stop"]
             return
@@ -175,7 +175,7 @@ class CarriedFiles(VolumeFiles):
     # -- and back ------------------------------------------------------------------------------------------------
 
     def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
-        """See `core.far.Reach`: one call for the logs of all pods of this place."""
+        """See `Reach`: one call for the logs of all pods of this place."""
         runs = set(self.pods.values())
         if any(want.run in runs for want in wants):
             self._listen()
@@ -238,7 +238,7 @@ class CarriedFiles(VolumeFiles):
             return Seen()
         size = heard.stream.stat().st_size
         if heard.parsed is None or heard.parsed[0] != size:
-            heard.parsed = size, told.read(heard.stream.read_bytes(), want.run)
+            heard.parsed = size, log_stream.read(heard.stream.read_bytes(), want.run)
         return heard.parsed[1].seen(want.offsets, PIECE)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.far import Declined, Said, Unreachable
-from autoresearch.core.places import Place
+from autoresearch.core.run.job_launcher import Declined, Said, Unreachable
+from autoresearch.core.run.targets import Place
 
 ANSWER_S = 30.0
 MOST_SAID = 256 << 20  # what a namespace of a thousand jobs says of itself is 20 MiB
@@ -31,7 +31,7 @@ _LEAD = re.compile(r"^(?:Error from server \(\w+\): |error: )?(?:error (?:when c
 LOGIN_HINT = "log in to the cluster again, or correct the place's context or kubeconfig"
 
 
-class AlreadyThere(Exception):  # noqa: N818 - as `core.far` names its own
+class AlreadyThere(Exception):  # noqa: N818 - as `core.run.job_launcher` names its own
     """An object of that name exists."""
 
 

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from autoresearch.core.durations import parse_duration
-from autoresearch.core.far import Job
-from autoresearch.core.places import Place
+from autoresearch.core.run.job_launcher import Job
+from autoresearch.core.run.targets import Place
+from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
 from autoresearch.launchers.kubernetes_names import object_name
 

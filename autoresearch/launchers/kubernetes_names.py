@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-from autoresearch.core.far import Job
-from autoresearch.core.places import Place
+from autoresearch.core.run.job_launcher import Job
+from autoresearch.core.run.targets import Place
 
 RUN, CAMPAIGN, PLACE, TELLS = (f"autoresearch/{word}" for word in ("run", "campaign", "place", "tells"))
 STOPPED = "autoresearch/stopped"  # annotation of a RayJob that we suspended

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import JobState, Observation
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import JobState, Observation
 from autoresearch.launchers.kubernetes_names import STOPPED
 
 Object = Mapping[str, Any]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from autoresearch.core.durations import parse_duration, problem
+from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import UsageError
 from autoresearch.records.secrets import mask_text
 

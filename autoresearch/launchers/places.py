@@ -9,8 +9,8 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from autoresearch.core.far import JobLauncher
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.job_launcher import JobLauncher
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers.options import check_value, refuse_secret
 

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Kind, Place
-from autoresearch.core.values import truth
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import descriptions
 from autoresearch.launchers.ray_api import Answer, RayApi, quoted
@@ -50,7 +50,7 @@ _NO_AGENT_HINT = (
 
 
 class RayLauncher:
-    """`core.far.JobLauncher` for one Ray cluster."""
+    """`core.run.job_launcher.JobLauncher` for one Ray cluster."""
 
     kind = Kind.RAY
 
@@ -74,13 +74,13 @@ class RayLauncher:
         self._forgotten: set[str] = set()
 
     def describe(self) -> list[tuple[str, str]]:
-        """See `core.far.Describes`."""
+        """See `Describes`."""
         version = self.api.expect(self.api.ask("GET", "/api/version"), dict)
         jobs = self.api.expect(self.api.ask("GET", "/api/jobs/"), list)
         return descriptions.of_ray(version, jobs, self.api.url)
 
     def preflight(self) -> list[Finding]:
-        """See `core.far.JobLauncher`."""
+        """See `JobLauncher`."""
         try:
             self.api.expect(self.api.ask("GET", "/api/version"), dict)
             return self._impossible()
@@ -105,7 +105,7 @@ class RayLauncher:
         return found
 
     def submit(self, job: Job) -> Handle:
-        """See `core.far.JobLauncher`."""
+        """See `JobLauncher`."""
         native = submission_id(job)
         if job.again and self.api.job(native) is not None:
             return self._handle(job.run, native)
@@ -125,7 +125,7 @@ class RayLauncher:
         return Handle(run, native)
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `core.far.JobLauncher`."""
+        """See `JobLauncher`."""
         listed = self.api.expect(self.api.ask("GET", "/api/jobs/"), list)
         if self.unshared:
             self.unshared.natives |= {handle.run: handle.native for handle in handles}
@@ -133,7 +133,7 @@ class RayLauncher:
         return {h.run: observation(known[h.native]) for h in handles if h.native in known}
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `core.far.JobLauncher`. Ray sends TERM, and KILL after RAY_JOB_STOP_WAIT_TIME_S.
+        """See `JobLauncher`. Ray sends TERM, and KILL after RAY_JOB_STOP_WAIT_TIME_S.
 
         A stop of a job that never started waits with it, so that `hard` ends what would start it.
         """
@@ -146,7 +146,7 @@ class RayLauncher:
             self._free(handle, job, sweep=job.get("status") == "RUNNING")
 
     def forget(self, handle: Handle) -> str:
-        """See `core.far.JobLauncher`."""
+        """See `JobLauncher`."""
         if handle.native in self._forgotten:
             return ""
         job = self.api.job(handle.native)

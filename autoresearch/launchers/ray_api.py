@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.far import Unreachable
+from autoresearch.core.run.job_launcher import Unreachable
 from autoresearch.runner.end_ray_job import headers_of, is_here, url_of
 
 ANSWER_S = 30.0  # a submit waits 10 s for an agent by itself

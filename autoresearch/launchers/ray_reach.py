@@ -3,7 +3,8 @@
 What is written waits for the next program or job, and goes with it as a package of `working_dir` (PUT /api/packages
 in ray/dashboard/modules/job/job_head.py, names as in ray/_private/runtime_env/packaging.py, of Ray 2.60, b7f4259e).
 A program is a small job, whose answer stands in its log: seconds each, so that few are asked. What a Runner writes
-comes by its own job's log, see `core.told`; `GET .../logs` hands out all of it each time, so that it is asked seldom.
+comes by its own job's log, see `core.run.log_stream`; `GET .../logs` hands out all of it each time, so that it is
+asked seldom.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autoresearch.core.far import Said, Seen, Unreachable, Want
-from autoresearch.core.told import Told, read
+from autoresearch.core.run.job_launcher import Said, Seen, Unreachable, Want
+from autoresearch.core.run.log_stream import Told, read
 from autoresearch.launchers.ray_api import RayApi, quoted
 from autoresearch.launchers.ray_leftovers import OVER
 from autoresearch.runner.basics import parse_object
@@ -82,7 +83,7 @@ json.dump(found, sys.stdout)
 
 
 class RayReach:
-    """`core.far.Reach` by jobs and their logs."""
+    """`core.run.job_launcher.Reach` by jobs and their logs."""
 
     shared = False
 
@@ -96,14 +97,14 @@ class RayReach:
         self._logs: dict[str, tuple[float, Told]] = {}  # by run: when it is asked again, what came
 
     def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
-        """See `core.far.Reach`. A heart that beats is not told: the head says whether a job runs."""
+        """See `Reach`. A heart that beats is not told: the head says whether a job runs."""
         ours = [want for want in wants if want.run in self.natives]
         self._directories |= {want.directory: want.run for want in ours}
         found = {want.run: self._told(want) for want in ours}
         return found | self._look_there([want for want in wants if want not in ours])
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `core.far.Reach`: it goes with the next program or job. A stop request is Ray's own, at once."""
+        """See `Reach`: it goes with the next program or job. A stop request is Ray's own, at once."""
         if set(files) == {"stop"} and directory in self._directories:
             run = self._directories[directory]
             self._stops[run] = parse_object(files["stop"])
@@ -116,7 +117,7 @@ class RayReach:
             self.run(["true"])
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
-        """See `core.far.Reach`. The time that Ray needs to start anything is not counted."""
+        """See `Reach`. The time that Ray needs to start anything is not counted."""
         package = self.package(argv, cwd, {}, stdin)
         body = {"entrypoint": BOOT + "say", "runtime_env": {"working_dir": package}}
         body["metadata"] = {"autoresearch": "a program"}
@@ -160,11 +161,11 @@ class RayReach:
         return str(self.api.expect(said, dict).get("logs") or "").encode()
 
     def clock_offset(self) -> float:
-        """See `core.far.Reach`: the head's clock, by its answers."""
+        """See `Reach`: the head's clock, by its answers."""
         return self.api.offset_s
 
     def close(self) -> None:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
 
     def _told(self, want: Want) -> Seen:
         again_at, told = self._logs.get(want.run, (0.0, Told(want.run)))

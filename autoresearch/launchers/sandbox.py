@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, Severity
 
 REMEDY = (
     "run autoresearch outside the sandbox. Codex: `codex mcp add autoresearch -- autoresearch mcp`, or"

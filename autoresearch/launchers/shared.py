@@ -6,14 +6,14 @@ import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from autoresearch.core.far import Said, Seen, Unreachable, Want
+from autoresearch.core.run.job_launcher import Said, Seen, Unreachable, Want
 from autoresearch.runner import post
 
 MOST_SAID = 1 << 20
 
 
 class SharedFiles:
-    """`core.far.Reach` of this machine. `environ` is what programs are started with; None: our own."""
+    """`core.run.job_launcher.Reach` of this machine. `environ` is what programs are started with; None: our own."""
 
     shared = True
 
@@ -21,16 +21,16 @@ class SharedFiles:
         self.environ = environ
 
     def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
-        """See `core.far.Reach`. A lock that is free says nothing: flock may not cross a network file system."""
+        """See `Reach`. A lock that is free says nothing: flock may not cross a network file system."""
         found = {want.run: Seen(**post.look(want.directory, want.offsets)) for want in wants}
         return {run: seen if seen.alive else replace(seen, alive=None) for run, seen in found.items()}
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `core.far.Reach`; OSError where the disk is full."""
+        """See `Reach`; OSError where the disk is full."""
         post.put(directory, files, private)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
         try:
             said = subprocess.run(
                 list(argv),
@@ -48,8 +48,8 @@ class SharedFiles:
         return Said(said.returncode, said.stdout[:MOST_SAID], said.stderr[:MOST_SAID])
 
     def clock_offset(self) -> float:
-        """See `core.far.Reach`: other nodes' clocks show in their files."""
+        """See `Reach`: other nodes' clocks show in their files."""
         return 0.0
 
     def close(self) -> None:
-        """See `core.far.Reach`."""
+        """See `Reach`."""

@@ -8,10 +8,10 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from autoresearch.core.far import Handle, Job, Observation, Reach, Said, Unreachable
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.limits import GRACE_S
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.job_launcher import Handle, Job, Observation, Reach, Said, Unreachable
+from autoresearch.core.run.limits import GRACE_S
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.launchers import descriptions
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.shared import MOST_SAID, SharedFiles
@@ -47,7 +47,7 @@ def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class SlurmLauncher:
-    """`core.far.JobLauncher` for one Slurm cluster. UsageError for options that make no sense."""
+    """`core.run.job_launcher.JobLauncher` for one Slurm cluster. UsageError for options that make no sense."""
 
     kind = Kind.SLURM
 
@@ -72,13 +72,13 @@ class SlurmLauncher:
         self._begun: set[str] = set()  # jobs that are at their Runner
 
     def describe(self) -> list[tuple[str, str]]:
-        """See `core.far.Describes`."""
+        """See `Describes`."""
         return descriptions.of_slurm(self.reach, self._where, self.place.text("partition"))
 
     # -- preflight ----------------------------------------------------------------------------------------------
 
     def preflight(self) -> list[Finding]:
-        """See `core.far.JobLauncher`. A Slurm that does not answer now is a warning: runs may wait for it."""
+        """See `JobLauncher`. A Slurm that does not answer now is a warning: runs may wait for it."""
         try:
             return self._preflight()
         except Unreachable as silent:
@@ -131,7 +131,7 @@ class SlurmLauncher:
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> Handle:
-        """See `core.far.JobLauncher`. Raises Unreachable also where the job may have got through."""
+        """See `JobLauncher`. Raises Unreachable also where the job may have got through."""
         if job.again and (native := self._find(job)):
             return self._queued(job, native)
         text, words = jobs.script(job, self.place), jobs.words(job, self.place)
@@ -161,7 +161,7 @@ class SlurmLauncher:
     # -- asking -------------------------------------------------------------------------------------------------
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `core.far.JobLauncher`: one squeue, and for those that it does not list one sacct."""
+        """See `JobLauncher`: one squeue, and for those that it does not list one sacct."""
         known = {row.native: row for row in self._queue()}
         missing = [handle.native for handle in handles if handle.native not in known]
         if missing:
@@ -240,7 +240,7 @@ class SlurmLauncher:
     # -- ending -------------------------------------------------------------------------------------------------
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `core.far.JobLauncher`."""
+        """See `JobLauncher`."""
         self._cancel(handle.native, hard=hard)
 
     def _cancel(self, native: str, *, hard: bool) -> None:
@@ -249,7 +249,7 @@ class SlurmLauncher:
         self._asked_of_slurm(["scancel", *self._where, *soft, native], ANSWER_S)  # one that is over: no matter
 
     def forget(self, handle: Handle) -> None:
-        """See `core.far.JobLauncher`. A launch script is told that its command is over."""
+        """See `JobLauncher`. A launch script is told that its command is over."""
         for told in (self._last_words, self._hopeless, self._asked, self._found):
             told.pop(handle.native, None)
         self._begun.discard(handle.native)

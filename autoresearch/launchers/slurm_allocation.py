@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import Handle, Job, JobState, Observation, Unreachable
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation, Unreachable
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.slurm import ANSWER_S, SlurmLauncher
 from autoresearch.launchers.slurm_answers import number
@@ -72,7 +72,7 @@ done
 
 
 class SlurmAllocation(SlurmLauncher):
-    """`core.far.JobLauncher` whose runs share one allocation."""
+    """`core.run.job_launcher.JobLauncher` whose runs share one allocation."""
 
     @property
     def mark(self) -> str:
@@ -89,7 +89,7 @@ class SlurmAllocation(SlurmLauncher):
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> Handle:
-        """See `core.far.JobLauncher`: into the allocation that there is, or into a new one."""
+        """See `JobLauncher`: into the allocation that there is, or into a new one."""
         if job.again and (spool := self._spool_of(job)):
             return self._handle(job, spool)
         for _ in range(TRIES):
@@ -145,7 +145,7 @@ class SlurmAllocation(SlurmLauncher):
     # -- asking -------------------------------------------------------------------------------------------------
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `core.far.JobLauncher`: one squeue and one listing of the spools."""
+        """See `JobLauncher`: one squeue and one listing of the spools."""
         if not handles:
             return {}
         known = {self._spool(row): row for row in self._holders()}
@@ -189,7 +189,7 @@ class SlurmAllocation(SlurmLauncher):
     # -- ending -------------------------------------------------------------------------------------------------
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `core.far.JobLauncher`: the run, not the allocation."""
+        """See `JobLauncher`: the run, not the allocation."""
         spool = str(handle.more.get("spool", ""))
         if not spool or self._withdraw(spool, handle.run):
             return
@@ -197,7 +197,7 @@ class SlurmAllocation(SlurmLauncher):
             self.reach.put(spool, {f"{handle.run}.{'kill' if hard else 'stop'}": b""})
 
     def forget(self, handle: Handle) -> None:
-        """See `core.far.JobLauncher`."""
+        """See `JobLauncher`."""
         spool = str(handle.more.get("spool", ""))
         self._last_words.pop(handle.native, None)
         if spool and not self._is_there(f"{spool}/{handle.run}.taken"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from autoresearch.core.far import Declined, Said, Unreachable
+from autoresearch.core.run.job_launcher import Declined, Said, Unreachable
 
 # Sentences of slurm_strerror (Slurm 22.05, src/common/slurm_errno.c) and of the C library that say nothing of a job.
 _SILENCE = re.compile(

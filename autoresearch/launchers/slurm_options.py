@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autoresearch.core.far import Reach
-from autoresearch.core.places import Place
-from autoresearch.core.values import truth
+from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.run.job_launcher import Reach
+from autoresearch.core.run.targets import Place
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.slurm import SlurmLauncher
 from autoresearch.launchers.slurm_allocation import SlurmAllocation

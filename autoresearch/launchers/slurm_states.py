@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import JobState, Observation
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import JobState, Observation
 
 NOT_SHARED_EXIT = 66  # of our batch script, where it does not see the run directory
 _NO_STDOUT_SIGNAL = 53  # how Slurm records that the node could not open the job's output file

@@ -11,9 +11,9 @@ import errno
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Unreachable
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Unreachable
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import descriptions, gpus
 from autoresearch.launchers.ssh_forwards import Forwards, forwards_of, taken_port
@@ -34,7 +34,7 @@ PROGRAMS = ("bash", "git", "rsync", "tmux", "nvidia-smi")
 
 
 class SshLauncher:
-    """`core.far.JobLauncher` for one host."""
+    """`core.run.job_launcher.JobLauncher` for one host."""
 
     kind = Kind.SSH
 
@@ -43,7 +43,7 @@ class SshLauncher:
         self.reach = HeldReach(place, environ)
 
     def submit(self, job: Job) -> Handle:
-        """See `core.far.JobLauncher`. Whoever asks twice finds the Runner that he has."""
+        """See `JobLauncher`. Whoever asks twice finds the Runner that he has."""
         if job.again and (found := self.reach.call("started", directory=job.directory)):
             return _handle(job, found)
         if wrong := self.reach.forwards.stand():
@@ -100,7 +100,7 @@ class SshLauncher:
         return text.lower() if text.isalpha() else text
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `core.far.JobLauncher`: a Runner's process lives or does not; its files say the rest."""
+        """See `JobLauncher`: a Runner's process lives or does not; its files say the rest."""
         self.reach.forwards.tend()
         if not handles:
             return {}
@@ -125,7 +125,7 @@ class SshLauncher:
         return Observation(JobState.OVER, "gone", reason, cause=cause, node=node)
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `core.far.JobLauncher`."""
+        """See `JobLauncher`."""
         self.reach.call(
             "end",
             run=handle.run,
@@ -136,15 +136,15 @@ class SshLauncher:
         )
 
     def forget(self, handle: Handle) -> None:
-        """See `core.far.JobLauncher`: nothing is kept."""
+        """See `JobLauncher`: nothing is kept."""
 
     def describe(self) -> list[tuple[str, str]]:
-        """See `core.far.Describes`."""
+        """See `Describes`."""
         found = self.reach.probe(paths=["~", "/tmp", "/ephemeral"], programs=PROGRAMS)
         return descriptions.of_host(found, self.reach.call("gpus", within_s=60.0)["smi"])
 
     def preflight(self) -> list[Finding]:
-        """See `core.far.JobLauncher`. Connects, which takes as long as `connect_timeout` where nobody answers."""
+        """See `JobLauncher`. Connects, which takes as long as `connect_timeout` where nobody answers."""
         error = Severity.ERROR
         try:
             found = self.reach.probe(paths=["~", "/tmp"], programs=PROGRAMS)
@@ -204,7 +204,7 @@ class HeldReach(SshReach):
         self.forwards = Forwards(wanted, environ, lambda: self.words)
 
     def close(self) -> None:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
         self.forwards.end()
         super().close()
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from autoresearch.core.far import Unreachable
+from autoresearch.core.run.job_launcher import Unreachable
 from autoresearch.launchers.ssh_words import SshWords, meaning
 from autoresearch.runner import serving
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from autoresearch.core.places import Place
+from autoresearch.core.run.targets import Place
 from autoresearch.launchers.ssh_words import STANDS, SshWords, meaning
 from autoresearch.runner.native import process_control
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.far import Said, Seen, Unreachable, Want
-from autoresearch.core.places import Place
-from autoresearch.core.values import truth
+from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.run.job_launcher import Said, Seen, Unreachable, Want
+from autoresearch.core.run.targets import Place
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.launchers.ssh_channel import Channel, command_line
 from autoresearch.launchers.ssh_words import SshWords, words_of
@@ -23,7 +23,7 @@ PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many failures in a r
 
 
 class SshReach:
-    """`core.far.Reach` of a host. `runs_here`: Runners are started on that very host, so that a lock which is free
+    """`Reach` of a host. `runs_here`: Runners are started on that very host, so that a lock which is free
     there tells that its Runner is dead; else (a login node of a cluster) it tells nothing."""
 
     def __init__(
@@ -46,10 +46,10 @@ class SshReach:
         self._why = Unreachable("nobody was asked yet")
         self._offset_s = 0.0
 
-    # -- core.far.Reach -------------------------------------------------------------------------------------------
+    # -- core.run.job_launcher.Reach -----------------------------------------------------------------------------------
 
     def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
         asked = [{"run": w.run, "directory": w.directory, "offsets": dict(w.offsets)} for w in wants]
         found: Mapping[str, Any] = self.call("look", wants=asked)
         return {run: self._seen(one) for run, one in found.items()}
@@ -61,11 +61,11 @@ class SshReach:
         return Seen(**{**found, "alive": None if elsewhere and not found.get("alive") else found.get("alive")})
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `core.far.Reach`; OSError where it cannot be written there (a full disk)."""
+        """See `Reach`; OSError where it cannot be written there (a full disk)."""
         self.call("put", directory=directory, files=dict(files), private=list(private))
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
         words = {"argv": list(argv), "stdin": stdin, "timeout_s": timeout_s, "cwd": cwd}
         said = self.call("run", within_s=timeout_s + ANSWER_S, again=False, **words)
         if said.get("late"):
@@ -73,11 +73,11 @@ class SshReach:
         return Said(said["returncode"], said["out"], said["err"])
 
     def clock_offset(self) -> float:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
         return self._offset_s
 
     def close(self) -> None:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
         self._drop()
 
     def _drop(self) -> None:

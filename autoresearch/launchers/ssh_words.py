@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.far import Unreachable
-from autoresearch.core.places import Place
+from autoresearch.core.run.job_launcher import Unreachable
+from autoresearch.core.run.targets import Place
 
 CONNECTION = {
     "host": "the host, as ssh knows it (an alias of ~/.ssh/config will do); default: the place's name",

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.launchers import gpus, program, sandbox
 from autoresearch.launchers.tmux import TmuxLauncher
 

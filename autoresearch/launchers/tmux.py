@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core import naming
-from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.text import naming
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import program, sandbox
 from autoresearch.launchers.tmux_session import (

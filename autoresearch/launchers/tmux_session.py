@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.regex import later
+from autoresearch.core.text.regex import later
 
 MARKER = "AUTORESEARCH_RUN_ID"
 KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", what exit-empty was before us

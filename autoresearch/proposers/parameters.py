@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autoresearch.core.overrides import canonical
-from autoresearch.core.space import Choices, Dimension
+from autoresearch.core.campaign.overrides import canonical
+from autoresearch.core.campaign.space import Choices, Dimension
 
 
 def ascending(dimension: Choices) -> list[object]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.overrides import canonical, unused
-from autoresearch.core.proposal import Attempt
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.campaign.overrides import canonical, unused
+from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_blueprint, from_entry, token_of
 

@@ -28,13 +28,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from autoresearch.core import overrides
-from autoresearch.core.blueprint import BlueprintInvalid, parse_blueprint
-from autoresearch.core.finding import errors
-from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.naming import slugify
-from autoresearch.core.proposal_text import is_inside
-from autoresearch.core.unified_diff import files_of
+from autoresearch.core.agents.proposal_text import is_inside
+from autoresearch.core.agents.unified_diff import files_of
+from autoresearch.core.blueprint.finding import errors
+from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
+from autoresearch.core.campaign import overrides
+from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.text.naming import slugify
 from autoresearch.records.secrets import mask_text
 
 QUEUE = "queue"

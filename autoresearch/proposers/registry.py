@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.objective import Objective
-from autoresearch.core.proposal import Proposer
-from autoresearch.core.space import Space
+from autoresearch.core.campaign.proposer import Proposer
+from autoresearch.core.campaign.space import Space
+from autoresearch.core.metrics.objective import Objective
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.proposers.queue import Lines, Queue, ReadYaml
 from autoresearch.proposers.sweep import GridSweep, RandomSweep

@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from autoresearch.core import overrides
-from autoresearch.core.attempted import tried
-from autoresearch.core.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.proposal import Attempt
-from autoresearch.core.space import MOST_GRID_POINTS, Point, Space, need_grid, need_search
+from autoresearch.core.campaign import overrides
+from autoresearch.core.campaign.attempted import tried
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.space import MOST_GRID_POINTS, Point, Space, need_grid, need_search
 
 _DRAWS = 64
 """Draws before the points that are left are listed, or, in a continuous space, before giving up."""

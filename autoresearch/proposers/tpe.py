@@ -26,13 +26,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.attempted import config_only, points, tried
-from autoresearch.core.hypothesis import BEST, Hypothesis
-from autoresearch.core.objective import Objective
-from autoresearch.core.overrides import canonical, changed, fingerprint, flatten
-from autoresearch.core.proposal import Attempt
-from autoresearch.core.pruning import PRUNED
-from autoresearch.core.space import Choices, Dimension, Point, Space, need_search
+from autoresearch.core.campaign.attempted import config_only, points, tried
+from autoresearch.core.campaign.hypothesis import BEST, Hypothesis
+from autoresearch.core.campaign.overrides import canonical, changed, fingerprint, flatten
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.space import Choices, Dimension, Point, Space, need_search
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.proposers.journal import KernelLock, free_name, mend
 from autoresearch.proposers.parameters import as_parameter, as_value

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign import CampaignSpec
+from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line, sync_directory

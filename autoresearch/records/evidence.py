@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import write_atomically

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.ending import EXCUSED, Ending
+from autoresearch.core.run.ending import EXCUSED, Ending
 from autoresearch.records import evidence
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.chronicle import seal

@@ -16,8 +16,8 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from autoresearch.core.naming import RUN_ID
-from autoresearch.core.regex import later
+from autoresearch.core.text.naming import RUN_ID
+from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError
 from autoresearch.records import earlier, finish_flag
 from autoresearch.records.appending import append_line, unwritable

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
+from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
 from autoresearch.errors import ConflictError
 from autoresearch.records import lines, tsv
 from autoresearch.records.appending import sync_directory, unwritable

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from autoresearch.core.ledger_row import NUMERIC_COLUMNS, LedgerRow, integer
+from autoresearch.core.run.ledger_row import NUMERIC_COLUMNS, LedgerRow, integer
 from autoresearch.records import tsv
 
 BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")

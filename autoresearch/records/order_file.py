@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.durations import parse_duration
-from autoresearch.core.far import Handle
-from autoresearch.core.places import Place
+from autoresearch.core.run.job_launcher import Handle
+from autoresearch.core.run.targets import Place
+from autoresearch.core.text.durations import parse_duration
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_json
 
 TROUBLE = "trouble.json"  # in a Follower's folder: why the last one could not begin

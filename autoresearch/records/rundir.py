@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.records.secrets import clean_text, mask_values
 from autoresearch.runner.basics import is_locked as is_locked
 from autoresearch.runner.basics import take_lock

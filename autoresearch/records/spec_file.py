@@ -12,12 +12,12 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from autoresearch.core.limits import Limits
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.run import RunSpec
-from autoresearch.core.signal import SignalKind, SignalPattern
-from autoresearch.core.swarm import Swarm
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.core.swarm.spec import Swarm
 from autoresearch.errors import NotFoundError
 from autoresearch.records.appending import unwritable
 from autoresearch.records.rundir import RunDir, read_json, write_json

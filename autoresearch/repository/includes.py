@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.exclude import exclude

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from autoresearch.core.protection import Protection
+from autoresearch.core.agents.protection import Protection
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.git import Git
 

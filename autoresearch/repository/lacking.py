@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.git import text
 from autoresearch.repository.private_index import private_index

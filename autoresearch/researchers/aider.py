@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from autoresearch.core.regex import later
-from autoresearch.core.researcher import Answer, Chosen, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn
+from autoresearch.core.text.regex import later
 from autoresearch.researchers.events import added, money, plain
 from autoresearch.researchers.heard import Heard
 

@@ -13,7 +13,7 @@ import string
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from autoresearch.core.researcher import Answer, Chosen, Fault, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
 from autoresearch.errors import UsageError
 from autoresearch.researchers.events import count, events, inside, money, words
 from autoresearch.researchers.heard import Heard, last_lines

@@ -6,7 +6,7 @@ counts (it was ended early) leaves them as they are; what it used up is charged 
 
 from __future__ import annotations
 
-from autoresearch.core.researcher import Turn
+from autoresearch.core.agents.agent import Turn
 from autoresearch.researchers.heard import Heard
 
 

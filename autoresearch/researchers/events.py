@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from autoresearch.core.regex import later
+from autoresearch.core.text.regex import later
 
 _HEAD, _TAIL = 1 << 18, 16 << 20  # bytes that are read of a flood: its beginning (the session) and its end
 _MOST_LINES = 20_000  # of each

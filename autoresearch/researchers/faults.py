@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from autoresearch.core.durations import find_durations, normalise, problem
-from autoresearch.core.regex import later
-from autoresearch.core.researcher import Fault
+from autoresearch.core.agents.agent import Fault
+from autoresearch.core.text.durations import find_durations, normalise, problem
+from autoresearch.core.text.regex import later
 
 _WORDS = {  # in this order: "429 insufficient_quota" does not pass by itself
     Fault.LOGIN: later(

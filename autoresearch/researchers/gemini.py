@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.core.researcher import Answer, Chosen, Fault, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
 from autoresearch.researchers.events import count, events, inside, words
 from autoresearch.researchers.heard import Heard, complaints
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoresearch.core.regex import later
-from autoresearch.core.researcher import Answer, Fault, Spoken, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Fault, Spoken, Turn, Usage
+from autoresearch.core.text.regex import later
 from autoresearch.researchers import faults
 from autoresearch.researchers.events import first_object, listed, one_line, plain
 

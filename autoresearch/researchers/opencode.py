@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.core.researcher import Answer, Chosen, Fault, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
 from autoresearch.researchers.events import added, count, events, inside, money, words
 from autoresearch.researchers.heard import Heard, complaints
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.core.researcher import Answer, Chosen, Fault, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
 from autoresearch.researchers.claude import denial
 from autoresearch.researchers.cumulative import charge, own_name
 from autoresearch.researchers.events import count, events, inside, listed, words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from autoresearch.core.researcher import Chosen, Researcher
+from autoresearch.core.agents.agent import Chosen, Researcher
 from autoresearch.errors import UsageError
 
 NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "aider", "command")

@@ -123,7 +123,7 @@ def look(wants: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def put(directory: str, files: Mapping[str, bytes], private: list[str]) -> None:
-    """See `core.far.Reach`."""
+    """See `Reach`."""
     post.put(directory, files, private)
 
 

@@ -3,7 +3,7 @@
 The log goes out as it is. In between stand frames, one line each: the byte 0x1e (ASCII's record separator, as in
 RFC 7464), a JSON object, a line feed. `{"told": RUN, "file": NAME, "text": ...}` is a piece of another growing file,
 `{"told": RUN, "file": NAME, "record": {...}}` a small file as it is now; exit.json is the last. `lock`, now and then,
-is a sign of life: `{"t": seconds since 1970}`. `core.told` reads it.
+is a sign of life: `{"t": seconds since 1970}`. `core.run.log_stream` reads it.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from autoresearch.core.lines import logical_lines
-from autoresearch.core.signal import Reading, SignalPattern
+from autoresearch.core.metrics.signal import Reading, SignalPattern
+from autoresearch.core.text.lines import logical_lines
 from autoresearch.runner.patterns import lines_with
 from autoresearch.runner.text import without_escapes
 from autoresearch.sinks.chunks import chunks, flat

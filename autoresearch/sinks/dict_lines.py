@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from autoresearch.core import metric_keys
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.values import numbers, python_dict
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.python_values import numbers, python_dict
+from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.sinks.chunks import lines
 
 

@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core import metric_keys
-from autoresearch.core.signal import Reading
-from autoresearch.core.values import numbers
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.python_values import numbers
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.sinks.chunks import lines
 from autoresearch.sinks.numbering import numbered
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from autoresearch.core.failure import SURVIVED, Failure, Place, Search
-from autoresearch.core.failure_kinds import NEEDLES
-from autoresearch.core.signal import SignalKind, SignalPattern
+from autoresearch.core.diagnosis.failure import SURVIVED, Failure, Place, Search
+from autoresearch.core.diagnosis.failure_kinds import NEEDLES
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.runner.native import find
 from autoresearch.runner.patterns import lines_with
 from autoresearch.runner.text import without_escapes

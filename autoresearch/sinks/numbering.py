@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from autoresearch.core.metric_keys import NO_STEP
-from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.metrics.metric_keys import NO_STEP
+from autoresearch.core.metrics.signal import Reading, SignalKind
 
 
 def numbered(readings: Iterable[Reading]) -> Iterator[Reading]:

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.expression_text import near_miss
-from autoresearch.core.metric_keys import readings as split
-from autoresearch.core.objective import Objective
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import NamesTags, ReadsLogs, Source, SourceFormat, Trainer
+from autoresearch.core.metrics.expression_parser import near_miss
+from autoresearch.core.metrics.metric_keys import readings as split
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import NamesTags, ReadsLogs, Source, SourceFormat, Trainer
 from autoresearch.sinks.console import read_console
 from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.jsonl import read_jsonl

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from autoresearch.core.run_urls import MOST, run_urls
+from autoresearch.core.run.tracker_urls import MOST, run_urls
 
 _ENDS = 4 << 20  # bytes at each end; a tracker starts within minutes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoresearch.core.trainer import SourceFormat
+from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.sinks import swanlab_run, wandb_run
 from autoresearch.sinks.tensorboard import event_files

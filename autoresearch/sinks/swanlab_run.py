@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from autoresearch.core import metric_keys
-from autoresearch.core.signal import Reading
-from autoresearch.core.values import number, numbers
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.python_values import number, numbers
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.sinks.chunks import lines
 from autoresearch.sinks.log_blocks import head_of, records
 from autoresearch.sinks.protobuf import BYTES, FIXED64, VARINT, fields_of

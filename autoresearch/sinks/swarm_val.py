@@ -6,7 +6,7 @@
     - mean_reward: 0.2167
 
 Written in append mode by tutorial/opencode_build_aime/auto_research/auto_train.py (modelscope/AgentJet). Percentages
-become shares; the step is repeated for each data set, and names are those of `core.swarm_metrics`.
+become shares; the step is repeated for each data set, and names are those of `core.swarm.metrics`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.swarm_metrics import Evaluations, share
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.swarm.metrics import Evaluations, share
+from autoresearch.core.text.regex import later
 from autoresearch.sinks.chunks import lines
 
 _HEADING = later(r"#{1,4}\s*[Ss]tep\s*:?\s*(\d{1,9})\s*\Z")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from autoresearch.core.metric_keys import readings as split
-from autoresearch.core.signal import Reading
+from autoresearch.core.metrics.metric_keys import readings as split
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.sinks.protobuf import BYTES, FIXED32, FIXED64, VARINT, fields_of
 
 _STEP, _SUMMARY = 2, 5  # of Event

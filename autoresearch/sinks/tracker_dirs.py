@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoresearch.core.trainer import SourceFormat
+from autoresearch.core.run.trainer import SourceFormat
 
 _HOME = {SourceFormat.WANDB: "wandb", SourceFormat.SWANLAB: "swanlog"}
 _FILES = {  # of which a run has one at least

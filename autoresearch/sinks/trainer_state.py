@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core import metric_keys
-from autoresearch.core.signal import Reading
-from autoresearch.core.values import numbers
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.python_values import numbers
+from autoresearch.core.metrics.signal import Reading
 
 NAME = "trainer_state.json"
 _CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})\Z")

@@ -16,9 +16,9 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core import metric_keys
-from autoresearch.core.signal import Reading
-from autoresearch.core.values import numbers
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.python_values import numbers
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.sinks.jsonl import read_jsonl
 from autoresearch.sinks.log_blocks import head_of, records
 from autoresearch.sinks.protobuf import BYTES, VARINT, fields_of

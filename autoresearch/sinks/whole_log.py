@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core.lines import logical_lines
-from autoresearch.core.signal import Reading
-from autoresearch.core.trainer import LogReader
+from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.run.trainer import LogReader
+from autoresearch.core.text.lines import logical_lines
 from autoresearch.runner.patterns import lines_with
 from autoresearch.sinks.chunks import chunks, flat
 from autoresearch.sinks.numbering import numbered

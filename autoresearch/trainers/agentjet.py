@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autoresearch.core import metric_keys
-from autoresearch.core.finding import Finding
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Circumstances, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import Circumstances, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.trainers import agentjet_lint, fatal, shared_patterns, step_line
 from autoresearch.trainers.agentjet_lint import COMMON, FLAGS, GPUS, NAME, TRAINING, VALIDATION
 from autoresearch.trainers.command_settings import with_flags

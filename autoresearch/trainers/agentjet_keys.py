@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 
-from autoresearch.core.trainer import Recipe
+from autoresearch.core.run.trainer import Recipe
 from autoresearch.trainers.recipe_keys import look_up
 
 ROOT = "ajet"

@@ -2,18 +2,18 @@
 
 From modelscope/AgentJet: ajet/utils/{config_utils,launch_utils}.py (the launcher's own checks),
 ajet/backbone/trainer_verl.py (`fit`, `_validate_config`), ajet/context_tracker/base_tracker.py (lengths). What
-`core.lint` says of any recipe (execute_test, a path without a directory) is not said again.
+`core.blueprint.lint` says of any recipe (execute_test, a path without a directory) is not said again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autoresearch.core.durations import counted, spoken
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.regex import later
-from autoresearch.core.shell_words import simple_commands
-from autoresearch.core.trainer import Circumstances, Recipe
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.trainer import Circumstances, Recipe
+from autoresearch.core.text.durations import counted, spoken
+from autoresearch.core.text.regex import later
+from autoresearch.core.text.shell_words import simple_commands
 from autoresearch.trainers import agentjet_keys
 from autoresearch.trainers.command_settings import with_flags
 from autoresearch.trainers.recipe_keys import look_up, product, real_at, text_of, true_at, whole_number

@@ -1,6 +1,6 @@
 """AgentJet in swarm mode: a client script that runs agents against a server which trains (modelscope/AgentJet).
 
-The lines that count here are our own, printed by `autoresearch swarm client` beside the client's (core/swarm_watch.py):
+The lines that count here are our own, printed by `autoresearch swarm client` beside the client's (core/swarm/watch.py):
 the engine's status, its pool, its steps. verl's step lines stand in the server's log. The trainer never validates in
 this mode (ajet/backbone/trainer_verl.py asserts it at 81e2b7d7); the client does, and prints
 `[EVAL @ step 10] AIME-2025  mean_reward=0.2167 ... task_pass_rate@1=21.67% ...` (tutorial/opencode_build_aime).
@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.swarm_metrics import PREFIX, Evaluations, share
-from autoresearch.core.trainer import LogReader, Output, Recipe, Source, SourceFormat
-from autoresearch.core.values import NUMBER
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.python_values import NUMBER
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.swarm.metrics import PREFIX, Evaluations, share
+from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal
 from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.trainers.verl import read_step_line

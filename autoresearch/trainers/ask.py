@@ -5,10 +5,9 @@ Everything here takes the recipe as it is written and the launch command, and re
 
 from __future__ import annotations
 
-from autoresearch.core.durations import spoken
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import (
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import (
     Circumstances,
     DeclaresLines,
     ExitsWithZero,
@@ -25,6 +24,7 @@ from autoresearch.core.trainer import (
     StopsItself,
     Trainer,
 )
+from autoresearch.core.text.durations import spoken
 
 SAVE_S = 3600.0
 """For the set-up, as NeMo-RL's own limit is counted from the start of training, and for the last step and its save."""

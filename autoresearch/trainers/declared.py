@@ -15,10 +15,10 @@ import json
 import re
 from dataclasses import dataclass
 
-from autoresearch.core.metric_keys import NO_STEP
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.values import NUMBER, number, numbers, python_dict
+from autoresearch.core.metrics.metric_keys import NO_STEP
+from autoresearch.core.metrics.python_values import NUMBER, number, numbers, python_dict
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 
 PADDING = r"[ \t]{0,80}"  # around a colon or an equals sign, in columns that are aligned

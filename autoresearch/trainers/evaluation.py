@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoresearch.core import metric_keys
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import LogReader, ReadsLogs, Trainer
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import LogReader, ReadsLogs, Trainer
 from autoresearch.trainers.declared import loaded, pairs
 
 

@@ -1,11 +1,11 @@
 """Fatal lines that every Python trainer can print: Runner patterns for the monitor to wake on.
 
-They name what happened at once; `core.failure` finds the cause when the run is over.
+They name what happened at once; `core.diagnosis.failure` finds the cause when the run is over.
 """
 
 from __future__ import annotations
 
-from autoresearch.core.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 
 # What may stand before the first word of a line: nothing, a Ray prefix `) `, a colour `m` or `m `, a bar `]`;
 # torch.distributed's `[rank0]: `.

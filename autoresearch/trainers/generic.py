@@ -11,14 +11,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autoresearch.core import metric_keys
-from autoresearch.core.finding import Finding
-from autoresearch.core.metric_keys import NO_STEP
-from autoresearch.core.objective import Objective
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import LogReader, Output, Recipe, Source
-from autoresearch.core.values import NUMBER, numbers, python_dict
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.metric_keys import NO_STEP
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source
+from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal, step_line
 from autoresearch.trainers.declared import PADDING, Declared, declared, pairs
 from autoresearch.trainers.verl import read_step_line
@@ -131,7 +131,7 @@ class Declaring(Generic):
     """The same with a blueprint that says how its lines look: they are looked for below prefixes and colours."""
 
     def reader(self) -> LogReader:
-        """Every line by itself; see `core.trainer.LogReader`."""
+        """Every line by itself; see `core.run.trainer.LogReader`."""
         return DeclaredLog(self)
 
 

@@ -1,7 +1,7 @@
-"""Lines of a log as trainers read them: see `core.lines`, which the failure classes and sinks share."""
+"""Lines of a log as trainers read them: see `core.text.lines`, which the failure classes and sinks share."""
 
 from __future__ import annotations
 
-from autoresearch.core.lines import logical_lines, plain
+from autoresearch.core.text.lines import logical_lines, plain
 
 __all__ = ["logical_lines", "plain"]

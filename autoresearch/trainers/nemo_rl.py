@@ -22,13 +22,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autoresearch.core.finding import Finding
-from autoresearch.core.metric_keys import NO_STEP
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
-from autoresearch.core.values import numbers, python_dict
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.metrics.metric_keys import NO_STEP
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.python_values import numbers, python_dict
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal, nemo_rl_lint, nrl_k8s, shared_patterns
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 from autoresearch.trainers.nemo_rl_log import NemoRlLog

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 
-from autoresearch.core.metric_keys import NO_STEP
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.values import number, numbers, python_dict
+from autoresearch.core.metrics.metric_keys import NO_STEP
+from autoresearch.core.metrics.python_values import number, numbers, python_dict
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.text.regex import later
 
 _HEADING = later(r"\U0001F4CA (?P<kind>Training|Validation) Results(?: for `(?P<set>[^`]{1,200})` set)?:\s*")
 _MARK = later(r"={10,} (?P<what>Epoch|Step) (?P<n>\d{1,9})/(?P<of>\d{1,9}) ={10,}\s*")
@@ -48,7 +48,7 @@ _NAMES = {
 
 
 class NemoRlLog:
-    """See `core.trainer.LogReader`."""
+    """See `core.run.trainer.LogReader`."""
 
     needles = (
         *("\u2022 ", " Results", "===== ", "Starting validation at", "Timing"),

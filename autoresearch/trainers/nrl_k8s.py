@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.regex import later
-from autoresearch.core.shell_words import Simple, simple_commands
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.text.regex import later
+from autoresearch.core.text.shell_words import Simple, simple_commands
 
 _RUN = later(r"\bnrl-k8s(?:[ \t]|\\\n)+run\b")
 _VALUED = frozenset(

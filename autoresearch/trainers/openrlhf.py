@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Output, Recipe, Recording, Source, SourceFormat
-from autoresearch.core.values import NUMBER, numbers, python_dict
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal, openrlhf_kinds, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.openrlhf_kinds import BAR_STEP, BAR_VALIDATION, PPO

@@ -7,10 +7,10 @@ same bar is drawn once more as 4/8, which is left out.
 
 from __future__ import annotations
 
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Recipe
-from autoresearch.core.values import NUMBER, number
+from autoresearch.core.metrics.python_values import NUMBER, number
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import Recipe
+from autoresearch.core.text.regex import later
 from autoresearch.trainers.recipe_keys import look_up, product, text_of, true_at
 
 PPO = "ppo_ray"

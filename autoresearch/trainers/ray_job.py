@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.regex import later
-from autoresearch.core.shell_words import Simple, simple_commands
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.text.regex import later
+from autoresearch.core.text.shell_words import Simple, simple_commands
 
 _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
 _ID = ("--submission-id", "--job-id")  # the second is the older name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from autoresearch.core.trainer import Recipe
+from autoresearch.core.run.trainer import Recipe
 
 
 def look_up(recipe: Recipe, dotted: str) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoresearch.core.trainer import Trainer
+from autoresearch.core.run.trainer import Trainer
 from autoresearch.errors import BlueprintError, UsageError
 
 NAMES = ("tinygrpo", "agentjet_swarm", "agentjet", "nemo_rl", "openrlhf", "slime", "trl", "verl", "generic")

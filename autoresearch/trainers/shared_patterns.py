@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoresearch.core.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 
 HOLD_S = 120.0  # a shard, a captured graph, a batch: each says something this often
 SILENT_S = 600.0  # a validation before the first step, of a loop that says nothing while it validates

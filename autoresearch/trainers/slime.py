@@ -24,12 +24,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
-from autoresearch.core.values import NUMBER, numbers, python_dict
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
@@ -79,7 +79,7 @@ _FAULTS = SignalPattern(
 
 
 class SlimeLog:
-    """Every dict by itself; see `core.trainer.LogReader`. The Runner counts steps alone, this reads all."""
+    """Every dict by itself; see `core.run.trainer.LogReader`. The Runner counts steps alone, this reads all."""
 
     needles = (" - step ", " - critic-step ", " - rollout ", " - perf ", " - passrate ", " - multi_turn ", " - eval ")
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from autoresearch.core.metric_keys import KL_KEYS, TRAINING_PREFIXES, is_validation
-from autoresearch.core.regex import later
-from autoresearch.core.signal import SignalKind, SignalPattern
-from autoresearch.core.values import NUMBER, number
+from autoresearch.core.metrics.metric_keys import KL_KEYS, TRAINING_PREFIXES, is_validation
+from autoresearch.core.metrics.python_values import NUMBER, number
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.text.regex import later
 
 _WORDS = 2000  # a pair is two words, "-" and "key:value"
 _CHARS = 16384

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
+from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal, step_line
 from autoresearch.trainers.recipe_keys import text_of, whole_number
 from autoresearch.trainers.verl import read_step_line

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import LogReader, Output, Recipe, Source, SourceFormat
-from autoresearch.core.values import NUMBER
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.python_values import NUMBER
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number

@@ -7,11 +7,11 @@ through tqdm, and tqdm then draws the bar again: the first bar behind a dict has
 
 from __future__ import annotations
 
-from autoresearch.core import metric_keys
-from autoresearch.core.metric_keys import NO_STEP
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.values import numbers, python_dict
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.metric_keys import NO_STEP
+from autoresearch.core.metrics.python_values import numbers, python_dict
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.text.regex import later
 
 _BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # no name before it: Trainer's own
 
@@ -33,7 +33,7 @@ def read_dict(line: str) -> Reading | None:
 
 
 class TrlLog:
-    """See `core.trainer.LogReader`."""
+    """See `core.run.trainer.LogReader`."""
 
     needles = ("{'", "%|")
 

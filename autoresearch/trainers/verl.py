@@ -20,13 +20,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from autoresearch.core import metric_keys
-from autoresearch.core.durations import counted
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.regex import later
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.trainer import Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.trainer import Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.text.durations import counted
+from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal, ray_job, shared_patterns, step_line, verl_kinds
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.campaign.view import CampaignView
 from autoresearch.lab.research.growth import bytes_below
 from autoresearch.records.campaign_dir import CampaignDir
 from tests.agents.cheats import FAKE, Act, Way, acts

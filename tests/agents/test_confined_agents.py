@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.core.researcher import Bounds, Chosen, Role, Turn
+from autoresearch.core.agents.agent import Bounds, Chosen, Role, Turn
 from autoresearch.lab.research.confine import Level
 from autoresearch.lab.research.premises import Premises
 from autoresearch.lab.research.turn import run_turn

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.ledger_row import COLUMNS, LedgerRow
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.lab.campaign import begin
 from autoresearch.lab.campaign.charter import charter
 from autoresearch.lab.campaign.declare import declare

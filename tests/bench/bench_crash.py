@@ -21,8 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.ledger_row import COLUMNS, LedgerRow
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.records import spec_file
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger

@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.end_cause import killed_from_outside, with_the_end
-from autoresearch.core.ending import Ending
+from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
+from autoresearch.core.run.ending import Ending
 from autoresearch.lab.explain import words_of
 from tests.bench.result import Result
 

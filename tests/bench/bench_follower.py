@@ -18,11 +18,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from autoresearch.core.far import Handle, Job, JobState, Observation
-from autoresearch.core.finding import Finding
-from autoresearch.core.limits import Limits
-from autoresearch.core.places import Kind, Place
-from autoresearch.core.run import RunSpec
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.far.follower import Follower
 from autoresearch.lab.parts import Launcher, Parts

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from autoresearch.commands.campaign_control import control
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.campaign.view import CampaignView
 from autoresearch.lab.campaign import begin, controller, report  # noqa: F401 - what a controller imports
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.charter import charter

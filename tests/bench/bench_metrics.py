@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 OURS = """
 import sys, time
 from pathlib import Path
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.lab.metric_frame import frame
 from autoresearch.sinks.read import read_source
 from autoresearch.trainers import registry

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.campaign.view import CampaignView
 from autoresearch.lab.campaign import begin
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.charter import charter

@@ -20,8 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.sinks.read import read_source
 from autoresearch.trainers.registry import by_name
 from tests.bench import logs
@@ -43,7 +43,7 @@ GOAL = 30.0  # MB/s
 READ = """
 import json, resource, sys, time
 from pathlib import Path
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.sinks.read import read_source
 from autoresearch.trainers.registry import by_name
 name, log = sys.argv[1:]

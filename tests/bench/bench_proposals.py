@@ -11,8 +11,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from autoresearch.core.duplicates import earlier, twin
-from autoresearch.core.hypothesis import Hypothesis
+from autoresearch.core.campaign.duplicates import earlier, twin
+from autoresearch.core.campaign.hypothesis import Hypothesis
 from tests.bench.result import Result
 
 PAIRS = Path(__file__).parents[1] / "samples" / "proposals" / "pairs.tsv"

@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.far import Handle
-from autoresearch.core.limits import Limits
-from autoresearch.core.objective import Objective
-from autoresearch.core.places import Kind, Place
-from autoresearch.core.run import RunSpec
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.job_launcher import Handle
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.lab.overview.look import Looker
 from autoresearch.records import order_file, spec_file
 from autoresearch.records.index import Entry

@@ -14,8 +14,8 @@ import time
 import uuid
 from collections.abc import Callable
 
-from autoresearch.core.far import Handle, Job
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.job_launcher import Handle, Job
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.launchers.ray import RayLauncher
 from tests.bench.result import Result
 from tests.engines.ray.head import PLAIN, RAY, Head, missing

@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.objective import Objective
-from autoresearch.core.proposal import Attempt
-from autoresearch.core.pruning import Curve, HalvingRule, MedianRule, PruningRule, first_stop, replay
-from autoresearch.core.space_file import read_space
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.space_file import read_space
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.statistics.pruning import Curve, HalvingRule, MedianRule, PruningRule, first_stop, replay
 from autoresearch.proposers.registry import Given, proposer
 from tests.bench.result import Result
 from tests.bench.search_landscape import SPACE, START, STEPS, Landscape, load

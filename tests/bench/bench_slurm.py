@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from autoresearch.core.far import Handle, Job
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.job_launcher import Handle, Job
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.launchers.slurm import SlurmLauncher
 from autoresearch.launchers.slurm_states import FIELDS
 from tests.bench.result import Result

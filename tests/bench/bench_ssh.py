@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import autoresearch.runner
-from autoresearch.core.far import Handle, Job
+from autoresearch.core.run.job_launcher import Handle, Job
 from autoresearch.launchers.ssh import SshLauncher
 from autoresearch.launchers.ssh_channel import Channel
 from tests.bench.result import Result

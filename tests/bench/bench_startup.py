@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.ledger_row import COLUMNS, LedgerRow
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.records import tsv
 from autoresearch.records.rundir import RunDir
 from tests.bench.result import Result

@@ -23,11 +23,11 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.confirmation import Claim, confirm
-from autoresearch.core.decision import DEFAULT, Evidence, Rule, decide
-from autoresearch.core.ending import Verdict
-from autoresearch.core.noise import Noise, noise_of
-from autoresearch.core.objective import Objective
+from autoresearch.core.campaign.decision import DEFAULT, Evidence, Rule, decide
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.ending import Verdict
+from autoresearch.core.statistics.confirmation import Claim, confirm
+from autoresearch.core.statistics.noise import Noise, noise_of
 
 REWARD = Objective("reward")
 

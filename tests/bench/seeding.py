@@ -1,4 +1,4 @@
-"""How often the check of the seed is wrong: simulated baselines of three runs, as `core.seeding` tabulates.
+"""How often the check of the seed is wrong: simulated baselines of three runs, as `core.statistics.seeding` tabulates.
 
 python -m tests.bench.seeding [BASELINES]
 """
@@ -10,7 +10,7 @@ import random
 import sys
 from dataclasses import dataclass
 
-from autoresearch.core.seeding import SeededRun, effect
+from autoresearch.core.statistics.seeding import SeededRun, effect
 
 SPREAD = 0.01  # between seeds, sd of one value
 SEEDS = (0, 0, 1)

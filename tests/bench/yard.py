@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab import settings as project
 from autoresearch.lab.experiment import Experiment, begin
 from autoresearch.lab.launch import Prepared, prepare

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from typing import Any
 
-from autoresearch.core.ending import EXCUSED
+from autoresearch.core.run.ending import EXCUSED
 
 
 def rows_of(place: Any) -> list[dict[str, str]]:

@@ -761,7 +761,7 @@ def test_every_command_and_its_table_row(bench: Any) -> None:
 
 def test_every_exit_code_is_documented() -> None:
     from autoresearch import errors
-    from autoresearch.core.ending import Ending, exit_code
+    from autoresearch.core.run.ending import Ending, exit_code
 
     kinds = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.AutoresearchError)]
     codes = {e.exit_code for e in kinds} | {exit_code(e, measured=m) for e in Ending for m in (True, False)} | {0, 130}

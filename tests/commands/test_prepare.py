@@ -17,7 +17,7 @@ from unittest import mock
 import pytest
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.lab import settings as project
 from autoresearch.lab.adopt import adopt_all
 from autoresearch.lab.experiment import Experiment

@@ -23,11 +23,11 @@ import pytest
 
 from autoresearch.commands.overview_table import COLUMNS, cut, grid, place_text
 from autoresearch.commands.screen import Screen
-from autoresearch.core.far import Handle
-from autoresearch.core.limits import Limits
-from autoresearch.core.overview import GpuUse, Overview, PlaceLine, RunLine, Wanted
-from autoresearch.core.places import Kind, Place
-from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.run.job_launcher import Handle
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.overview import GpuUse, Overview, PlaceLine, RunLine, Wanted
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.records import order_file, spec_file
 from autoresearch.records.index import Entry, Index
 from autoresearch.records.order_file import Observed, Order

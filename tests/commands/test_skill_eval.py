@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.evals import WITH, WITHOUT
+from autoresearch.core.agents.evals import WITH, WITHOUT
 from autoresearch.lab.evals import evals
 
 REPO = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autoresearch.commands import wait
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.records.events import append
 
 pytestmark = pytest.mark.system

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autoresearch.core.attempted import points, tried
-from autoresearch.core.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.overrides import fingerprint
-from autoresearch.core.proposal import Attempt
+from autoresearch.core.campaign.attempted import points, tried
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.overrides import fingerprint
+from autoresearch.core.campaign.proposer import Attempt
 
 BASE = {"lr": 0.001, "g": 8}
 

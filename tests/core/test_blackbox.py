@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
+from autoresearch.core.swarm.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 from autoresearch.errors import UsageError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint import BlueprintInvalid, Notes, parse_blueprint
-from autoresearch.core.blueprint_fields import moved
-from autoresearch.core.finding import Finding
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.blueprint.fields import moved
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.blueprint.model import BlueprintInvalid, Notes, parse_blueprint
+from autoresearch.core.run.trainer import Source, SourceFormat
 
 HEAD = "## [exp_launch_command]\n- command: python x\n\n"
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules, parse_target
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules, parse_target
+from autoresearch.core.metrics.objective import Direction, Objective
 
 UP = Objective("pass@1", Direction.MAXIMIZE)
 DOWN = Objective("loss", Direction.MINIMIZE)

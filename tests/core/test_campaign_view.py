@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from autoresearch.core.campaign import CampaignSpec, CampaignState, ProposerSpec, Rules
-from autoresearch.core.campaign_view import CampaignView, fold
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.stop_rules import stand
+from autoresearch.core.campaign.spec import CampaignSpec, CampaignState, ProposerSpec, Rules
+from autoresearch.core.campaign.stop_rules import stand
+from autoresearch.core.campaign.view import CampaignView, fold
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.summary import best_so_far
 

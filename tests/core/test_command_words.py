@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.command_words import with_words
+from autoresearch.core.text.command_words import with_words
 
 
 def train(text: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.comparable import Measured, mixed, why_not
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.comparable import Measured, mixed, why_not
 
 CLASSIC, SWARM = (Measured(trainer, "task_pass_rate@1") for trainer in ("agentjet", "agentjet_swarm"))
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from autoresearch.core.condition import MOST_CHARACTERS, ConditionError, parse
+from autoresearch.core.plans.condition import MOST_CHARACTERS, ConditionError, parse
 
 FACTS = {
     "best": 0.5, "baseline": 0.4, "delta": 0.1, "noise": 0.02, "kept": 2.0, "confirmed": 0.0, "crashed": 1.0,

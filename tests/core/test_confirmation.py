@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from autoresearch.core.confirmation import MOST, Claim, confirm, level, plan
-from autoresearch.core.noise import UNKNOWN, Noise
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.statistics.confirmation import MOST, Claim, confirm, level, plan
+from autoresearch.core.statistics.noise import UNKNOWN, Noise
 
 CONFIRMED, DEMOTED, UNDECIDED = Claim.CONFIRMED, Claim.DEMOTED, Claim.UNDECIDED
 UP = Objective("reward")

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.core.decision import Decision, Evidence, Rule, decide
-from autoresearch.core.ending import Verdict
-from autoresearch.core.noise import UNKNOWN, measured, noise_of
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.campaign.decision import Decision, Evidence, Rule, decide
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.ending import Verdict
+from autoresearch.core.statistics.noise import UNKNOWN, measured, noise_of
 
 KEEP, DISCARD, CRASH = Verdict.KEEP, Verdict.DISCARD, Verdict.CRASH
 UP = Objective("reward")

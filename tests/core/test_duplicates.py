@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign_view import CampaignView, fold
-from autoresearch.core.duplicates import all_earlier, earlier, fate, resolved, twin, vetoed
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.objective import Objective
-from autoresearch.core.similar import alike, words_of
+from autoresearch.core.campaign.duplicates import all_earlier, earlier, fate, resolved, twin, vetoed
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.similarity import alike, words_of
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.view import CampaignView, fold
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.ledger_row import LedgerRow
 
 PAIRS = Path(__file__).parents[1] / "samples/proposals/pairs.tsv"
 RECIPE = {"optim": {"lr": 1e-6, "betas": [0.9, 0.95]}, "group": 8}

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.durations import LONGEST_S, counted, find_durations, normalise, parse_duration, problem, spoken
+from autoresearch.core.text.durations import (
+    LONGEST_S,
+    counted,
+    find_durations,
+    normalise,
+    parse_duration,
+    problem,
+    spoken,
+)
 from autoresearch.errors import UsageError
 
 H, M = 3600.0, 60.0

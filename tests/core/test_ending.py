@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.ending import Ending, Verdict, exit_code, lone_verdict
+from autoresearch.core.run.ending import Ending, Verdict, exit_code, lone_verdict
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.evals import (
+from autoresearch.core.agents.evals import (
     WITH,
     WITHOUT,
     Evidence,

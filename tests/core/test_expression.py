@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from autoresearch.core.expression import Combined, Key, Number, Point, Reduced, Window, curve, keys, value
-from autoresearch.core.expression_text import ExpressionError, near_miss, parse
-from autoresearch.core.objective import Direction, Objective, same_metric, usual_direction
-from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.metrics.expression import Combined, Key, Number, Point, Reduced, Window, curve, keys, value
+from autoresearch.core.metrics.expression_parser import ExpressionError, near_miss, parse
+from autoresearch.core.metrics.objective import Direction, Objective, same_metric, usual_direction
+from autoresearch.core.metrics.signal import Reading, SignalKind
 
 SERIES: dict[str, list[Point]] = {
     "a": [(1, 1.0), (2, 4.0), (3, 2.0), (4, 3.0)],

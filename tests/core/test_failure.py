@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.failure import MAX_LINE, STORM, FailureKind, Place, Search, classify
-from autoresearch.core.lines import logical_lines
-from autoresearch.core.tracebacks import MAX_TRACEBACK, traceback
+from autoresearch.core.diagnosis.failure import MAX_LINE, STORM, FailureKind, Place, Search, classify
+from autoresearch.core.diagnosis.tracebacks import MAX_TRACEBACK, traceback
+from autoresearch.core.text.lines import logical_lines
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 

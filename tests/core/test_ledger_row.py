@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, NUMERIC_COLUMNS, LedgerRow
+from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, NUMERIC_COLUMNS, LedgerRow
 
 
 def test_nemo_rls_columns_come_first_and_ours_after_description() -> None:

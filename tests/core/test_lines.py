@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.lines import logical_lines, plain
+from autoresearch.core.text.lines import logical_lines, plain
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint import parse_blueprint
-from autoresearch.core.lint import lint_blueprint, lint_recipe, lint_script, lint_shell
-from autoresearch.core.shell_words import simple_commands
+from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe, lint_script, lint_shell
+from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.text.shell_words import simple_commands
 
 
 def found(text: str) -> list[tuple[str, int]]:

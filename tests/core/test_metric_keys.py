@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from autoresearch.core.metric_keys import kl_of, readings, step_of
+from autoresearch.core.metrics.metric_keys import kl_of, readings, step_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autoresearch.core import naming
+from autoresearch.core.text import naming
 
 NASTY = (
     "",

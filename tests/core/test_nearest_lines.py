@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.nearest_lines import nearest_lines
+from autoresearch.core.metrics.nearest_lines import nearest_lines
 
 LOG = [
     "loading 8 shards of gsm8k",

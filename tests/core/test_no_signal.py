@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from autoresearch.core.no_signal import no_signal
-from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.statistics.no_signal import no_signal
 
 
 def series(**columns: list[float]) -> list[Reading]:

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from autoresearch.core.noise import UNKNOWN, Noise, mean, measured, noise_of, variance
+from autoresearch.core.statistics.noise import UNKNOWN, Noise, mean, measured, noise_of, variance
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind
 
 REWARD = Objective("reward")
 LOSS = Objective("loss", Direction.MINIMIZE)

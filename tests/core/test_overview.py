@@ -6,18 +6,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.overview import (
-    SORTS,
-    GpuUse,
-    PlaceLine,
-    RunLine,
-    Wanted,
-    label,
-    place_lines,
-    short_campaign,
-)
-from autoresearch.core.places import Kind, Place
-from autoresearch.core.run import RunState
+from autoresearch.core.run.overview import SORTS, GpuUse, PlaceLine, RunLine, Wanted, label, place_lines, short_campaign
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import Kind, Place
 
 
 def line(run: str, state: str = "running", **more: Any) -> RunLine:

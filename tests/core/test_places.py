@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.places import LOCAL, Kind, Place, in_one_allocation, parse_pool, spelled, with_slots
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.targets import LOCAL, Kind, Place, in_one_allocation, parse_pool, spelled, with_slots
 
 DECLARED: dict[str, dict[str, Any]] = {
     "gpu1": {"kind": "ssh", "host": "gpu1.example.org", "slots": 4},

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.finding import Severity
-from autoresearch.core.plan import read_plan
-from autoresearch.core.plan_text import as_data, told
+from autoresearch.core.blueprint.finding import Severity
+from autoresearch.core.plans.model import read_plan
+from autoresearch.core.plans.plan_text import as_data, told
 
 PLAN: dict[str, Any] = {
     "title": "Does the learning rate matter?",

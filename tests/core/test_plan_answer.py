@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.plan import read_plan
-from autoresearch.core.plan_answer import SCHEMA, plan_of
+from autoresearch.core.plans.agent_answer import SCHEMA, plan_of
+from autoresearch.core.plans.model import read_plan
 
 ANSWER: dict[str, Any] = {
     "title": "Does the learning rate matter?",

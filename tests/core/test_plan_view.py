@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.plan_view import PlanState, PlanView, fold
+from autoresearch.core.plans.view import PlanState, PlanView, fold
 
 
 def registered(version: int = 1, start: str = "screen", **more: object) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.proposal_schema import SCHEMA
-from autoresearch.core.proposal_text import first_object, is_inside, one_line, value_of
-from autoresearch.core.proposals import MOST, Known, validate
+from autoresearch.core.agents.proposal_schema import SCHEMA
+from autoresearch.core.agents.proposal_text import first_object, is_inside, one_line, value_of
+from autoresearch.core.agents.proposals import MOST, Known, validate
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.metrics.objective import Direction, Objective
 
 KNOWN = Known(
     Objective("pass@1", Direction.MAXIMIZE),

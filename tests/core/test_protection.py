@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.protection import BUILT_IN, Protection, named_by, named_in
+from autoresearch.core.agents.protection import BUILT_IN, Protection, named_by, named_in
 
 PROTECTED = {
     "a test": [

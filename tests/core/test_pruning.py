@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.pruning import (
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.statistics.pruning import (
     Curve,
     HalvingRule,
     MedianRule,

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from autoresearch.core.recipe_edits import ABSENT, RecipeChange, apply_overrides, diff_recipes
+from autoresearch.core.campaign.recipe_edits import ABSENT, RecipeChange, apply_overrides, diff_recipes
 from autoresearch.errors import BlueprintError
 
 RECIPE: dict[str, object] = {

@@ -9,9 +9,9 @@ import re
 import pytest
 
 import autoresearch
-from autoresearch.core import regex
-from autoresearch.core.durations import _short, find_durations, normalise, parse_duration
-from autoresearch.core.regex import later
+from autoresearch.core.text import regex
+from autoresearch.core.text.durations import _short, find_durations, normalise, parse_duration
+from autoresearch.core.text.regex import later
 
 ROOMS = ("core", "records", "trainers", "launchers", "lab", "sinks", "repository")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.failure_kinds import FailureKind
-from autoresearch.core.remedies import HINTS, suggestions
+from autoresearch.core.diagnosis.failure_kinds import FailureKind
+from autoresearch.core.diagnosis.remedies import HINTS, suggestions
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))

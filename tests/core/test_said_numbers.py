@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.said_numbers import Facts, Known, unproven
+from autoresearch.core.agents.quoted_numbers import Facts, Known, unproven
 
 FACTS = Facts(
     ideas={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.scripts import named_scripts, recipe_lines
+from autoresearch.core.text.scripts import named_scripts, recipe_lines
 
 
 @pytest.mark.parametrize(

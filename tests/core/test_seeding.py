@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoresearch.core.seeding import SeededRun, copies, differs, effect
+from autoresearch.core.statistics.seeding import SeededRun, copies, differs, effect
 
 N = 12
 

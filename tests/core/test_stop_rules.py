@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from autoresearch.core.campaign import Rules
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.stop_rules import Facts, span, stand
+from autoresearch.core.campaign.spec import Rules
+from autoresearch.core.campaign.stop_rules import Facts, span, stand
+from autoresearch.core.metrics.objective import Direction, Objective
 
 UP = Objective("pass@1", Direction.MAXIMIZE)
 DOWN = Objective("loss", Direction.MINIMIZE)

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import pytest
 
-from autoresearch.core.student import t_cdf, t_quantile
+from autoresearch.core.statistics.student_t import t_cdf, t_quantile
 
 TABLE = [  # p, df, t: any statistics textbook's table of critical values
     (0.90, 1, 3.078),

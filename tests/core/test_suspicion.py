@@ -6,8 +6,8 @@ import difflib
 
 import pytest
 
-from autoresearch.core.suspicion import LONG, MOST, flags
-from autoresearch.core.unified_diff import files_of, unquoted
+from autoresearch.core.agents.suspicion import LONG, MOST, flags
+from autoresearch.core.agents.unified_diff import files_of, unquoted
 
 METRICS = ("accuracy", "val/reward@1")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint import parse_blueprint
-from autoresearch.core.blueprint_fields import fields_from, fields_like
-from autoresearch.core.lint import lint_blueprint
-from autoresearch.core.swarm import Look, Swarm, look_of
-from autoresearch.core.swarm_lint import lint_swarm, lint_wrong_command
-from autoresearch.core.swarm_notes import BadNote, read_swarm, swarm_lines
+from autoresearch.core.blueprint.fields import fields_from, fields_like
+from autoresearch.core.blueprint.lint import lint_blueprint
+from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.swarm.lint import lint_swarm, lint_wrong_command
+from autoresearch.core.swarm.notes import BadNote, read_swarm, swarm_lines
+from autoresearch.core.swarm.spec import Look, Swarm, look_of
 from autoresearch.errors import UsageError
 from autoresearch.lab.render import render_blueprint
 

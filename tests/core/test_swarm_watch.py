@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.core.swarm import Look
-from autoresearch.core.swarm_metrics import Evaluations, share
-from autoresearch.core.swarm_storm import Storm
-from autoresearch.core.swarm_watch import SwarmWatch
+from autoresearch.core.swarm.metrics import Evaluations, share
+from autoresearch.core.swarm.retry_storm import Storm
+from autoresearch.core.swarm.spec import Look
+from autoresearch.core.swarm.watch import SwarmWatch
 
 OFF, BOOT, ROLL = "OFFLINE", "BOOTING", "ROLLING"
 POST, SYNC = "ROLLING_POST", "WEIGHT_SYNCING"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.symptom_knobs import KNOBS, key_of
-from autoresearch.core.symptom_signs import Evidence
-from autoresearch.core.symptoms import SYMPTOMS, symptoms_of
+from autoresearch.core.diagnosis.symptom_knobs import KNOBS, key_of
+from autoresearch.core.diagnosis.symptom_signs import Evidence
+from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
+from autoresearch.core.metrics.objective import Direction, Objective
 
 OBJECTIVE = Objective("val/acc")
 NAN, INF = float("nan"), float("inf")

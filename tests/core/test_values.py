@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from autoresearch.core import values
-from autoresearch.core.values import number, numbers, python_dict, truth
+from autoresearch.core.metrics import python_values
+from autoresearch.core.metrics.python_values import number, numbers, python_dict, truth
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_numbers() -> None:
     ],
 )
 def test_the_quick_way_reads_what_the_slow_one_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = repr(values.python_dict(text))
-    monkeypatch.setattr(values, "_NO_JSON", re.compile("{"))
-    assert quick == repr(values.python_dict(text))
+    quick = repr(python_values.python_dict(text))
+    monkeypatch.setattr(python_values, "_NO_JSON", re.compile("{"))
+    assert quick == repr(python_values.python_dict(text))
 
 
 @pytest.mark.parametrize(

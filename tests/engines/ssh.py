@@ -24,8 +24,8 @@ from typing import Any
 import pytest
 
 import autoresearch.runner
-from autoresearch.core.far import Job
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.job_launcher import Job
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.launchers.ssh import SshLauncher
 from tests.engines.ports import free_port
 

@@ -24,8 +24,8 @@ from typing import Any
 import pytest
 
 import autoresearch.runner
-from autoresearch.core.far import Handle, Job, JobLauncher, JobState, Seen, Unreachable, Want
-from autoresearch.core.finding import Severity
+from autoresearch.core.blueprint.finding import Severity
+from autoresearch.core.run.job_launcher import Handle, Job, JobLauncher, JobState, Seen, Unreachable, Want
 from tests.waiting import until
 
 RUNNER = Path(autoresearch.runner.__file__).parent

@@ -25,10 +25,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Said, Seen, Unreachable, Want
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Kind
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import (
+    Declined,
+    Handle,
+    Job,
+    JobState,
+    Observation,
+    Said,
+    Seen,
+    Unreachable,
+    Want,
+)
+from autoresearch.core.run.targets import Kind
 from autoresearch.launchers.shared import SharedFiles
 
 START = 'echo $$ >"$0" && exec "$@"'
@@ -59,7 +69,7 @@ class Files(SharedFiles):
 
 
 class LocalJobs:
-    """`core.far.JobLauncher` for the tests."""
+    """`core.run.job_launcher.JobLauncher` for the tests."""
 
     kind = Kind.SLURM  # a kind that there is; nothing of Slurm is used
 
@@ -107,7 +117,7 @@ class LocalJobs:
         run = json.loads((self.directory / f"jobs/{native}.json").read_bytes())["run"]
         _kill_carriers(run)
 
-    # -- core.far.JobLauncher -------------------------------------------------------------------------------------
+    # -- core.run.job_launcher.JobLauncher -----------------------------------------------------------------------------
 
     def preflight(self) -> list[Finding]:
         silent = self.directory / "silent"

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign_view import CampaignView, fold
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.limits import Limits
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.run import RunSpec
-from autoresearch.core.stop_rules import Facts, Stand, stand
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.stop_rules import Facts, Stand, stand
+from autoresearch.core.campaign.view import CampaignView, fold
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.records import spec_file
 from autoresearch.records.campaign_dir import CampaignDir, add, entries, write_spec
 from autoresearch.records.ledger import Ledger

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.limits import Limits
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab.diagnosis import diagnose, killing_command
 from autoresearch.lab.explain import Explanation, explain_log, explain_run
 from autoresearch.records.exit_record import ExitRecord

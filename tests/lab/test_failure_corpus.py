@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.end_cause import killed_from_outside, with_the_end
-from autoresearch.core.ending import Ending
-from autoresearch.core.failure import Failure, FailureKind, Place, Search
+from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
+from autoresearch.core.diagnosis.failure import Failure, FailureKind, Place, Search
+from autoresearch.core.run.ending import Ending
 from autoresearch.lab.explain import words_of
 from autoresearch.sinks.last_words import last_words
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint import parse_blueprint
-from autoresearch.core.blueprint_fields import fields_like
+from autoresearch.core.blueprint.fields import fields_like
+from autoresearch.core.blueprint.model import parse_blueprint
 from autoresearch.lab.preflight import Resolved, resolve
 from autoresearch.lab.render import data_dir, render_blueprint
 from autoresearch.lab.terms import Terms, terms

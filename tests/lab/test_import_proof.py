@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.finding import Finding
+from autoresearch.core.blueprint.finding import Finding
 from autoresearch.lab.import_proof import TopLevel, import_environment, prove_imports, top_levels
 
 TRAP = "raise SystemExit('the package was imported')\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab import metric_frame
 

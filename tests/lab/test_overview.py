@@ -20,14 +20,14 @@ import pytest
 from rich.console import Console
 
 from autoresearch.commands.live import Follower, panel, report_line
-from autoresearch.core.ending import Ending, Verdict
-from autoresearch.core.far import Handle
-from autoresearch.core.limits import Limits
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.overview import RunLine
-from autoresearch.core.places import Kind, Place
-from autoresearch.core.run import RunSpec, RunState
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.job_launcher import Handle
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.overview import RunLine
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.lab.overview.gpus import GpuWatch
 from autoresearch.lab.overview.look import BYTES, Looker
 from autoresearch.lab.overview.readings import Budget, LiveReadings

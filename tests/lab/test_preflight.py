@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint import BlueprintInvalid
-from autoresearch.core.finding import Finding
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.blueprint.model import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
 

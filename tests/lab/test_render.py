@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint import BlueprintInvalid, parse_blueprint
-from autoresearch.core.blueprint_fields import BlueprintFields, fields_from
+from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
+from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 from autoresearch.lab import render as room
 from autoresearch.lab.render import data_dir, render, render_blueprint

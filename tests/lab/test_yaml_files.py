@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.overrides import flatten
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.errors import BlueprintError, NotFoundError
 from autoresearch.lab.yaml_files import dump, edit, load_mapping, parse_mapping
 

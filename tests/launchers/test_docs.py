@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.places import Kind
+from autoresearch.core.run.targets import Kind
 from autoresearch.launchers.places import COMMON, options_of
 
 PAGE = Path(__file__).parents[2] / "docs/launchers.md"

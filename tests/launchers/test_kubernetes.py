@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Declined, Handle, Job
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.job_launcher import Declined, Handle, Job
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.lab.manifests import manifest
 from autoresearch.launchers.kubernetes import KubernetesLauncher
 from autoresearch.launchers.kubernetes_names import PLACE, RUN, label_value

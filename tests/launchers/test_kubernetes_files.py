@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Handle, Want
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.job_launcher import Handle, Want
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.launchers import kubernetes_files
 from autoresearch.launchers.kubernetes import KubernetesLauncher
 from autoresearch.launchers.kubernetes_names import RUN, TELLS

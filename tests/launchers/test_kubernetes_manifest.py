@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Declined, Job, Said, Unreachable
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.job_launcher import Declined, Job, Said, Unreachable
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.manifests import manifest
 from autoresearch.launchers.kubernetes import KubernetesLauncher

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import Handle, JobState, Observation
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import Handle, JobState, Observation
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.launchers.kubernetes import KubernetesLauncher
 from autoresearch.launchers.kubernetes_names import RUN
 from autoresearch.launchers.kubernetes_states import disruption, observe

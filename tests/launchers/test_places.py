@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers.places import check, options_of
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, Job, JobState, Seen, Unreachable, Want
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Seen, Unreachable, Want
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import ray, ray_leftovers
 from autoresearch.launchers.places import check, pinned

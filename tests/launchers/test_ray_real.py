@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autoresearch.core.far import Handle, Job, JobState, Unreachable
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.job_launcher import Handle, Job, JobState, Unreachable
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.launchers.ray import RayLauncher
 from tests.engines.ray.head import PATIENCE_S, Head
 

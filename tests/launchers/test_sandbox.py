@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.finding import Severity
+from autoresearch.core.blueprint.finding import Severity
 from autoresearch.launchers import sandbox
 
 HOST_PIDS, OTHER_PIDS = "pid:[4026531836]", "pid:[4026532561]"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, Job, JobState, Said, Unreachable
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Said, Unreachable
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import slurm_job
 from autoresearch.launchers.places import launcher_of
@@ -50,7 +50,7 @@ class Writable(Scripted):
     """The same, and what is written is not kept."""
 
     def put(self, directory: str, files: Any, *, private: Any = ()) -> None:
-        """See `core.far.Reach`."""
+        """See `Reach`."""
 
 
 def desk(reach: Any, now: list[float] | None = None, **options: Any) -> SlurmLauncher:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Handle, Job, JobState, Observation, Unreachable
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Unreachable
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.launchers.slurm import SlurmLauncher
 from autoresearch.launchers.slurm_options import launcher_of
 

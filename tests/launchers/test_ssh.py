@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Declined, JobState, Unreachable, Want
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.launchers import places
 from autoresearch.launchers.ssh import SshLauncher

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Declined, JobState, Unreachable, Want
-from autoresearch.core.finding import Severity
+from autoresearch.core.blueprint.finding import Severity
+from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
 from autoresearch.lab.far.there import There
 from tests.engines.ports import free_port
 
@@ -238,8 +238,8 @@ def test_two_followers_at_once_start_it_once(sshd: Any, ssh_job: Any, tmp_path: 
 
 SUBMIT = """
 import json, sys
-from autoresearch.core.far import Job
-from autoresearch.core.places import Place
+from autoresearch.core.run.job_launcher import Job
+from autoresearch.core.run.targets import Place
 from autoresearch.launchers.ssh import SshLauncher
 import os
 given = json.loads(sys.argv[1])
@@ -376,7 +376,7 @@ def test_forwards_end_with_whoever_holds_them(sshd: Any, tmp_path: Path, eventua
     port = free_port()
     given = sshd.place(forwards=[f"{port}:localhost:{listener}"]).to_json()
     code = (
-        "import json, os, sys; from autoresearch.core.places import Place;"
+        "import json, os, sys; from autoresearch.core.run.targets import Place;"
         "from autoresearch.launchers.ssh import SshLauncher;"
         "launcher = SshLauncher(Place.from_json(json.loads(sys.argv[1])), os.environ);"
         "assert not launcher.reach.forwards.stand(); print('stands', flush=True); sys.stdin.read()"

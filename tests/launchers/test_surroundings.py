@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.finding import Severity
+from autoresearch.core.blueprint.finding import Severity
 from autoresearch.launchers import program, surroundings
 from autoresearch.launchers.surroundings import Disk, Surroundings
 from autoresearch.launchers.tmux import TmuxLauncher

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from autoresearch.core.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.proposal import Attempt, Proposer
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.errors import BlueprintError
 
 Score = Callable[[dict[str, Any]], float | None]

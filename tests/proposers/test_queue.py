@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.hypothesis import BEST
+from autoresearch.core.campaign.hypothesis import BEST
 from autoresearch.lab.yaml_files import line_numbers
 from autoresearch.proposers.queue import Queue
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.overrides import fingerprint
-from autoresearch.core.proposal import Attempt
-from autoresearch.core.space import Space
-from autoresearch.core.space_file import read_space
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.overrides import fingerprint
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.space import Space
+from autoresearch.core.campaign.space_file import read_space
 from autoresearch.errors import UsageError
 from autoresearch.proposers.sweep import GridSweep, RandomSweep, spread
 

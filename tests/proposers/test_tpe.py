@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.overrides import changed, fingerprint
-from autoresearch.core.proposal import Attempt
-from autoresearch.core.space import Space
-from autoresearch.core.space_file import read_space
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.overrides import changed, fingerprint
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.space import Space
+from autoresearch.core.campaign.space_file import read_space
+from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.proposers.tpe import JOURNAL, Tpe
 
@@ -267,7 +267,7 @@ def test_without_optuna_it_says_what_to_install(tpe: Any, monkeypatch: pytest.Mo
 def test_nothing_is_written_or_imported_before_the_first_ask(program: Any, tmp_path: Path) -> None:
     text = (
         "import sys; from pathlib import Path; from autoresearch.proposers.registry import *\n"
-        "from autoresearch.core.space_file import read_space\n"
+        "from autoresearch.core.campaign.space_file import read_space\n"
         "given = Given(Path('.'), Objective('x'), None, space=read_space({'a': [1, 2]}))\n"
         "proposer('tpe', given); print('optuna' in sys.modules, *Path('.').iterdir())"
     )
@@ -283,10 +283,10 @@ def test_optuna_is_quiet(tpe: Any, campaign: Any, capfd: pytest.CaptureFixture[s
 LIFE = """
 import json, sys
 from pathlib import Path
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.objective import Objective
-from autoresearch.core.proposal import Attempt
-from autoresearch.core.space_file import read_space
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.space_file import read_space
 from autoresearch.proposers.tpe import Tpe
 
 base, journal = {"lr": 1e-3, "g": 8}, Path("attempts")

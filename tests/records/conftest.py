@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.limits import Limits
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.run import RunSpec
-from autoresearch.core.signal import SignalKind, SignalPattern
-from autoresearch.core.swarm import Swarm
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.core.swarm.spec import Swarm
 
 EVIL = (
     "",

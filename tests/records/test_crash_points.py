@@ -13,7 +13,7 @@ import pytest
 CODE = """
 import sys
 from pathlib import Path
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records import finish_flag
 from autoresearch.records.ledger import Ledger
 place = Path(sys.argv[1])
@@ -27,7 +27,7 @@ finish_flag.write(place / "out", {"schema": 1, "run": "r-2", "ending": "finished
     "call", ["openat", "flock", "pread64", "write", "fsync", "ftruncate", "rename", "unlink", "close"]
 )
 def test_killed_at_every_system_call_and_repeated(tmp_path: Path, strace: list[str], call: str) -> None:
-    from autoresearch.core.ledger_row import LedgerRow
+    from autoresearch.core.run.ledger_row import LedgerRow
     from autoresearch.records import finish_flag
     from autoresearch.records.ledger import Ledger
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.records import finish_flag, journal
 

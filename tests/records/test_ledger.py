@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow
+from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.records import ledger as module
 from autoresearch.records import lines, tsv

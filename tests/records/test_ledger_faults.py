@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import appending
 from autoresearch.records.ledger import Ledger

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.ledger_row import COLUMNS, LedgerRow
+from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.records import ledger_views as views
 from autoresearch.records.ledger import Ledger
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.run import RunState
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.spec import RunState
 from autoresearch.records import exit_record, rundir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir

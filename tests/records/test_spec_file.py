@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.finding import Severity
+from autoresearch.core.blueprint.finding import Severity
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.repository.checkout import Checkout, find
 from autoresearch.repository.includes import check_includes, hide_links

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.researcher import Bounds, Chosen, Fault, Researcher, Role, Spoken, Turn
+from autoresearch.core.agents.agent import Bounds, Chosen, Fault, Researcher, Role, Spoken, Turn
 from autoresearch.researchers.registry import researcher
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.researcher import Fault, Role, Spoken
+from autoresearch.core.agents.agent import Fault, Role, Spoken
 from autoresearch.errors import UsageError
 
 USAGE = b'{"autoresearch": {"usd": 0.02, "tokens_in": 900, "tokens_out": 80, "session": "abc"}}'

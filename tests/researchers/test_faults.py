@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.researcher import Fault
+from autoresearch.core.agents.agent import Fault
 from autoresearch.researchers.faults import by_status, meaning, retry_s
 
 LOGIN, QUOTA, OUTAGE = Fault.LOGIN, Fault.QUOTA, Fault.OUTAGE

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.researcher import Answer, Fault, Role, Spoken
+from autoresearch.core.agents.agent import Answer, Fault, Role, Spoken
 from autoresearch.researchers.registry import NAMES
 
 RECORDED = sorted((Path(__file__).parent / "recorded").rglob("*.*"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.core.researcher import Answer, Bounds, Chosen, Fault, Researcher, Role, Spoken, Turn
+from autoresearch.core.agents.agent import Answer, Bounds, Chosen, Fault, Researcher, Role, Spoken, Turn
 from autoresearch.lab.research.confine import Level, why_not
 from autoresearch.lab.research.turn import Premises, run_turn
 from autoresearch.researchers.registry import researcher

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.researcher import Fault, Role
+from autoresearch.core.agents.agent import Fault, Role
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 import pytest
 
-from autoresearch.core.researcher import Role
+from autoresearch.core.agents.agent import Role
 from autoresearch.errors import UsageError
 from autoresearch.researchers.registry import NAMES, describe
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import SignalPattern
+from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.runner.patterns import Pattern, Scanner
 from autoresearch.runner.text import without_escapes
 from autoresearch.trainers import registry

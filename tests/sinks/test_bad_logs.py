@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.sinks import chunks
 from autoresearch.sinks.read import read_source
 from autoresearch.trainers.registry import by_name
@@ -206,7 +206,7 @@ def test_gigabytes_in_little_memory(tmp_path: Path) -> None:
     program = (
         "import resource, sys; from pathlib import Path\n"
         "resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))\n"
-        "from autoresearch.core.trainer import Source, SourceFormat\n"
+        "from autoresearch.core.run.trainer import Source, SourceFormat\n"
         "from autoresearch.sinks.read import read_source\n"
         "from autoresearch.trainers.registry import by_name\n"
         "found = read_source(Source(SourceFormat.CONSOLE, sys.argv[1]), Path('/'), 0, by_name('verl'))\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.sinks import chunks
 from autoresearch.sinks.console import read_console, tail_lines
 

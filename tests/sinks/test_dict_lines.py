@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from autoresearch.core.signal import Reading
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.sinks.dict_lines import read_dict_lines
 from autoresearch.sinks.read import read_source
 from autoresearch.trainers import registry

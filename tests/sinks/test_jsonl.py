@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.sinks.jsonl import read_jsonl
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.sinks import last_words as module
 from autoresearch.sinks.last_words import last_words
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.objective import Objective
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.sinks.read import Best, read_best, read_source
 from autoresearch.trainers import registry
 

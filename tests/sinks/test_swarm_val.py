@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.sinks.read import read_source
 from autoresearch.sinks.swarm_val import read_swarm_val
 from autoresearch.trainers.registry import by_name

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.objective import Objective
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.sinks import tensorboard
 from autoresearch.sinks.read import read_best, size_of
 from autoresearch.sinks.tensorboard import event_files, read_tensorboard, size

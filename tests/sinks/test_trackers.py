@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.sinks.log_blocks import HEAD, records
 from autoresearch.sinks.read import read_source
 from autoresearch.sinks.swanlab_run import read_swanlab

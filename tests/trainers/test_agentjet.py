@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from autoresearch.core.finding import Severity
-from autoresearch.core.lint import lint_recipe
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.recipe_edits import apply_overrides
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Circumstances, Output, Recipe, Source, SourceFormat
+from autoresearch.core.blueprint.finding import Severity
+from autoresearch.core.blueprint.lint import lint_recipe
+from autoresearch.core.campaign.recipe_edits import apply_overrides
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Circumstances, Output, Recipe, Source, SourceFormat
 from autoresearch.trainers import ask
 from autoresearch.trainers.agentjet import AgentJet
 from autoresearch.trainers.lines import logical_lines

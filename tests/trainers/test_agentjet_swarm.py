@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Recipe
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Recipe
 from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.trainers import registry
 from autoresearch.trainers.agentjet_swarm import AgentJetSwarm

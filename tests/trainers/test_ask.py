@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.trainer import Recipe
+from autoresearch.core.run.trainer import Recipe
 from autoresearch.trainers import ask, registry
 
 NEMO, VERL, TINY = (registry.by_name(name) for name in ("nemo_rl", "verl", "tinygrpo"))

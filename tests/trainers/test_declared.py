@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from autoresearch.core.metric_keys import NO_STEP
-from autoresearch.core.signal import SignalKind
+from autoresearch.core.metrics.metric_keys import NO_STEP
+from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.errors import BlueprintError
 from autoresearch.trainers import registry
 from autoresearch.trainers.generic import Generic

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.sinks.numbering import merged
 from autoresearch.sinks.whole_log import read_whole_log
 from autoresearch.trainers import registry

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.failure import classify
-from autoresearch.core.harmless import sifted
+from autoresearch.core.diagnosis.failure import classify
+from autoresearch.core.diagnosis.harmless_errors import sifted
 from autoresearch.trainers import ask, registry
 
 

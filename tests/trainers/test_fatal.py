@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autoresearch.core.signal import SignalPattern
+from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.trainers import fatal
 
 HEAD = b"Traceback (most recent call last):"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoresearch.core.blueprint import parse_blueprint
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import ReadsCommands, Source, SourceFormat, StopsItself, Trainer
+from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import ReadsCommands, Source, SourceFormat, StopsItself, Trainer
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.sinks.read import read_source

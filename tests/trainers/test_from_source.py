@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from autoresearch.core.failure import classify
-from autoresearch.core.metric_keys import kl_of
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.diagnosis.failure import classify
+from autoresearch.core.metrics.metric_keys import kl_of
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.sinks.read import read_source

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Trainer
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Trainer
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.trainers import registry

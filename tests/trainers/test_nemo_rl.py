@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.finding import Severity
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
+from autoresearch.core.blueprint.finding import Severity
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.sinks.read import read_source
 from autoresearch.trainers.nemo_rl import NemoRl, metric_of
 from autoresearch.trainers.nemo_rl_lint import seconds

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import Trainer
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import Trainer
 from autoresearch.trainers import registry
 from autoresearch.trainers.lines import logical_lines
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.objective import Objective
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.sinks.read import read_source
 from autoresearch.trainers.slime import Slime, read_event
 

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from autoresearch.core.lines import logical_lines, plain
-from autoresearch.core.signal import SignalKind
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.text.lines import logical_lines, plain
 from autoresearch.runner.text import without_escapes
 from autoresearch.trainers import step_line
 from autoresearch.trainers.verl import read_step_line

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from autoresearch.core.finding import Severity
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Recipe, Source, SourceFormat, Trainer
+from autoresearch.core.blueprint.finding import Severity
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Recipe, Source, SourceFormat, Trainer
 from autoresearch.errors import UsageError
 from autoresearch.trainers import registry
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.signal import SignalKind
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.runner.patterns import Pattern, Scanner, group
 from autoresearch.sinks.read import read_source
 from autoresearch.trainers import registry

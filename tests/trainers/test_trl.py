@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.trainer import Output, Recipe, Source, SourceFormat
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.sinks.read import read_best, read_source
 from autoresearch.trainers.trl import Trl
 from autoresearch.trainers.trl_log import read_dict

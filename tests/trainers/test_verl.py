@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.trainer import NeedsGpus, Recipe, Records, Resumes, Source, SourceFormat
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.trainer import NeedsGpus, Recipe, Records, Resumes, Source, SourceFormat
 from autoresearch.trainers import registry
 from autoresearch.trainers.verl import Verl
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
-from autoresearch.core.campaign_view import CampaignView, Idea
-from autoresearch.core.ending import Ending
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.proposal import Attempt
-from autoresearch.core.researcher import Unmade
-from autoresearch.core.stop_rules import Facts
+from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.stop_rules import Facts
+from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaign.runs import CHECKED, Wanted
 from autoresearch.lab.judge import pending
 

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core import naming
-from autoresearch.core.campaign import CampaignSpec, CampaignState, Rules
-from autoresearch.core.finding import Finding, errors
+from autoresearch.core.blueprint.finding import Finding, errors
+from autoresearch.core.campaign.spec import CampaignSpec, CampaignState, Rules
+from autoresearch.core.text import naming
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab import detached
 from autoresearch.lab.campaign.book import Book

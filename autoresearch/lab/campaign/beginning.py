@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView, IdeaRun
-from autoresearch.core.finding import Finding
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.naming import slugify
-from autoresearch.core.proposal import Attempt
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.view import CampaignView, IdeaRun
+from autoresearch.core.text.naming import slugify
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda, claims, ideas, progress
 from autoresearch.lab.campaign.ideas import conceive

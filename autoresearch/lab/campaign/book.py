@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView, Fold
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.campaign.view import CampaignView, Fold
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records import campaign_dir, evidence, lines
 from autoresearch.records.campaign_dir import CampaignDir
 from autoresearch.records.ledger import Ledger

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core import naming
-from autoresearch.core.campaign import CampaignSpec, ProposerSpec, Rules, parse_target
-from autoresearch.core.expression_text import EXPRESSIONS, ExpressionError
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.objective import Direction, Objective, usual_direction
-from autoresearch.core.stop_rules import span
-from autoresearch.core.trainer import Trainer
-from autoresearch.core.turns import AGENT
+from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules, parse_target
+from autoresearch.core.campaign.stop_rules import span
+from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError
+from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
+from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.text import naming
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.declare import Declared
 from autoresearch.lab.campaign.declare_research import research_spec
@@ -336,8 +336,8 @@ def _proposer(declared: Declared, asked: Terms) -> ProposerSpec:
             hint="`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file, or a `queue`",
             code="no_space",
         )
-    from autoresearch.core.space import need_grid, need_search
-    from autoresearch.core.space_file import read_space
+    from autoresearch.core.campaign.space import need_grid, need_search
+    from autoresearch.core.campaign.space_file import read_space
 
     parsed = read_space(space)
     (need_grid if name == "grid" else need_search)(parsed)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoresearch.core.campaign_view import CampaignView, Idea, Round
-from autoresearch.core.confirmation import Claim, Confirmation, confirm, plan
-from autoresearch.core.decision import gain
-from autoresearch.core.ending import UNPROVEN
-from autoresearch.core.lineage import marked
-from autoresearch.core.noise import noise_of
+from autoresearch.core.campaign.decision import gain
+from autoresearch.core.campaign.lineage import marked
+from autoresearch.core.campaign.view import CampaignView, Idea, Round
+from autoresearch.core.run.ending import UNPROVEN
+from autoresearch.core.statistics.confirmation import Claim, Confirmation, confirm, plan
+from autoresearch.core.statistics.noise import noise_of
 from autoresearch.lab.campaign import agenda, seed_check
 from autoresearch.lab.campaign.runs import Wanted
 from autoresearch.records import campaign_dir

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.run import RunState
-from autoresearch.core.stop_rules import Stand, stand
+from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.stop_rules import Stand, stand
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda, beginning, claims, progress, recovery, requests, seed_check
 from autoresearch.lab.campaign.book import book_of

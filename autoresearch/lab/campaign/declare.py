@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.durations import parse_duration, problem
-from autoresearch.core.values import truth
+from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.campaign import declare_research
 from autoresearch.lab.campaign.declare_research import RESEARCH

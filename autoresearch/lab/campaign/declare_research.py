@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from autoresearch.core.researcher import ResearchSpec
-from autoresearch.core.values import truth
+from autoresearch.core.agents.agent import ResearchSpec
+from autoresearch.core.metrics.python_values import truth
 
 BUDGETS: dict[str, Any] = {"budget_usd": None, "budget_tokens": None}
 RESEARCH: dict[str, Any] = {

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.finding import errors
+from autoresearch.core.blueprint.finding import errors
+from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import BlueprintError, EnvironmentUnusable
 from autoresearch.lab.campaign.places import environment_in, places_in
 from autoresearch.lab.mapping import Mapped, map_launch

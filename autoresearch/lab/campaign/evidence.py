@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import texts
 from autoresearch.lab.campaign.plot_data import Curve, thinned

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.blueprint_fields import BlueprintFields, fields_like
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import CampaignView, Idea
-from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.naming import slugify
-from autoresearch.core.overrides import canonical, flatten
-from autoresearch.core.recipe_edits import diff_recipes
-from autoresearch.core.turns import AGENT
+from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.blueprint.fields import BlueprintFields, fields_like
+from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.campaign.overrides import canonical, flatten
+from autoresearch.core.campaign.recipe_edits import diff_recipes
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.text.naming import slugify
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.lab.campaign.trouble import is_full
 from autoresearch.lab.campaign.workshop import ARGUMENTS, BLUEPRINT, OURS, RECIPE, Refused, Workshop

@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from autoresearch.core.campaign import CampaignSpec, CampaignState
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.no_signal import NO_SIGNAL
-from autoresearch.core.stop_rules import Stand, span
+from autoresearch.core.campaign.spec import CampaignSpec, CampaignState
+from autoresearch.core.campaign.stop_rules import Stand, span
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.lab.campaign import summary, texts
 from autoresearch.lab.campaign.shelf import HYBRID
 from autoresearch.lab.campaign.standing import next_commands, reason_now, state_now

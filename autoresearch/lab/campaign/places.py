@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import Idea
-from autoresearch.core.finding import Finding, errors
-from autoresearch.core.recipe_edits import diff_recipes
-from autoresearch.core.swarm import Swarm
+from autoresearch.core.blueprint.finding import Finding, errors
+from autoresearch.core.campaign.recipe_edits import diff_recipes
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import Idea
+from autoresearch.core.swarm.spec import Swarm
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.campaign.workshop import RECIPE, Workshop
 from autoresearch.lab.import_proof import import_environment, prove_imports

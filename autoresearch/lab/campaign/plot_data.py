@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.objective import Direction
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.metrics.objective import Direction
 from autoresearch.lab.campaign import summary, texts
 from autoresearch.lab.campaign.summary import Band, IdeaLine, Standing
 

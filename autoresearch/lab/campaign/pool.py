@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.places import LOCAL, Place
-from autoresearch.core.run import RunState
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import LOCAL, Place
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.evaluating import evaluation_slot
 from autoresearch.lab.far.attend import attend_run

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.stop_rules import Stand, span
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.stop_rules import Stand, span
+from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.memory import update_memory
 from autoresearch.lab.campaign.workshop import Workshop

@@ -1,7 +1,7 @@
 """Pruner: ends runs whose validation curve has fallen behind, while they still train.
 
-The rules are pure (`core.pruning`); here their curves are read, as the trainer itself writes them, and a run is
-asked to stop. Its row says `discard` and `pruned: ...`, and the idea counts as attempted. Only the first run of
+The rules are pure (`core.statistics.pruning`); here their curves are read, as the trainer itself writes them, and a
+run is asked to stop. Its row says `discard` and `pruned: ...`, and the idea counts as attempted. Only the first run of
 an idea is ever ended: the baseline, re-tests and confirmations measure something, and half a run measures nothing.
 """
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
-from autoresearch.core.ending import Ending, Verdict
-from autoresearch.core.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule, Stop
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
+from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule, Stop
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.requests import stop_run

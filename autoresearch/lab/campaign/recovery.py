@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.campaign import CampaignSpec, CampaignState
-from autoresearch.core.campaign_view import CampaignView, IdeaRun
+from autoresearch.core.campaign.spec import CampaignSpec, CampaignState
+from autoresearch.core.campaign.view import CampaignView, IdeaRun
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.adopt import adopt
 from autoresearch.lab.campaign import agenda, progress

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from autoresearch.core.blueprint_text import BlueprintInvalid
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.overrides import flatten
-from autoresearch.core.recipe_edits import apply_overrides
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.sections import BlueprintInvalid
+from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.campaign.recipe_edits import apply_overrides
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import CampaignView
 from autoresearch.errors import BlueprintError, UsageError
 from autoresearch.lab.overrides import Launch, holds
 from autoresearch.lab.yaml_files import line_numbers, parse_any

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.pruning import PRUNED, Curve, Stop, replay
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.statistics.pruning import PRUNED, Curve, Stop, replay
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign.pruner import RULES, may_end, past, read_curve, rule_named
 from autoresearch.records.rundir import RunDir

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.stop_rules import Stand
+from autoresearch.core.campaign.stop_rules import Stand
+from autoresearch.core.campaign.view import CampaignView
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign import evidence, memory, plot_data, plot_svg, researcher_words, summary, texts
 from autoresearch.lab.campaign.standing import next_commands, state_now

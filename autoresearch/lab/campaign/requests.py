@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.campaign import CampaignState, Rules
-from autoresearch.core.campaign_view import CampaignView, Idea
-from autoresearch.core.hypothesis import BASELINE
+from autoresearch.core.campaign.hypothesis import BASELINE
+from autoresearch.core.campaign.spec import CampaignState, Rules
+from autoresearch.core.campaign.view import CampaignView, Idea
 from autoresearch.lab.campaign import agenda
 from autoresearch.records import campaign_dir, events
 from autoresearch.records.campaign_dir import CampaignDir

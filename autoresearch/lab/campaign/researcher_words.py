@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.researcher import Usage
+from autoresearch.core.agents.agent import Usage
+from autoresearch.core.campaign.view import CampaignView
 from autoresearch.lab.campaign import texts
 
 MOST = 20  # of each kind that are told

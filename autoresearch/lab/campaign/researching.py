@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView, Idea
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.researcher import Edit, Fault
-from autoresearch.core.turns import AGENT
+from autoresearch.core.agents.agent import Edit, Fault
+from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.view import CampaignView, Idea
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.shelf import HYBRID, held, waiting

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import Idea, IdeaRun, measured
-from autoresearch.core.finding import errors
-from autoresearch.core.naming import slugify
-from autoresearch.core.seeding import VARIABLE, SeedWay, copies
+from autoresearch.core.blueprint.finding import errors
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import Idea, IdeaRun, measured
+from autoresearch.core.statistics.seeding import VARIABLE, SeedWay, copies
+from autoresearch.core.text.naming import slugify
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab import seeds
 from autoresearch.lab import settings as project
@@ -141,8 +141,8 @@ def sandbox_of(shop: Workshop, slot: Slot, plan: Plan) -> Sandbox | None:
 def seed_of(wanted: Wanted, first: int, *, repeats: bool = True) -> int:
     """The first run of an idea has the first seed; each further one the next, confirmations fresh ones.
 
-    The baseline's second run repeats the first one's seed (`core.seeding`), as soon as three runs of it are meant:
-    `repeats`, or its third is owed to a claim.
+    The baseline's second run repeats the first one's seed (`core.statistics.seeding`), as soon as three runs of it
+    are meant: `repeats`, or its third is owed to a claim.
     """
     idea, n = wanted.idea, wanted.replicate
     if wanted.why == "confirm":

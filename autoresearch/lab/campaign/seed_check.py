@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autoresearch.core import seeding
-from autoresearch.core.campaign_view import CampaignView, Idea, measured
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.seeding import SeededRun
+from autoresearch.core.campaign.view import CampaignView, Idea, measured
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics import seeding
+from autoresearch.core.statistics.seeding import SeededRun
 from autoresearch.lab.campaign import agenda, progress, summary
 from autoresearch.lab.campaign.evidence import measured_again
 

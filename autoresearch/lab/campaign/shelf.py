@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.proposal import Attempt, Proposer
-from autoresearch.core.turns import AGENT, Proposed
+from autoresearch.core.agents.turns import AGENT, Proposed
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.proposer import Attempt, Proposer
+from autoresearch.core.campaign.view import CampaignView
 
 HYBRID = "hybrid"
 

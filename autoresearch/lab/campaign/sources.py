@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.finding import Finding
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.proposal import Attempt, Proposer
-from autoresearch.core.space_file import read_space
-from autoresearch.core.turns import AGENT
+from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.proposer import Attempt, Proposer
+from autoresearch.core.campaign.space_file import read_space
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import CampaignView
 from autoresearch.lab.campaign.shelf import HYBRID, Hybrid, Shelf
 from autoresearch.lab.campaign.workshop import Workshop
 from autoresearch.lab.yaml_files import line_numbers, parse_any

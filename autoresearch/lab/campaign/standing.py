@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign import CampaignState
-from autoresearch.core.campaign_view import CampaignView, Idea, IdeaRun
+from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
 from autoresearch.lab.campaign.shelf import held
 from autoresearch.records import campaign_dir, order_file
 from autoresearch.records.campaign_dir import CampaignDir

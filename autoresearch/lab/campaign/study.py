@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView, Idea
-from autoresearch.core.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.proposal_schema import KINDS
-from autoresearch.core.researcher import Answer, Bounds, Edit, Fault, Researcher, Role, Turn, Unmade
-from autoresearch.core.stop_rules import stand
-from autoresearch.core.turns import TurnNote
+from autoresearch.core.agents.agent import Answer, Bounds, Edit, Fault, Researcher, Role, Turn, Unmade
+from autoresearch.core.agents.proposal_schema import KINDS
+from autoresearch.core.agents.turns import TurnNote
+from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.campaign.stop_rules import stand
+from autoresearch.core.campaign.view import CampaignView, Idea
 from autoresearch.errors import ConflictError
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.book import Book

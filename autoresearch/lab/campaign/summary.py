@@ -9,14 +9,14 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Any
 
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.campaign_view import CampaignView, Idea, SeedCheck, measured
-from autoresearch.core.ending import Ending, Verdict
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.no_signal import NO_SIGNAL
-from autoresearch.core.pruning import PRUNED
-from autoresearch.core.researcher import Unmade
-from autoresearch.core.seeding import DECLARE
+from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import CampaignView, Idea, SeedCheck, measured
+from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.core.statistics.seeding import DECLARE
 
 CLAIMS = ("confirmed", "demoted", "undecided")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView
+from autoresearch.core.campaign.view import CampaignView
 from autoresearch.lab.campaign import summary, texts
 
 Told = tuple[float, str]  # seconds since the epoch, what happened

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.blueprint import BlueprintInvalid, parse_blueprint
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Place, with_slots
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
+from autoresearch.core.run.targets import Place, with_slots
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign.declare import Declared
 from autoresearch.lab.enough_gpus import Far, Wanted, elsewhere

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from autoresearch.core.blueprint import Blueprint, parse_blueprint
-from autoresearch.core.blueprint_notes import Notes
-from autoresearch.core.campaign import CampaignSpec
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.trainer import Recipe, Trainer
+from autoresearch.core.blueprint.model import Blueprint, parse_blueprint
+from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.lab.inherited import inherited
 from autoresearch.lab.overrides import Launch, rewritten, variables

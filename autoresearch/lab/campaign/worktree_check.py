@@ -9,7 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.lab.campaign.pool import slots_of
 from autoresearch.records import campaign_dir

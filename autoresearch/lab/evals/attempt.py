@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from autoresearch.core.evals import Evidence, Graded, Score, Task, counted, grade
-from autoresearch.core.researcher import Answer, Bounds, Researcher, Role, Turn
+from autoresearch.core.agents.agent import Answer, Bounds, Researcher, Role, Turn
+from autoresearch.core.agents.evals import Evidence, Graded, Score, Task, counted, grade
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab import skill
 from autoresearch.lab.evals.shims import Shims

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.evals import WITH, WITHOUT, Graded, Score, Task, benchmark, tasks_from, triggers_from
-from autoresearch.core.researcher import Chosen, Fault, Researcher
+from autoresearch.core.agents.agent import Chosen, Fault, Researcher
+from autoresearch.core.agents.evals import WITH, WITHOUT, Graded, Score, Task, benchmark, tasks_from, triggers_from
 from autoresearch.errors import ConflictError, NotFoundError, ResearcherFailed, UsageError
 from autoresearch.lab import skill
 from autoresearch.lab.evals.attempt import Attempt, attempt, installed_for_user

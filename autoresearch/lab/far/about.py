@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir, read_json
 

@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from autoresearch.core.naming import session_name
-from autoresearch.core.places import Place
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import Place
+from autoresearch.core.text.naming import session_name
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import detached
 from autoresearch.lab.parts import Parts

@@ -17,9 +17,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.far import Declined, Handle, Job, JobLauncher, JobState, Observation, Seen, Unreachable, Want
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.job_launcher import (
+    Declined,
+    Handle,
+    Job,
+    JobLauncher,
+    JobState,
+    Observation,
+    Seen,
+    Unreachable,
+    Want,
+)
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.lab.far.interpreter import InterpreterSearch
 from autoresearch.lab.far.there import There
 from autoresearch.lab.launch import RUNNER

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from autoresearch.core.far import Handle
+from autoresearch.core.run.job_launcher import Handle
 from autoresearch.records.rundir import RunDir, read_json, write_json
 
 

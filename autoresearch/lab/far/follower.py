@@ -19,10 +19,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import Declined, Job, JobLauncher, JobState, Observation, Seen, Unreachable, Want
-from autoresearch.core.places import Place
-from autoresearch.core.run import RunState
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import (
+    Declined,
+    Job,
+    JobLauncher,
+    JobState,
+    Observation,
+    Seen,
+    Unreachable,
+    Want,
+)
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import Place
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import detached
 from autoresearch.lab.far import mirror as mirroring

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import Handle, Observation
-from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import Handle, Observation
+from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.lab.far.mirror import Mirror
 from autoresearch.lab.far.rhythm import Silence
 from autoresearch.lab.far.settle import Memory, Settled

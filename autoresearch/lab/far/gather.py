@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.far import Declined, Reach
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.job_launcher import Declined, Reach
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far import rsync
 from autoresearch.lab.far.there import There

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from autoresearch.core.far import Declined, Describes, JobLauncher, Unreachable
-from autoresearch.core.finding import Finding, Severity, errors
-from autoresearch.core.places import Place
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.run.job_launcher import Declined, Describes, JobLauncher, Unreachable
+from autoresearch.core.run.targets import Place
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.far.attend import directory_of
 from autoresearch.lab.far.canary import Canary, send_canary

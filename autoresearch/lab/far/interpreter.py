@@ -8,8 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.far import Declined, Reach
-from autoresearch.core.places import Place
+from autoresearch.core.run.job_launcher import Declined, Reach
+from autoresearch.core.run.targets import Place
 from autoresearch.lab.far.there import There
 from autoresearch.lab.far.tree import root_of
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.far import Seen
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.job_launcher import Seen
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.records import journal
 from autoresearch.records.appending import append_line
 from autoresearch.records.rundir import RunDir, read_json, write_all, write_json

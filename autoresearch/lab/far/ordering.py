@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.core.places import Place
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Place
 from autoresearch.lab.far.attend import directory_of
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import Plan

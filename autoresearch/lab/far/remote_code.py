@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.blueprint import parse_blueprint
-from autoresearch.core.far import Declined, Unreachable
-from autoresearch.core.places import Place
-from autoresearch.core.run import RunSpec
+from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.run.job_launcher import Declined, Unreachable
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Place
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.far.there import There
 from autoresearch.lab.files import OURS, Files

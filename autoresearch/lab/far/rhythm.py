@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoresearch.core.far import Unreachable
+from autoresearch.core.run.job_launcher import Unreachable
 
 LOAD = 20.0  # a look that takes a second is made every 20 ...
 COSTLY_S = 60.0  # ... and one that takes a minute is not left for twenty

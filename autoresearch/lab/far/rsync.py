@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from autoresearch.core.far import Reach, Unreachable
+from autoresearch.core.run.job_launcher import Reach, Unreachable
 
 TIMEOUT_S = 600.0
 _CUT = frozenset({10, 12, 30, 35, 255})  # rsync(1), EXIT VALUES: of sockets, of the stream, timeouts; and ssh's own

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import JobState, Observation, Seen
-from autoresearch.core.run import RunState
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import JobState, Observation, Seen
+from autoresearch.core.run.spec import RunState
 
 LATE_S = 10.0  # a record may show so late on a network file system
 SAYS_S = 15.0  # so long a launcher may take to say why it signalled a Runner

@@ -7,8 +7,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.far import Job, Reach
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.job_launcher import Job, Reach
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab.far.translate import keys_of
 from autoresearch.lab.launch import RUNNER
 from autoresearch.records.order_file import Order

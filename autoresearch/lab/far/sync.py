@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.far import Declined, Reach, Unreachable, Want
-from autoresearch.core.run import RunSpec
-from autoresearch.core.trainer import SourceFormat
+from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.lab.far import rsync
 from autoresearch.lab.far.interpreter import plain_word, search_for
 from autoresearch.lab.far.there import There

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.far import Declined, Reach, Unreachable, Want
-from autoresearch.core.places import Place
+from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
+from autoresearch.core.run.targets import Place
 
 COURIER = Path(__file__).parents[2] / "runner" / "courier.py"
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")

@@ -1,6 +1,6 @@
 """Translation: what names a path of this machine is made to name the far one. Pure; nothing is looked up.
 
-Only whole paths are replaced, at their boundaries (`core.path_words`), the longest root that fits first. Far roots
+Only whole paths are replaced, at their boundaries (`core.text.path_words`), the longest root that fits first. Far roots
 hold nothing that a shell or YAML would read, so that they fit wherever the old path stood.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoresearch.core.path_words import AFTER, BEFORE, HOMES, escaped
+from autoresearch.core.text.path_words import AFTER, BEFORE, HOMES, escaped
 
 PLAIN = re.compile(r"/[\w@%+=:,./-]*\Z", re.ASCII)  # what a far path may be made of
 _PATH = re.compile(BEFORE + r"(?P<path>/[^\s\"'`:,;|&<>()\[\]{}#\\*?$]+)")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.repository import checkout as repository
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.export import export, files_of

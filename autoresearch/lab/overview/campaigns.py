@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from autoresearch.core.overview import CampaignLine
+from autoresearch.core.run.overview import CampaignLine
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.parts import Parts
@@ -50,7 +50,7 @@ class RunningCampaigns:
             return CampaignLine(place.path.name, "unknown", directory=str(place.path), trouble=str(damaged))
 
     def _told(self, place: CampaignDir, running: int, now: float) -> CampaignLine:
-        from autoresearch.core.stop_rules import stand
+        from autoresearch.core.campaign.stop_rules import stand
         from autoresearch.lab.campaign.agenda import facts
         from autoresearch.lab.campaign.standing import state_now
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from autoresearch.core.lines import plain
-from autoresearch.core.objective import Direction
-from autoresearch.core.overview import GpuUse, RunLine, label
-from autoresearch.core.places import LOCAL
-from autoresearch.core.run import RunState
+from autoresearch.core.metrics.objective import Direction
+from autoresearch.core.run.overview import GpuUse, RunLine, label
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import LOCAL
+from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import outcome
 from autoresearch.lab.outcome import Outcome

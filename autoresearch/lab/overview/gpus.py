@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from autoresearch.core.overview import GpuUse
+from autoresearch.core.run.overview import GpuUse
 from autoresearch.launchers import gpus
 from autoresearch.launchers.gpus import Gpu
 

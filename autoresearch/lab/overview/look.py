@@ -7,8 +7,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, label, place_lines
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, label, place_lines
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.campaigns import RunningCampaigns, directories
 from autoresearch.lab.overview.ended import EndedRuns

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autoresearch.core.lines import logical_lines
-from autoresearch.core.run import RunSpec
-from autoresearch.core.signal import Reading, SignalKind
-from autoresearch.core.trainer import LogReader, ReadsLogs, Trainer
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import LogReader, ReadsLogs, Trainer
+from autoresearch.core.text.lines import logical_lines
 from autoresearch.errors import UsageError
 from autoresearch.lab.standing import TAIL_BYTES
 from autoresearch.runner.follow import LogFollower

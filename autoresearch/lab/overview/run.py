@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.lines import plain
-from autoresearch.core.objective import Direction
-from autoresearch.core.overview import GpuUse, RunLine, label
-from autoresearch.core.run import RunSpec, RunState
+from autoresearch.core.metrics.objective import Direction
+from autoresearch.core.run.overview import GpuUse, RunLine, label
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.kept import Kept
 from autoresearch.lab.overview.readings import Budget, LiveReadings

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core import overrides
-from autoresearch.core.condition import OF_IDEA, WORDS
-from autoresearch.core.finding import errors
-from autoresearch.core.plan import REVISE
-from autoresearch.core.plan_answer import SCHEMA, plan_of
-from autoresearch.core.plan_text import told
-from autoresearch.core.plan_view import PlanView
-from autoresearch.core.proposal_text import is_inside, one_line
-from autoresearch.core.researcher import Ask, Bounds, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Ask, Bounds, Fault, Role, Turn, Usage
+from autoresearch.core.agents.proposal_text import is_inside, one_line
+from autoresearch.core.blueprint.finding import errors
+from autoresearch.core.campaign import overrides
+from autoresearch.core.plans.agent_answer import SCHEMA, plan_of
+from autoresearch.core.plans.condition import OF_IDEA, WORDS
+from autoresearch.core.plans.model import REVISE
+from autoresearch.core.plans.plan_text import told
+from autoresearch.core.plans.view import PlanView
 from autoresearch.errors import AutoresearchError, ResearcherFailed
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import key_of

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core import naming
-from autoresearch.core.finding import Finding, Severity, errors
-from autoresearch.core.plan import SLUG_MAX, Place, Stage, StagedPlan, read_plan
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.plans.model import SLUG_MAX, Place, Stage, StagedPlan, read_plan
+from autoresearch.core.text import naming
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.campaign.charter import Charter, charter

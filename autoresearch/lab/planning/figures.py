@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.plan_view import StageRun
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.plans.view import StageRun
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign import plot_svg, summary
 from autoresearch.lab.campaign.plot_data import progress_of

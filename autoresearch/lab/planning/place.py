@@ -5,7 +5,7 @@ registered with; each record is one commit on it, made by plumbing and put there
 was known to be. So `git log` shows what was fixed before what, and a kill at any instruction leaves a record that
 is there or not. In its tree:
 
-    .autoresearch/plan/records.jsonl    what happened, one object a line (`core.plan_view`)
+    .autoresearch/plan/records.jsonl    what happened, one object a line (`core.plans.view`)
     .autoresearch/plan/plan.yaml        the version that counts, with all that it names below files/
     .autoresearch/plan/final_report.md  at the end
 
@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core import naming
-from autoresearch.core.plan_view import PlanView, fold
+from autoresearch.core.plans.view import PlanView, fold
+from autoresearch.core.text import naming
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plan import key_of

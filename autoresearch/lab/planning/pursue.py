@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.campaign import CampaignState
-from autoresearch.core.plan import END
-from autoresearch.core.plan_view import PlanState, PlanView, StageRun
+from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.plans.model import END
+from autoresearch.core.plans.view import PlanState, PlanView, StageRun
 from autoresearch.errors import ConflictError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.planning import register, stages

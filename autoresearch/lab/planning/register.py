@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.plan import StagedPlan, read_plan
-from autoresearch.core.plan_view import PlanState, PlanView
+from autoresearch.core.plans.model import StagedPlan, read_plan
+from autoresearch.core.plans.view import PlanState, PlanView
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.planning.draft import Draft, raise_on_faults, read_draft

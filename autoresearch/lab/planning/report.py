@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.plan import Stage
-from autoresearch.core.plan_view import PlanView, StageRun, Version
+from autoresearch.core.plans.model import Stage
+from autoresearch.core.plans.view import PlanView, StageRun, Version
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign import summary, texts
 from autoresearch.lab.campaign.book import Book

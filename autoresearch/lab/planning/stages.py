@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign import CampaignState, Rules
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.condition import WORDS
-from autoresearch.core.plan import Stage
-from autoresearch.core.plan_view import StageRun
-from autoresearch.core.stage_facts import asked_for, judged, stage_facts
+from autoresearch.core.campaign.spec import CampaignState, Rules
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.plans.condition import WORDS
+from autoresearch.core.plans.model import Stage
+from autoresearch.core.plans.stage_facts import asked_for, judged, stage_facts
+from autoresearch.core.plans.view import StageRun
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign import begin, requests
 from autoresearch.lab.campaign.book import Book

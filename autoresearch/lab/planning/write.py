@@ -6,8 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from autoresearch.core.condition import OF_IDEA, WORDS
-from autoresearch.core.plan import STAGE_MAX
+from autoresearch.core.plans.condition import OF_IDEA, WORDS
+from autoresearch.core.plans.model import STAGE_MAX
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign import texts
 from autoresearch.lab.parts import Parts

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.objective import Objective
-from autoresearch.core.protection import Protection, named_by, named_in
-from autoresearch.core.researcher import ResearchSpec, Role
+from autoresearch.core.agents.agent import ResearchSpec, Role
+from autoresearch.core.agents.protection import Protection, named_by, named_in
+from autoresearch.core.metrics.objective import Objective
 from autoresearch.lab.campaign.workshop import OURS, Workshop
 from autoresearch.repository.checkout import Checkout
 from autoresearch.repository.enclosure import Enclosure

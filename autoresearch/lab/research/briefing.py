@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from autoresearch.core import decision
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.proposal_schema import KINDS, SCHEMA
-from autoresearch.core.remedies import HINTS
-from autoresearch.core.symptoms import SYMPTOMS, symptoms_of
+from autoresearch.core.agents.proposal_schema import KINDS, SCHEMA
+from autoresearch.core.campaign import decision
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.diagnosis.remedies import HINTS
+from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
 from autoresearch.lab.campaign import memory, summary, texts
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.lab.research.fence import UNTRUSTED, fenced

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from autoresearch.core.researcher import Traits
+from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.research.import_roots import import_roots
 

@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from autoresearch.core.campaign_view import Idea
-from autoresearch.core.researcher import Researcher, ResearchSpec
+from autoresearch.core.agents.agent import Researcher, ResearchSpec
+from autoresearch.core.campaign.view import Idea
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign.workshop import Workshop
 from autoresearch.lab.explain import Explanation, explain_run

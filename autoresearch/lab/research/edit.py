@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core import suspicion
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.lines import plain
-from autoresearch.core.researcher import Answer, Ask, Edit, Fault, Role, Turn, Unmade
+from autoresearch.core.agents import suspicion
+from autoresearch.core.agents.agent import Answer, Ask, Edit, Fault, Role, Turn, Unmade
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign.trouble import is_full
 from autoresearch.lab.explain import Explanation

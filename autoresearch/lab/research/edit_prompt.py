@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoresearch.core.hypothesis import Hypothesis
+from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.explain import Explanation
 from autoresearch.lab.research.bench import Bench
 from autoresearch.lab.research.fence import UNTRUSTED, fenced

@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.campaign_view import CampaignView, Idea
-from autoresearch.core.duplicates import is_code, resolved
-from autoresearch.core.ending import EXCUSED
-from autoresearch.core.expression import Point
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.no_signal import NO_SIGNAL
-from autoresearch.core.overrides import flatten
-from autoresearch.core.pruning import PRUNED
-from autoresearch.core.stop_rules import Stand
-from autoresearch.core.symptom_signs import Evidence
+from autoresearch.core.campaign.duplicates import is_code, resolved
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.campaign.stop_rules import Stand
+from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.diagnosis.symptom_signs import Evidence
+from autoresearch.core.metrics.expression import Point
+from autoresearch.core.run.ending import EXCUSED
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import outcome
 from autoresearch.lab.campaign.evidence import Diff, diff_of

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoresearch.core.ending import Ending
+from autoresearch.core.run.ending import Ending
 from autoresearch.errors import ConflictError
 from autoresearch.lab.import_proof import import_environment
 from autoresearch.lab.launch import RUNNER

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from autoresearch.core.campaign_view import CampaignView, Idea
-from autoresearch.core.overrides import canonical, flatten
+from autoresearch.core.campaign.overrides import canonical, flatten
+from autoresearch.core.campaign.view import CampaignView, Idea
 
 MOST_VALUES = 8  # of one key; more are put into ranges
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.cadence import nap
-from autoresearch.core.researcher import Answer, Ask, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Ask, Fault, Role, Turn, Usage
+from autoresearch.core.run.report_cadence import nap
 from autoresearch.lab.research.turn_dir import anew
 from autoresearch.records.rundir import read_json, write_json
 from autoresearch.records.secrets import mask_text

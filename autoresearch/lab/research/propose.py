@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.core.campaign_view import CampaignView
-from autoresearch.core.duplicates import Earlier, all_earlier, earlier, resolved, twin, vetoed
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.overrides import unused
-from autoresearch.core.proposal_schema import KINDS, SCHEMA
-from autoresearch.core.proposal_text import object_with, one_line
-from autoresearch.core.proposals import Known, validate
-from autoresearch.core.researcher import Answer, Ask, Bounds, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Ask, Bounds, Fault, Role, Turn, Usage
+from autoresearch.core.agents.proposal_schema import KINDS, SCHEMA
+from autoresearch.core.agents.proposal_text import object_with, one_line
+from autoresearch.core.agents.proposals import Known, validate
+from autoresearch.core.campaign.duplicates import Earlier, all_earlier, earlier, resolved, twin, vetoed
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.overrides import unused
+from autoresearch.core.campaign.view import CampaignView
 from autoresearch.lab.research.briefing import brief
 from autoresearch.lab.research.fence import fenced
 from autoresearch.lab.research.gather import Matter

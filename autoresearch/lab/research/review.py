@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.proposal_text import object_with, one_line
-from autoresearch.core.researcher import Ask, Edit, Fault, Role, Turn, Unmade, Usage
-from autoresearch.core.review_schema import SCHEMA, read_review
+from autoresearch.core.agents.agent import Ask, Edit, Fault, Role, Turn, Unmade, Usage
+from autoresearch.core.agents.proposal_text import object_with, one_line
+from autoresearch.core.agents.review_schema import SCHEMA, read_review
+from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.research.bench import Bench
 from autoresearch.lab.research.fence import UNTRUSTED, fenced
 from autoresearch.records.secrets import mask_text

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.overrides import flatten
-from autoresearch.core.proposal_schema import closed
-from autoresearch.core.proposal_text import one_line
-from autoresearch.core.researcher import Fault, Role, Turn, Usage
-from autoresearch.core.said_numbers import Facts, Known, unproven
+from autoresearch.core.agents.agent import Fault, Role, Turn, Usage
+from autoresearch.core.agents.proposal_schema import closed
+from autoresearch.core.agents.proposal_text import one_line
+from autoresearch.core.agents.quoted_numbers import Facts, Known, unproven
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.lab.campaign import summary, texts
 from autoresearch.lab.campaign.summary import IdeaLine, Standing
 from autoresearch.lab.research.briefing import facts, schema_section

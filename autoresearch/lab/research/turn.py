@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.durations import spoken
-from autoresearch.core.researcher import Answer, Fault, Researcher, Spoken, Turn
+from autoresearch.core.agents.agent import Answer, Fault, Researcher, Spoken, Turn
+from autoresearch.core.text.durations import spoken
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.plan import new_token
 from autoresearch.lab.research import warden

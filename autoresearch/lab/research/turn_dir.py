@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.researcher import Answer, Bounds, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Bounds, Fault, Role, Turn, Usage
 from autoresearch.records.rundir import read_json, write_atomically, write_json
 from autoresearch.records.secrets import mask_text
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.blueprint import Blueprint
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Place
-from autoresearch.core.run import RunSpec
-from autoresearch.core.swarm import Swarm, is_url
-from autoresearch.core.swarm_metrics import PREFIX
-from autoresearch.core.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Place
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.swarm.metrics import PREFIX
+from autoresearch.core.swarm.spec import Swarm, is_url
 from autoresearch.errors import ConflictError
 from autoresearch.lab.swarm import place
 from autoresearch.lab.swarm.session import program

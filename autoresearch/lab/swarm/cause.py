@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autoresearch.core.failure import classify, traceback
+from autoresearch.core.diagnosis.failure import classify, traceback
 
 SHOWN = 25
 

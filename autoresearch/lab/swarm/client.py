@@ -12,9 +12,9 @@ import re
 import time
 from collections.abc import Callable
 
-from autoresearch.core.swarm import OFFLINE
-from autoresearch.core.swarm_storm import Storm
-from autoresearch.core.swarm_watch import CONFIRMED, TAG, SwarmWatch
+from autoresearch.core.swarm.retry_storm import Storm
+from autoresearch.core.swarm.spec import OFFLINE
+from autoresearch.core.swarm.watch import CONFIRMED, TAG, SwarmWatch
 from autoresearch.lab.swarm import session
 from autoresearch.lab.swarm.child import Child, listening_to_signals, pass_on, shell
 from autoresearch.lab.swarm.fault import EXIT, SwarmFault

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from autoresearch.core.run import RunState
-from autoresearch.core.swarm import OFFLINE
-from autoresearch.core.swarm_watch import TAG
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.swarm.spec import OFFLINE
+from autoresearch.core.swarm.watch import TAG
 from autoresearch.lab.swarm import session
 from autoresearch.lab.swarm.place import Place, listening, port_of
 from autoresearch.lab.swarm.serve import end_container

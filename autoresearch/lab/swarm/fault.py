@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoresearch.core.swarm_watch import TAG
+from autoresearch.core.swarm.watch import TAG
 
 EXIT = 3  # of our own programs, where the run cannot go on
 

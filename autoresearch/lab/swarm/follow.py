@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core import metric_keys
-from autoresearch.core.lines import logical_lines
-from autoresearch.core.swarm_watch import TAG
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.swarm.watch import TAG
+from autoresearch.core.text.lines import logical_lines
 from autoresearch.lab.swarm.cause import evidence, root_cause
 from autoresearch.runner.follow import LogFollower
 from autoresearch.trainers import step_line

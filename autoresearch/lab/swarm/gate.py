@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from autoresearch.core.swarm import ROLLING, Look
-from autoresearch.core.swarm_watch import TAG, SwarmWatch
-from autoresearch.core.values import number
+from autoresearch.core.metrics.python_values import number
+from autoresearch.core.swarm.spec import ROLLING, Look
+from autoresearch.core.swarm.watch import TAG, SwarmWatch
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.swarm import session
 from autoresearch.lab.swarm.cause import evidence, root_cause

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.run import RunSpec
-from autoresearch.core.swarm import PORT, Swarm
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.swarm.spec import PORT, Swarm
 from autoresearch.lab.swarm.api import Server
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir, read_json, write_json

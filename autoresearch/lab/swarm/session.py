@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from autoresearch.core.limits import MAX_TIME_S
-from autoresearch.core.lines import logical_lines
-from autoresearch.core.run import RunState
+from autoresearch.core.run.limits import MAX_TIME_S
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.text.lines import logical_lines
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.sessions import session_info
 from autoresearch.lab.swarm.place import Place, quiet, surroundings

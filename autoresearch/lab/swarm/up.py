@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from autoresearch.core.swarm import OFFLINE
-from autoresearch.core.swarm_watch import TAG
+from autoresearch.core.swarm.spec import OFFLINE
+from autoresearch.core.swarm.watch import TAG
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.swarm import gate, session
 from autoresearch.lab.swarm.cause import evidence, root_cause

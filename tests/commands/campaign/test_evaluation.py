@@ -120,7 +120,7 @@ def test_an_evaluation_that_the_base_does_not_have_is_refused(measured: Any) -> 
 
 
 def test_what_the_evaluation_names_is_protected(measured: Any) -> None:
-    from autoresearch.core.researcher import ResearchSpec
+    from autoresearch.core.agents.agent import ResearchSpec
     from autoresearch.lab.campaign.workshop import Workshop
     from autoresearch.lab.research.bench import protection_of
     from autoresearch.repository import checkout

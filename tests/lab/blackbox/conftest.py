@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
+from autoresearch.core.swarm.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 from autoresearch.lab import blackbox
 
 PATIENCE_S = 120.0

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
-from autoresearch.core.blueprint import parse_blueprint
+from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.swarm.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.lab import blackbox
 

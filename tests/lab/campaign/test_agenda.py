@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign import CampaignState, Rules
+from autoresearch.core.campaign.spec import CampaignState, Rules
 from autoresearch.lab.campaign import agenda, claims, standing
 
 pytestmark = pytest.mark.system

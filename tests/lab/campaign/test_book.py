@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign_view import CampaignView, fold
+from autoresearch.core.campaign.view import CampaignView, fold
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign.book import Book, book_of
 from autoresearch.lab.judge import incumbent, noise_without, pending
@@ -146,8 +146,8 @@ def test_one_book_for_a_campaign(lived: Any) -> None:
 
 def decision_in_full(view: CampaignView, idea: Any) -> Any:
     """`pending` without its short cuts."""
-    from autoresearch.core.decision import Evidence, decide
-    from autoresearch.core.noise import noise_of
+    from autoresearch.core.campaign.decision import Evidence, decide
+    from autoresearch.core.statistics.noise import noise_of
     from autoresearch.lab.judge import rule_of
 
     rest = CampaignView(view.spec, [other for other in view.ideas if other is not idea])

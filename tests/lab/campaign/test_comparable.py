@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from autoresearch import cli
-from autoresearch.core.ending import Ending, Verdict
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab import rows
 from autoresearch.lab.compare import compare
 from autoresearch.lab.judge import judge

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign import CampaignState, Rules
-from autoresearch.core.hypothesis import Hypothesis
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import CampaignState, Rules
 from autoresearch.lab.campaign import memory
 from autoresearch.records.campaign_dir import add
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.places import LOCAL, parse_pool
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import LOCAL, parse_pool
 from autoresearch.lab.campaign import agenda
 from autoresearch.lab.campaign import pool as module
 from autoresearch.lab.campaign.pool import Berth, Pool

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.ending import Ending, Verdict
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.campaign.pruner import Pruner
 from autoresearch.lab.judge import judge, pending

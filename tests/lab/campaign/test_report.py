@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign import Rules
-from autoresearch.core.objective import Direction, Objective
+from autoresearch.core.campaign.spec import Rules
+from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.lab.campaign import plot_data, summary
 from autoresearch.lab.campaign.report import Report, write_report
 from autoresearch.lab.campaign.svg import Frame, mark, ticks, whole_ticks

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.proposal import Attempt
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.lab.campaign.shelf import Hybrid
 
 

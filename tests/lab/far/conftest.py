@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.limits import Limits
-from autoresearch.core.places import Kind, Place
-from autoresearch.core.run import RunSpec
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.far.follower import Follower
 from autoresearch.lab.parts import Parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from autoresearch.core.run import RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.lab import adopt
 from autoresearch.lab.far.about import about, clause
 from autoresearch.lab.standing import as_payload, seconds_since, standing

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Unreachable
-from autoresearch.core.run import RunState
+from autoresearch.core.run.job_launcher import Unreachable
+from autoresearch.core.run.spec import RunState
 from autoresearch.lab.far import follower as follower_module
 from autoresearch.records import order_file
 from autoresearch.records.order_file import request_stop

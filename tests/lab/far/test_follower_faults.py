@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Declined, Seen, Unreachable
-from autoresearch.core.run import RunState
+from autoresearch.core.run.job_launcher import Declined, Seen, Unreachable
+from autoresearch.core.run.spec import RunState
 from autoresearch.lab.far import follower as follower_module
 from autoresearch.records import order_file
 from autoresearch.records.index import Entry

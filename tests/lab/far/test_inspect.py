@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Unreachable
-from autoresearch.core.finding import Finding, Severity
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.job_launcher import Unreachable
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.lab.far import canary as canaries
 from autoresearch.lab.far.canary import send_canary

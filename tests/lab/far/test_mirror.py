@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Seen, Want
+from autoresearch.core.run.job_launcher import Seen, Want
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.far.mirror import Mirror, in_our_time
 from autoresearch.launchers.shared import SharedFiles

@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from autoresearch.core.far import Unreachable
+from autoresearch.core.run.job_launcher import Unreachable
 from autoresearch.lab.far.bell import Bell
 from autoresearch.lab.far.rhythm import Rhythm, Silence
 

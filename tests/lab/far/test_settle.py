@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.ending import Ending
-from autoresearch.core.far import JobState, Observation, Seen
-from autoresearch.core.run import RunState
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import JobState, Observation, Seen
+from autoresearch.core.run.spec import RunState
 from autoresearch.lab.far.settle import BEATS_S, FROZEN_S, LATE_S, SAYS_S, START_S, UNKNOWN_S, Memory, Settled, settle
 
 PENDING, RUNNING = Observation(JobState.PENDING, "PENDING", "Resources"), Observation(JobState.RUNNING, "RUNNING")

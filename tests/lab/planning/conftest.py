@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign import CampaignState
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.ledger_row import LedgerRow
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign import plot_png
 from autoresearch.lab.campaign.charter import with_base

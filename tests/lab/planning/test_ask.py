@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.researcher import Answer, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
 from autoresearch.errors import ResearcherFailed
 from autoresearch.lab.planning import register
 from autoresearch.lab.planning.ask import Question, written

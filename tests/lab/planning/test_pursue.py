@@ -188,7 +188,7 @@ def test_a_plan_that_has_ended_can_be_revised_and_goes_on(yard: Any) -> None:
 
 
 def test_nothing_is_revised_while_a_stage_runs(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autoresearch.core.campaign import CampaignState
+    from autoresearch.core.campaign.spec import CampaignState
 
     place = yard.approved()
     with monkeypatch.context() as patch:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign import CampaignState
+from autoresearch.core.campaign.spec import CampaignState
 from autoresearch.lab.campaign import begin
 from autoresearch.lab.campaign.book import Book
 from autoresearch.lab.planning import stages

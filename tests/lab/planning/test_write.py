@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.condition import OF_IDEA, WORDS
+from autoresearch.core.plans.condition import OF_IDEA, WORDS
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.planning.draft import read_draft
 from autoresearch.lab.planning.write import out_path, place_for, skeleton, topic_of

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.objective import Objective
-from autoresearch.core.protection import Protection
-from autoresearch.core.researcher import Answer, Edit, ResearchSpec, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Edit, ResearchSpec, Role, Turn, Usage
+from autoresearch.core.agents.protection import Protection
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.metrics.objective import Objective
 from autoresearch.lab.research.bench import Bench
 from autoresearch.lab.research.edit import make_edit
 from autoresearch.lab.yaml_files import parse_mapping

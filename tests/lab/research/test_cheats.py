@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.researcher import Unmade
+from autoresearch.core.agents.agent import Unmade
 from autoresearch.repository.gathered import MAX_FILES
 from autoresearch.repository.intact import intact
 

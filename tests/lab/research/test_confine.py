@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.researcher import Traits
+from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.research import confine
 from autoresearch.lab.research.confine import Cell, Level, choose, confined, prefixes, why_not

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.researcher import Fault, Role, Unmade
+from autoresearch.core.agents.agent import Fault, Role, Unmade
 from autoresearch.lab.research.edit import GRADED
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.researcher import Unmade
+from autoresearch.core.agents.agent import Unmade
 
 pytestmark = pytest.mark.system
 

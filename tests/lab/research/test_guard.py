@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.researcher import Unmade
+from autoresearch.core.agents.agent import Unmade
 from autoresearch.lab.research.guard import end_leftover
 from autoresearch.records.rundir import RunDir, is_locked
 

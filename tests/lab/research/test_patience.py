@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.researcher import Answer, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
 from autoresearch.lab.research.patience import Tell, Waiting, patiently, posted, read_waiting
 from autoresearch.lab.research.turn_dir import next_directory
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.researcher import Answer, Edit, Fault, Role, Turn, Unmade, Usage
-from autoresearch.core.review_schema import MOST_REASONS, read_review
+from autoresearch.core.agents.agent import Answer, Edit, Fault, Role, Turn, Unmade, Usage
+from autoresearch.core.agents.review_schema import MOST_REASONS, read_review
+from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.research.review import reviewed
 
 CLAIM = Hypothesis("lr-up", "A larger step learns faster", expected="up", rationale="Trust me, I am the author")

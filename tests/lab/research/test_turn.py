@@ -22,7 +22,7 @@ from pathlib import Path, PurePath
 import psutil
 import pytest
 
-from autoresearch.core.researcher import Answer, Bounds, Fault, Role, Spoken, Traits, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Bounds, Fault, Role, Spoken, Traits, Turn, Usage
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.research import confine
 from autoresearch.lab.research.confine import Level

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.limits import Limits
-from autoresearch.core.run import RunSpec
-from autoresearch.core.swarm import Swarm
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.swarm.spec import Swarm
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.swarm import place as places
 from autoresearch.lab.swarm.place import Place

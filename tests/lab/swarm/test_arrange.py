@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.blueprint import Blueprint, parse_blueprint
-from autoresearch.core.naming import SESSION
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.run import RunSpec
-from autoresearch.core.swarm import Swarm
-from autoresearch.core.trainer import SourceFormat
+from autoresearch.core.blueprint.model import Blueprint, parse_blueprint
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.core.swarm.spec import Swarm
+from autoresearch.core.text.naming import SESSION
 from autoresearch.errors import ConflictError
 from autoresearch.lab.swarm import arrange, place
 from autoresearch.lab.swarm.serve import forward_words

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Handle, Job, JobState, Observation, Said, Seen, Unreachable, Want
-from autoresearch.core.limits import Limits
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.places import Kind, Place
-from autoresearch.core.run import RunSpec
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation, Said, Seen, Unreachable, Want
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.launchers.shared import SharedFiles
 from autoresearch.records import journal, order_file, spec_file
 from autoresearch.records.order_file import Order
@@ -40,7 +40,7 @@ print("in", os.getcwd(), "with", os.environ.get("TOKEN"), "at", os.environ["HOME
 
 
 class OtherHost(SharedFiles):
-    """`core.far.Reach` of a host whose home is `home`. `cut_after`: so many calls later nobody answers."""
+    """`core.run.job_launcher.Reach` of a host whose home is `home`. `cut_after`: so many calls later nobody answers."""
 
     def __init__(self, home: Path) -> None:
         home.mkdir(parents=True)
@@ -74,7 +74,7 @@ class OtherHost(SharedFiles):
 
 
 class Started:
-    """`core.far.JobLauncher` that starts a process over there; one that is over is known by its pid."""
+    """`core.run.job_launcher.JobLauncher` that starts a process over there; one that is over is known by its pid."""
 
     kind = Kind.SSH
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Unreachable
-from autoresearch.core.trainer import Source, SourceFormat
+from autoresearch.core.run.job_launcher import Unreachable
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.lab.far import there
 from autoresearch.lab.far.follower import Follower
 from autoresearch.lab.far.gather import gather

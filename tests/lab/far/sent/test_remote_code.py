@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.places import Kind, Place
+from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.lab import settings as project
 from autoresearch.lab.far.follower import Follower

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.far import Declined, Unreachable
-from autoresearch.core.swarm import Swarm
+from autoresearch.core.run.job_launcher import Declined, Unreachable
+from autoresearch.core.swarm.spec import Swarm
 from autoresearch.runner import courier
 
 Record = Callable[[Any], dict[str, Any]]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign_view import CampaignView, fold
-from autoresearch.core.ledger_row import LedgerRow
-from autoresearch.core.objective import Objective
-from autoresearch.core.symptom_signs import Evidence
+from autoresearch.core.campaign.view import CampaignView, fold
+from autoresearch.core.diagnosis.symptom_signs import Evidence
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaign.evidence import Diff
 from autoresearch.lab.campaign.summary import idea_lines
 from autoresearch.lab.research.briefing import BYTES, SHARES, brief, within
@@ -87,7 +87,7 @@ def test_without_metrics_it_says_so(lived: Any, matter_of: Build) -> None:
 
 @pytest.mark.system
 def test_people_are_heard_and_what_waits_is_told(lived: Any, matter_of: Build) -> None:
-    from autoresearch.core.hypothesis import Hypothesis
+    from autoresearch.core.campaign.hypothesis import Hypothesis
 
     matter = replace(
         matter_of(lived, queued=[Hypothesis("queued", "Try q", overrides={"lr": 0.9})]),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.researcher import Answer, Turn
+from autoresearch.core.agents.agent import Answer, Turn
 from autoresearch.lab.research.briefing import brief
 from autoresearch.lab.research.gather import Matter
 from autoresearch.lab.research.propose import Desk, propose

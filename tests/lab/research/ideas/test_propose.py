@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.hypothesis import Hypothesis
-from autoresearch.core.objective import Direction, Objective
-from autoresearch.core.proposals import Known
-from autoresearch.core.researcher import Answer, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
+from autoresearch.core.agents.proposals import Known
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.lab.research.propose import EXTRA, Desk, Past, Proposed, ask_for
 
 pytestmark = pytest.mark.system

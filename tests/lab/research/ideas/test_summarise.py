@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.researcher import Answer, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
 from autoresearch.lab.research.gather import Matter
 from autoresearch.lab.research.propose import Desk
 from autoresearch.lab.research.summarise import SCHEMA, Opinion, document, prompt_of, read, summarise, write

@@ -1,0 +1,275 @@
+"""Proposals: what a researcher answered when it was asked for hypotheses, checked and made into Hypotheses.
+
+Every problem is one sentence that says where it is (`hypotheses[1].slug: ...`): they are what the researcher is
+asked again with. Text is taken as it comes and cut; a value that decides what would be run is never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autoresearch.core.agents.proposal_schema import DIRECTIONS, KINDS, SCHEMA, SLUG
+from autoresearch.core.agents.proposal_text import is_inside, one_line, value_of
+from autoresearch.core.campaign import overrides
+from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.text.naming import SLUG_MAX
+from autoresearch.core.text.regex import later
+
+AGENT = "agent"
+MOST = 50  # hypotheses of one answer that are looked at
+MOST_OVERRIDES = 40
+MOST_PATHS = 40
+WORDS = 5  # of a rationale that names no file: fewer say nothing
+_LENGTHS = {"title": 140, "rationale": 4000, "risk": 600, "size": 160, "metric": 200}
+_SENTENCE = 300
+_SLUG = later(r"[a-z0-9](?:-?[a-z0-9])+\Z")
+_KEY = later(r"\+?[^\s\x00-\x1f\x7f+=,;`'\"<>{}()]{1,200}\Z")
+_ITEM: Mapping[str, Any] = SCHEMA["properties"]["hypotheses"]["items"]
+
+
+def _fits(overrides: Mapping[str, object], parent: str) -> str:
+    return ""
+
+
+def _open(name: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a proposal is checked against. `parents`: slugs of ideas that can be built on."""
+
+    objective: Objective
+    metrics: Collection[str] = ()  # other names that an expected effect may be about
+    parents: Collection[str] = ()
+    kinds: Collection[str] = KINDS  # that are wanted: the optimiser may have taken config for itself
+    protected: Callable[[str], str] = _open  # why a recipe key is none of a researcher's, or ""
+    closed: Callable[[str], str] = _open  # the same of a path
+    fits: Callable[[Mapping[str, object], str], str] = _fits  # overrides, parent -> why they cannot be set, or ""
+    turn: str = ""  # the name of the turn, by which its hypotheses can be told
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is left of an answer: the hypotheses that can be tried, and what is wrong with the others."""
+
+    hypotheses: tuple[Hypothesis, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def validate(data: object, known: Known) -> Checked:
+    """Check an answer. One that is broken as a whole has only problems; else each hypothesis stands for itself."""
+    if not isinstance(data, Mapping):
+        return Checked(problems=(f"the answer is {_kind(data)}, not an object with the key `hypotheses`",))
+    problems = [f"{key}: no such key in the answer, which has only `hypotheses`" for key in _unknown(data, SCHEMA)]
+    found = data.get("hypotheses")
+    if not isinstance(found, list):
+        what = _kind(found) if "hypotheses" in data else "missing"
+        return Checked(problems=(f"hypotheses: is {what}, not a list", *problems))
+    if not found:
+        return Checked(problems=("hypotheses: is empty; give at least one", *problems))
+    good = []
+    for number, item in enumerate(found[:MOST]):
+        reader = _Reader(f"hypotheses[{number}]", known)
+        hypothesis = reader.hypothesis(item, number)
+        problems += reader.problems
+        if hypothesis and not reader.problems:
+            good.append(hypothesis)
+    if len(found) > MOST:
+        problems.append(f"hypotheses: {len(found)} are given, and only the first {MOST} were looked at")
+    return Checked(tuple(good), tuple(problems))
+
+
+class _Reader:
+    """Reads one hypothesis, and notes what is wrong with it."""
+
+    def __init__(self, where: str, known: Known) -> None:
+        self.where, self.known = where, known
+        self.problems: list[str] = []
+
+    def hypothesis(self, item: object, number: int) -> Hypothesis | None:
+        if not isinstance(item, Mapping):
+            self.wrong("", f"is {_kind(item)}, not an object")
+            return None
+        for key in _unknown(item, _ITEM):
+            self.wrong(key, "no such key in a hypothesis")
+        if missing := [key for key in _ITEM["required"] if key not in item]:
+            self.wrong("", f"lacks {', '.join(missing)}")
+            return None
+        title, rationale = self.text(item, "title"), self.text(item, "rationale", least=1)
+        kind, simpler = self.word(item, "kind", KINDS), self.truth(item, "simpler")
+        parent, changes, paths = self.parent(item), self.overrides(item), self.paths(item)
+        if kind:
+            self.substance(kind, rationale, changes, paths)
+        if changes and parent and not self.problems and (why := self.known.fits(changes, parent)):
+            self.wrong("overrides", why)
+        return Hypothesis(
+            slug=self.slug(item),
+            sentence=sentence(title, rationale),
+            parent=parent,
+            overrides=changes,
+            expected=self.expected(item, simpler=simpler),
+            simpler=simpler,
+            proposer=AGENT,
+            token=f"{self.known.turn}#{number + 1}",
+            kind=kind,
+            risk=self.text(item, "risk", least=0),
+            paths=paths,
+            rationale=rationale,
+        )
+
+    def wrong(self, key: str, what: str) -> None:
+        place = f"{self.where}.{one_line(key, 60)}" if key else self.where
+        self.problems.append(f"{place}: {what}")
+
+    def text(self, item: Mapping[Any, Any], key: str, least: int = 1, name: str = "") -> str:
+        value = item.get(key)
+        if not isinstance(value, str):
+            self.wrong(name or key, f"is {_kind(value)}, not text")
+            return ""
+        told = one_line(value, _LENGTHS[key])
+        if len(told) < least:
+            self.wrong(name or key, "says nothing")
+        return told
+
+    def word(self, item: Mapping[Any, Any], key: str, words: Sequence[str], name: str = "") -> str:
+        value = item.get(key)
+        if value in words and isinstance(value, str):
+            return value
+        self.wrong(name or key, f"is {_shown(value)}, which is none of {', '.join(words)}")
+        return ""
+
+    def truth(self, item: Mapping[Any, Any], key: str) -> bool:
+        value = item.get(key)
+        if not isinstance(value, bool):
+            self.wrong(key, f"is {_kind(value)}, not true or false")
+        return value is True
+
+    def slug(self, item: Mapping[Any, Any]) -> str:
+        value = item.get("slug")
+        if not isinstance(value, str) or not _SLUG.match(value) or len(value) > SLUG_MAX:
+            self.wrong("slug", f"is {_shown(value)}; write {SLUG}")
+            return ""
+        if value in (BASELINE, BEST):
+            self.wrong("slug", f"an idea cannot be called {value}")
+        return value
+
+    def parent(self, item: Mapping[Any, Any]) -> str:
+        value = item.get("parent")
+        if value in ("", None):
+            return BEST
+        if isinstance(value, str) and value in (BEST, BASELINE, *self.known.parents):
+            return value
+        self.wrong("parent", f"is {_shown(value)}, which is neither best, nor baseline, nor an idea that was attempted")
+        return ""
+
+    def expected(self, item: Mapping[Any, Any], *, simpler: bool) -> str:
+        value, name = item.get("expected_effect"), "expected_effect"
+        properties = _ITEM["properties"][name]
+        if not isinstance(value, Mapping):
+            self.wrong(name, f"is {_kind(value)}, not an object")
+            return ""
+        for key in _unknown(value, properties):
+            self.wrong(f"{name}.{key}", "no such key in an expected effect")
+        metric = self.text(value, "metric", name=f"{name}.metric")
+        size = self.text(value, "size", name=f"{name}.size")
+        direction = self.word(value, "direction", DIRECTIONS, f"{name}.direction")
+        if metric and not self._is_known(metric):
+            self.wrong(f"{name}.metric", f"is {_shown(metric)}, which no run records; the objective is {self._metric}")
+        elif direction and metric == self._metric and not simpler:
+            better = "up" if self.known.objective.direction is Direction.MAXIMIZE else "down"
+            if direction != better:
+                self.wrong(f"{name}.direction", f"{metric} is to go {better}; an idea that expects else is simpler")
+        return f"{metric} {direction}: {size}"
+
+    @property
+    def _metric(self) -> str:
+        return self.known.objective.metric
+
+    def _is_known(self, metric: str) -> bool:
+        return metric in (self._metric, *self.known.objective.keys) or metric in self.known.metrics
+
+    def overrides(self, item: Mapping[Any, Any]) -> dict[str, object]:
+        found = item.get("overrides")
+        if not isinstance(found, list):
+            self.wrong("overrides", f"is {_kind(found)}, not a list of {{key, value}}")
+            return {}
+        if len(found) > MOST_OVERRIDES:
+            self.wrong("overrides", f"are {len(found)}; an idea changes {MOST_OVERRIDES} keys at most")
+            return {}
+        changes: dict[str, object] = {}
+        for number, pair in enumerate(found):
+            place = f"overrides[{number}]"
+            if not isinstance(pair, Mapping) or set(pair) != {"key", "value"}:
+                self.wrong(place, "is no object with key and value")
+            elif not isinstance(pair["key"], str) or not _KEY.match(pair["key"]):
+                self.wrong(f"{place}.key", f"is {_shown(pair['key'])}, which is no dotted key of a recipe")
+            else:
+                self._add(changes, place, pair["key"], pair["value"])
+        return changes
+
+    def _add(self, changes: dict[str, object], place: str, name: str, given: object) -> None:
+        try:
+            leaves = overrides.flatten({name: value_of(given)})
+        except ValueError as error:
+            self.wrong(f"{place}.value", f"is {_shown(given)}: {error}")
+            return
+        for key, value in leaves.items():  # an object is several keys
+            if not _KEY.match(key):
+                self.wrong(f"{place}.value", f"holds {_shown(key)}, which is no dotted key of a recipe")
+            elif key in changes:
+                self.wrong(f"{place}.key", f"{key} stands twice")
+            elif why := self.known.protected(key.removeprefix("+")):
+                self.wrong(f"{place}.key", f"{key} is protected: {why}")
+            else:
+                changes[key] = value
+
+    def paths(self, item: Mapping[Any, Any]) -> tuple[str, ...]:
+        found = item.get("files")
+        if not isinstance(found, list):
+            self.wrong("files", f"is {_kind(found)}, not a list of paths")
+            return ()
+        if len(found) > MOST_PATHS:
+            self.wrong("files", f"are {len(found)}; an idea changes {MOST_PATHS} files at most")
+            return ()
+        for number, path in enumerate(found):
+            if not isinstance(path, str) or not is_inside(path):
+                self.wrong(f"files[{number}]", f"is {_shown(path)}, which is no path inside the repository")
+            elif why := self.known.closed(path.removeprefix("./")):
+                self.wrong(f"files[{number}]", f"{_shown(path)} is protected: {why}")
+        return tuple(dict.fromkeys(path.removeprefix("./") for path in found if isinstance(path, str)))
+
+    def substance(self, kind: str, rationale: str, changes: Mapping[str, object], paths: Sequence[str]) -> None:
+        if kind not in self.known.kinds:
+            self.wrong("kind", f"is {kind}; wanted are {', '.join(self.known.kinds)}")
+        elif kind == "config" and paths:
+            self.wrong("files", "config changes recipe keys only; an idea that changes files is code, prompt or data")
+        elif kind == "config" and not changes and not self.problems:
+            self.wrong("overrides", "is empty, and config is nothing but overrides")
+        elif kind != "config" and not paths and len(rationale.split()) < WORDS:
+            self.wrong("rationale", "says too little of what is to be changed, and `files` names nothing")
+
+
+def sentence(title: str, rationale: str) -> str:
+    """One line for tables and commits: the title, and how the rationale begins."""
+    begins, dot, _ = rationale.partition(". ")
+    whole = f"{title.rstrip('.')}: {begins}{dot.strip()}" if begins else title
+    return one_line(whole, _SENTENCE)
+
+
+def _unknown(value: Mapping[Any, Any], schema: Mapping[str, Any]) -> list[str]:
+    return [str(key) for key in value if key not in schema["properties"]][:5]
+
+
+def _kind(value: object) -> str:
+    names = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "text"}
+    return names.get(type(value), "a list" if isinstance(value, list) else "an object")
+
+
+def _shown(value: object) -> str:
+    text = one_line(value if isinstance(value, str) else json.dumps(value, default=str)[:200], 60)
+    return f"`{text.replace('`', chr(39))}`" if isinstance(value, str) and not _SLUG.match(text) else text or "nothing"

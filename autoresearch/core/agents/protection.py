@@ -1,0 +1,228 @@
+"""Protection: what a researcher's hypothesis may not change, and why.
+
+Protected are the things that say how good an idea is (tests, evaluation, data, seeds, step counts, the blueprint) and
+those that act unseen (what Python loads by itself, git's own files, what the next agent is told). A path is told by a
+pattern, and whether it was changed by its mode and content (`repository.intact`), so that a rename, a new file and a
+deletion are seen as well. Letter case means nothing here: on some disks `Tests/` is `tests/`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from autoresearch.core.agents.protected_keys import why_protected
+from autoresearch.core.campaign.recipe_edits import diff_recipes
+
+OURS = (".autoresearch/", "autoresearch.yaml", "reports/auto_research/", ".git/")
+"""Nobody may allow these to a researcher."""
+
+BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("a test", ("test/", "tests/", "test_*.py", "*_test.py", "conftest.py", "test_*.sh")),
+    (
+        "how tests are run",
+        (
+            *("pytest.ini", ".pytest.ini", "pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml", "noxfile.py"),
+            *("Makefile", "GNUmakefile", "*.mk", "justfile", "Taskfile.yml", ".coveragerc"),
+        ),
+    ),
+    (
+        "evaluation",
+        (
+            *("eval/", "evals/", "evaluation/", "evaluations/", "evaluator/", "evaluators/", "validation/", "val/"),
+            *("eval.*", "evals.*", "eval_*", "*_eval.*", "*_evals.*", "evaluat*", "*_evaluat*", "validate*.py"),
+            *("metric.py", "metrics.py", "*_metric.py", "*_metrics.py", "metrics/", "scorer*.py", "scoring*"),
+            *("grader*", "judge*.py", "*_judge.py", "benchmark.py", "benchmark_*.py"),
+        ),
+    ),
+    (
+        "data",
+        (
+            *("/data/", "/dataset/", "/datasets/", "*.parquet", "*.jsonl", "*.arrow", "*.csv", "*.tsv", "*.npy"),
+            *("*.npz", "*.h5", "*.hdf5", "*.tfrecord", "*.feather", "*.pkl", "*.pickle"),
+        ),
+    ),
+    ("what Python loads by itself", ("sitecustomize.py", "usercustomize.py", "*.pth", "*.pyc", "__pycache__/")),
+    ("the environment", (".env", ".env.*", ".envrc")),
+    ("git's own", (".git*",)),
+    (
+        "continuous integration",
+        (
+            *(".circleci/", ".buildkite/", ".travis.yml", ".drone.yml", "Jenkinsfile", "azure-pipelines.yml"),
+            ".pre-commit-config.yaml",
+        ),
+    ),
+    (
+        "what agents are told",
+        (
+            *("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md", "QWEN.md", ".mcp.json"),
+            *(".claude/", ".codex/", ".gemini/", ".qwen/", ".opencode/", "opencode.json*", ".cursor/", ".agents/"),
+            *(".aider.conf.yml", ".cursorrules", ".windsurfrules"),
+        ),
+    ),
+)
+_MEASURES = re.compile(r"eval|metric|reward|valid|judg|grad(?:er|ing)|scor|benchmark|test", re.IGNORECASE)
+_A_PLACE = re.compile(r"[^\s/]/[^\s/]|\.[A-Za-z]\w*$")  # `data/val.parquet`, `val.jsonl`, `openai/gsm8k`
+_WORD = re.compile(r"[\w.@+~-]+(?:/[\w.@+~-]+)*/?")
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """What is protected in one campaign. Patterns are those of gitignore(5): `tests/`, `*.csv`, `/data/**`.
+
+    One without a slash, or with one at its end only, holds at any depth; all below a directory that it names is meant.
+    """
+
+    protect: tuple[str, ...] = ()  # beyond the built-in ones
+    allow: tuple[str, ...] = ()  # exceptions from the built-in ones: patterns of paths, or recipe keys
+    blueprint: tuple[str, ...] = ()  # paths in the repository: the blueprint, and what describes the campaign
+    named: tuple[str, ...] = ()  # paths that the blueprint's notes, or the guard commands, name (`named_in`)
+    keys: tuple[str, ...] = ()  # recipe keys beyond the built-in ones: the trainer's seed, where a run writes
+
+    def why(self, path: str) -> str:
+        """What a protected path is, in words; "" for one that may be changed."""
+        name = path.casefold()
+        if _is_below(name, self.blueprint):
+            return "the blueprint"
+        if _matches(OURS, name):
+            return "the campaign's own"
+        if _matches(self.protect, name):
+            return "protected by the campaign"
+        if _matches(self.allow, name):
+            return ""
+        if _is_below(name, self.named):
+            return "named by the blueprint or by the guard"
+        return next((reason for reason, patterns in BUILT_IN if _matches(patterns, name)), "")
+
+    def touched(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Those of the changed paths that are protected, each with what it is: `tests/test_a.py (a test)`."""
+        told = ((path, self.why(path)) for path in sorted(set(paths)))
+        return tuple(f"{shown(path)} ({reason})" for path, reason in told if reason)
+
+    def why_key(self, key: str) -> str:
+        """What a protected recipe key decides, in words; "" for one that may be changed."""
+        name = key.removeprefix("+").removeprefix("$")
+        if any(fnmatchcase(name, pattern) for pattern in self.allow):
+            return ""
+        if any(name == own or name.startswith(f"{own}.") for own in self.keys if own):
+            return "the harness sets it for each run"
+        return why_protected(name)
+
+    def keys_changed(self, before: Mapping[str, object], after: Mapping[str, object]) -> tuple[str, ...]:
+        """What differs between two recipes and may not: `max_steps: 100 -> 500 (how long it trains)`.
+
+        That is every protected key, and any other that now names the data that is validated with.
+        """
+        held_out = self.validation_data(before)
+        changes = diff_recipes(dict(_leaves(before)), dict(_leaves(after)))
+        told = ((change, self.why_key(change.key) or _leak(change.new, held_out)) for change in changes)
+        return tuple(f"{change} ({reason})" for change, reason in told if reason)
+
+    def keys_overridden(
+        self, overrides: Mapping[str, object], before: Mapping[str, object] | None = None
+    ) -> tuple[str, ...]:
+        """The same of a hypothesis' overrides of a recipe: `max_steps (how long it trains)`."""
+        held_out = self.validation_data(before or {})
+        told = ((key, self.why_key(key) or _leak(value, held_out)) for key, value in _leaves(overrides))
+        return tuple(f"{key} ({reason})" for key, reason in told if reason)
+
+    def validation_data(self, recipe: Mapping[str, object]) -> tuple[str, ...]:
+        """Paths and names of data in the keys of a recipe that are about validation."""
+        found = (value for key, value in _leaves(recipe) if why_protected(key) == "validation")
+        return tuple(dict.fromkeys(value for value in found if isinstance(value, str) and _A_PLACE.search(value)))
+
+
+def named_by(notes: str, guard: Iterable[str], command: str, tracked: Collection[str]) -> tuple[str, ...]:
+    """Paths that a blueprint's notes say to measure with, and files that the guard commands run.
+
+    Not those that the launch command names: what is trained with must be open to change, also where a guard tries it.
+    `tracked`: every path of the commit.
+    """
+    measured = {*named_in(notes, tracked)}
+    tried = {path for one in guard for path in named_in(one, tracked, measures=False)}
+    return tuple(sorted((measured | tried) - {*named_in(command, tracked, measures=False)}))
+
+
+def named_in(text: str, tracked: Collection[str], *, measures: bool = True) -> tuple[str, ...]:
+    """Files and directories of the repository that the lines of a text about evaluation name.
+
+    Not `measures`: files that a command names, as paths or as Python modules.
+    """
+    lines = [line for line in text.splitlines() if not measures or _MEASURES.search(line)]
+    words = {word.removeprefix("./") for line in lines for word in _WORD.findall(line)}
+    found = {word for word in {word.rstrip(".") for word in words} if word in tracked}
+    found |= {word.replace(".", "/") + ".py" for word in words if "." in word} & set(tracked)
+    if measures:
+        above = {"/".join(parts[:n]) for parts in (path.split("/") for path in tracked) for n in range(1, len(parts))}
+        found |= {word.rstrip("/.") for word in words if "/" in word} & above
+    return tuple(sorted(found))
+
+
+def shown(path: str) -> str:
+    """A path for people and JSON: what is no UTF-8 in it as `\\xNN`."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
+    """Every value below with its dotted key, also in lists: a group that is new must not hide what is in it."""
+    inner: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        inner = value.items()
+    elif isinstance(value, list | tuple):
+        inner = enumerate(value)
+    if not inner or not value:
+        yield key, value
+        return
+    for name, item in inner:
+        yield from _leaves(item, f"{key}.{name}" if key else str(name))
+
+
+def _leak(value: object, held_out: Collection[str]) -> str:
+    return "validation data" if isinstance(value, str) and value in held_out else ""
+
+
+def _is_below(name: str, places: Iterable[str]) -> bool:
+    folded = (place.casefold().strip("/") for place in places)
+    return any(place and (name == place or name.startswith(f"{place}/")) for place in folded)
+
+
+def _matches(patterns: tuple[str, ...], name: str) -> bool:
+    return bool(patterns) and _compiled(patterns).match(name) is not None
+
+
+@functools.cache
+def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    wanted = [_expression(pattern.casefold()) for pattern in patterns if pattern.strip("/")]
+    return re.compile("|".join(wanted) or r"(?!)")
+
+
+def _expression(pattern: str) -> str:
+    """One pattern as a regular expression for `match`: the whole path, or a directory above it."""
+    body = pattern.strip("/")
+    anchored = "/" in pattern.rstrip("/")
+    start = "" if anchored else "(?:.*/)?"
+    end = r"/.+" if pattern.endswith("/") else r"(?:/.*)?"
+    return f"(?:{start}{_glob(body)}{end}\\Z)"
+
+
+def _glob(pattern: str) -> str:
+    """`**/` is any directories, `/**` all below, `*` and `?` stay within a name, `[a-z]` and `[!a]` are sets."""
+    found = ""
+    at = 0
+    while at < len(pattern):
+        rest = pattern[at:]
+        if rest.startswith("**/"):
+            found, at = found + "(?:.*/)?", at + 3
+        elif rest == "**":
+            found, at = found + ".*", at + 2
+        elif rest[0] in "*?":
+            found, at = found + ("[^/]*" if rest[0] == "*" else "[^/]"), at + 1
+        elif one := re.match(r"\[(!?)([^]/]+)\]", rest):
+            members = one[2].replace("\\", r"\\").replace("^", r"\^")
+            found, at = f"{found}[{'^' if one[1] else ''}{members}]", at + one.end()
+        else:
+            found, at = found + re.escape(rest[0]), at + 1
+    return found

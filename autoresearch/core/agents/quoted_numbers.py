@@ -1,0 +1,74 @@
+"""Said numbers: which numbers in somebody's words about ideas are not in the ledger.
+
+An agent that sums a campaign up may round, and may also remember wrongly. A number with a decimal point or a per cent
+sign, in a sentence about a known idea or the metric, must be one that the harness has measured or that follows from
+it: a value, a difference to the parent or the baseline, a setting. It is compared at the precision that it is said
+with. Bare whole numbers are counts, and are let through.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from autoresearch.core.text.regex import later
+
+_NUMBER = later(r"(?<![\w.@/-])[-+−]?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+(?= ?%))( ?%| per ?cent)?(?![\w])")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Numbers of one idea: means that others are compared with (its own, its parent's), and all other ones."""
+
+    means: Collection[float] = ()
+    others: Collection[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Numbers that are known: of each idea by its slug, and those that any sentence may hold."""
+
+    ideas: Mapping[str, Known] = field(default_factory=dict)
+    common: Known = field(default_factory=Known)  # of the baseline, the noise, the target
+    names: Collection[str] = ()  # of metrics and recipe keys: what they hold is no number
+
+
+def unproven(sentence: str, facts: Facts) -> list[str]:
+    """The numbers of a sentence that no record shows, as they are written; [] where it is about nothing known."""
+    about = [slug for slug in facts.ideas if _names(sentence, slug)]
+    if not about and not any(_names(sentence, name) for name in facts.names):
+        return []
+    bare = sentence
+    for name in sorted((*about, *facts.names), key=len, reverse=True):
+        bare = bare.replace(name, " ")
+    ideas = [facts.ideas[slug] for slug in about or facts.ideas]
+    means = [mean for one in ideas for mean in one.means]
+    against = [*facts.common.means, *(means if about else ())]
+    known = [*means, *facts.common.means, *facts.common.others, *(value for one in ideas for value in one.others)]
+    known += [a - b for a in means for b in against]
+    known += [a / b - 1 for a in means for b in against if b]
+    return [found[0].strip() for found in _NUMBER.finditer(bare) if not _is_known(found[0], known)]
+
+
+def _names(sentence: str, name: str) -> bool:
+    at = sentence.find(name)
+    while at >= 0:
+        before, after = sentence[at - 1 : at] if at else "", sentence[at + len(name) : at + len(name) + 1]
+        if not (before.isalnum() or before in ("-", "_")) and not (after.isalnum() or after in ("-", "_")):
+            return True
+        at = sentence.find(name, at + 1)
+    return False
+
+
+def _is_known(text: str, known: Iterable[float]) -> bool:
+    plain = text.replace("−", "-").replace("per cent", "%").replace("percent", "%").replace(" ", "")
+    share = plain.endswith("%")
+    digits = plain.rstrip("%").lstrip("+-")
+    said = float(digits)
+    mantissa, _, power = digits.lower().partition("e")
+    places = len(mantissa.partition(".")[2])
+    unit = 10.0 ** (int(power or 0) - places)
+    return any(
+        math.isfinite(value) and abs(abs(value) * (100 if share else 1) - said) <= 0.5000001 * unit for value in known
+    )

@@ -1,0 +1,35 @@
+"""What a review answers: a verdict and its reasons, as a strict schema and as a check of what came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autoresearch.core.agents.proposal_text import one_line
+
+ACCEPT, REFUSE = "accept", "refuse"
+MOST_REASONS = 5
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["verdict", "reasons"],
+    "properties": {
+        "verdict": {"type": "string", "enum": [ACCEPT, REFUSE]},
+        "reasons": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+def read_review(data: object) -> tuple[bool, tuple[str, ...]]:
+    """Whether it refuses, and its reasons, each on one line. ValueError, one clause, for anything but a review."""
+    if not isinstance(data, Mapping):
+        raise ValueError("the answer is no object")
+    verdict, reasons = data.get("verdict"), data.get("reasons")
+    if verdict not in (ACCEPT, REFUSE):
+        raise ValueError(f"verdict is neither {ACCEPT} nor {REFUSE}")
+    if not isinstance(reasons, list) or not all(isinstance(reason, str) for reason in reasons):
+        raise ValueError("reasons is no list of texts")
+    told = tuple(line for reason in reasons[:MOST_REASONS] if (line := one_line(reason, 400)))
+    if verdict == REFUSE and not told:
+        raise ValueError("it refuses without a reason")
+    return verdict == REFUSE, told

@@ -1,0 +1,239 @@
+"""Suspicion: what looks like a cheat, or like an accident, in a researcher's diff.
+
+It refuses nothing: paths and keys that decide how good an idea is are protected by other means, and the metric is read
+by us. What is found here is recorded and shown, so that somebody looks before believing. Only lines that were added
+count (and calls of evaluation that were taken out), and of one kind in one file only the first is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from autoresearch.core.agents.protected_keys import why_protected
+from autoresearch.core.agents.protection import shown
+from autoresearch.core.agents.unified_diff import FileDiff, files_of
+from autoresearch.core.text.regex import later
+
+MOST = 20
+LONG = 2000  # characters of a line; beyond, nobody looks
+_CODE = (".py", ".pyx", ".pyi", ".sh", ".bash", ".zsh", ".ipynb", ".cu", ".cpp", ".c", ".js", ".ts", ".rs", ".go")
+_PYTHON = (".py", ".pyx", ".pyi", ".ipynb")
+_SHELL = (".sh", ".bash", ".zsh")
+_SETTINGS = (".yaml", ".yml", ".toml", ".json", ".ini", ".cfg", ".conf")
+_SHADOWED = frozenset(
+    "abc ast base64 builtins collections contextlib copy csv dataclasses datetime functools glob hashlib importlib "  # noqa: SIM905
+    "inspect io itertools json logging math multiprocessing operator os pathlib pickle random re shutil site socket "
+    "statistics string struct subprocess sys tempfile threading time traceback types typing unittest uuid warnings "
+    "numpy pandas torch transformers datasets vllm ray verl wandb trl accelerate scipy sklearn yaml".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A kind of suspicion: what a line does that the pattern finds, in files of these kinds."""
+
+    what: str
+    pattern: re.Pattern[str]
+    kinds: tuple[str, ...] = _PYTHON
+
+
+_OUTPUT = (
+    r"\b(?:print|pprint|add_scalars?|log_metrics?|log_dict|record\w*|track|emit|dumps?|write\w*|info|warning|debug|"
+    r"error|critical)\s*\(|\b(?:wandb|mlflow|swanlab|self|trainer|tracker|run|experiment|\w*logger)\.log\w*\s*\("
+)
+_SIGNS = (
+    _Sign(
+        "names validation data",
+        later(
+            r"""["'][^"'\n]{0,200}(?<![A-Za-z])(?:val|valid|validation|held_?out|test|eval)(?![a-z])[^"'\n]{0,200}"""
+            r"""\.(?:parquet|jsonl?|csv|tsv|arrow|npz?|pt|pkl|txt|h5)["']"""
+            r"""|\b(?:val|valid|validation|eval|test)_(?:files?|data|dataset|dataloader|loader|set|split|prompts?)\b"""
+            r"""|\bsplit\s*=\s*["'](?:test|val|validation|dev)\b""",
+            re.IGNORECASE,
+        ),
+        _CODE,
+    ),
+    _Sign(
+        "sets a seed",
+        later(
+            r"\b(?:manual_seed(?:_all)?|set_seed|seed_everything|seed_all|enable_full_determinism)\s*\("
+            r"|\b(?:random|np\.random|numpy\.random)\.seed\s*\(|\b(?:default_rng|RandomState|PRNGKey)\s*\(\s*\d"
+        ),
+    ),
+    _Sign(
+        "reads what the harness tells the run, or its records",
+        later(
+            r"\bAUTORESEARCH_[A-Z]|reports/auto_research|\bfinish\.flag\b|[\"'/]results\.tsv\b|[\"'/]exit\.json\b"
+            r"|[\"'/]run\.log\b|\bajet_\w+_[0-9a-f]{6}\b"
+        ),
+        _CODE,
+    ),
+    _Sign(
+        "writes to a place outside of the worktree",
+        later(
+            r"""\bopen\s*\(\s*[rbf]{0,2}["'](?:/|~|\.\./)[^"'\n]*["']\s*,\s*(?:mode\s*=\s*)?["'][^"']*[wax+]"""
+            r"""|Path\s*\(\s*[rf]{0,2}["'](?:/|~|\.\./)[^"'\n]*["']\s*\)[^\n#]*\.(?:write_|mkdir|touch|unlink|rename|open\(["'][wax])"""
+            r"""|\b(?:makedirs|mkdir|remove|unlink|rmtree|symlink|savez?|to_\w+|copy\w*|move|rename|replace|save_\w+|dump)\s*\("""
+            r"""[^\n#]*[(,]\s*[rf]{0,2}["'](?:/(?!dev/)|~/|\.\./)"""
+            r"""|\b(?:makedirs|mkdir|remove|unlink|rmtree|savez?|to_\w+|save_\w+)\s*\(\s*[rf]{0,2}["'](?:/|~/|\.\./)"""
+        ),
+    ),
+    _Sign(
+        "writes to a place outside of the worktree",
+        later(r"(?:>>?\s*|\btee\s+(?:-a\s+)?|\b(?:rm|mkdir|touch)\s+(?:-\w+\s+)*)(?:/(?!dev/(?:null|std))|~/|\.\./)"),
+        _SHELL,
+    ),
+    _Sign(
+        "starts other programs",
+        later(
+            r"\bsubprocess\.(?:run|Popen|call|check_call|check_output|getoutput)\b|\bfrom\s+subprocess\s+import\b"
+            r"|\bos\.(?:system|popen|fork|forkpty|kill|killpg|exec[lv]p?e?|spawn[lv]p?e?|posix_spawn)\s*\(|\bpty\.spawn\b"
+        ),
+    ),
+    _Sign(
+        "uses the network",
+        later(
+            r"\b(?:requests|httpx)\.(?:get|post|put|head|delete|request|Session|Client|AsyncClient)\s*\(|\burlopen\s*\("
+            r"|\burllib\.request\b|\bsocket\.(?:socket|create_connection)\s*\(|\baiohttp\.|\bhttp\.client\b"
+            r"|\b(?:snapshot_download|hf_hub_download|urlretrieve)\s*\("
+        ),
+    ),
+    _Sign("uses the network", later(r"(?:^|[;&|(`]\s*|\s)(?:curl|wget|nc|scp|rsync|ssh)\s+\S"), _SHELL),
+    _Sign(
+        "replaces what others rely on",
+        later(
+            r"\bbuiltins\.\w+\s*=(?!=)|__builtins__|\b(?:setattr|patch\.object)\s*\(\s*(?:builtins|json|sys|os|time|math|"
+            r"np|numpy|torch|logging|random|io)\b|\bmock\.patch\b|\bmonkeypatch\b"
+            r"|^\s*(?:json|time|math|os|random|sys|io|logging|np|numpy|torch)\.[A-Za-z_]\w*\s*=(?![=])"
+            r"|^(?:def\s+)?(?:print|open|input|exec|eval|__import__)\s*(?:=(?!=)|\((?=.*\)\s*(?:->.*)?:\s*$))"
+            r"|^\s+(?:print|open|__import__)\s=\s|\bsys\.modules\s*\[|\bsys\.meta_path\b|\bsys\.settrace\b"
+        ),
+    ),
+    _Sign(
+        "writes to the output by other means than printing",
+        later(
+            r"\bsys\.(?:__)?std(?:out|err)(?:__)?(?:\.buffer)?\.(?:write|writelines)\s*\("
+            r"|\bsys\.(?:__)?std(?:out|err)(?:__)?\s*=(?!=)|\bos\.write\s*\(\s*[12]\s*,|\bos\.dup2\s*\("
+            r"|\bredirect_std(?:out|err)\s*\(|/dev/(?:stdout|stderr|fd/[12]|pts|tty)|/proc/(?:self|\d+)/fd"
+        ),
+        _PYTHON,
+    ),
+    _Sign("sleeps", later(r"\b(?:time|asyncio)\.sleep\s*\(|^\s*sleep\s*\(\s*[\d.]+\s*\)")),
+    _Sign("sleeps", later(r"(?:^|[;&|]\s*)\s*sleep\s+[\d$]"), _SHELL),
+    _Sign(
+        "changes how it is logged",
+        later(
+            r"\blogging\.(?:basicConfig|Formatter|disable|StreamHandler|FileHandler)\s*\(|\.(?:setFormatter|addHandler|"
+            r"removeHandler)\s*\(|\blogger\.(?:add|remove|configure|handlers)\b\s*[(=]|\bdictConfig\s*\("
+        ),
+    ),
+    _Sign(
+        "switches evaluation off, or makes it rarer",
+        later(
+            r"\b(?:do_eval|val_before_train|val_at_start|val_at_end|run_validation|do_validation|evaluate|run_eval)"
+            r"""["']?\]?\s*[:=]\s*["']?(?:False|false|None|null|no|off|0)\b"""
+            r"""|\b(?:eval_strategy|evaluation_strategy)["']?\]?\s*[:=]\s*["']?no\b"""
+            r"""|\b(?:test_freq|eval_steps|eval_interval|eval_every|eval_freq|val_period|val_interval|"""
+            r"""val_check_interval|val_every)["']?\]?\s*[:=]\s*-?\d"""
+        ),
+        (*_PYTHON, *_SHELL, *_SETTINGS),
+    ),
+)
+_EVALUATES = later(
+    r"(?<!def )(?<!\w)(?:evaluate|validate|_validate|run_eval\w*|run_validation|do_eval\w*|eval_\w+)\s*\("
+)
+_ASSIGNED = later(
+    r"""(?:^|[\s,({.\["'])(?P<name>[A-Za-z_]\w*)["']?\s*\]?\s*(?:\:\s*\w+\s*)?=(?![=])\s*(?P<value>[^,()\n#]*)"""
+)
+_SETTING = later(r"""^\s*(?:-\s+)?["']?(?P<name>[A-Za-z_][\w.-]*)["']?\s*[:=]\s*(?P<value>[^\s#].*)$""")
+_NUMBER = later(r"(?<![\w.])\d")
+_STARTING = later(r"\s*[01]\s*\Z")
+
+
+def flags(patch: str, *, metrics: Collection[str] = (), validation: Collection[str] = ()) -> tuple[str, ...]:
+    """One sentence each, with path and line: `train.py:12 sets a seed (and 2 lines more of the kind)`.
+
+    `patch`: a unified diff. `metrics`: the keys of the objective. `validation`: paths and names of validation data
+    that are known, beyond what looks like them.
+    """
+    found: list[str] = []
+    for file in files_of(patch):
+        said: dict[str, list[int]] = {}
+        for what, line in _of(file, _named(metrics), [name for name in validation if name]):
+            said.setdefault(what, []).append(line)
+        for what, lines in said.items():
+            place = f"{shown(file.path)}:{lines[0]}" if lines[0] else shown(file.path)
+            more = len(set(lines)) - 1
+            found.append(
+                f"{place} {what}" + (f" (and {more} line{'s' if more > 1 else ''} more of the kind)" * (more > 0))
+            )
+    left = len(found) - MOST
+    return tuple([*found[:MOST], f"and {left} more"] if left > 0 else found)
+
+
+def _of(file: FileDiff, named: re.Pattern[str] | None, validation: Collection[str]) -> Iterator[tuple[str, int]]:
+    """What one file does, and in which line; line 0 is the file as a whole."""
+    yield from _whole(file)
+    if file.gone:
+        return
+    kind = f".{file.path.rpartition('.')[2].lower()}"
+    kind = ".sh" if file.added[:1] and file.added[0][0] == 1 and re.match(r"#!.*sh\b", file.added[0][1]) else kind
+    for number, whole in file.added:
+        text = whole[:LONG]
+        if len(whole) > LONG and kind in _CODE:
+            yield f"has a line of {len(whole):,} characters", number
+        if text.lstrip().startswith(("#", "//")):
+            continue
+        for sign in _SIGNS:
+            if kind in sign.kinds and sign.pattern.search(text):
+                yield sign.what, number
+        if kind in _CODE and named is not None and named.search(text):
+            yield "prints, logs or sets a metric of the objective", number
+        if any(name in text for name in validation):
+            yield "names validation data", number
+        if reason := _decides(kind, text):
+            yield f"sets {reason}", number
+
+
+def _whole(file: FileDiff) -> Iterator[tuple[str, int]]:
+    if file.binary and not file.gone:
+        yield "is binary: nobody can read what was changed", 0
+    if file.mode == "120000":
+        yield "is a symbolic link", 0
+    parts = [part for part in file.path.removeprefix("src/").split("/") if part]
+    top = parts[0].removesuffix(".py") if parts else ""
+    if file.new and top in _SHADOWED and (parts[1:] in ([], ["__init__.py"]) and file.path.endswith(".py")):
+        yield f"is imported in place of the module {top}", 0
+    before = [number for number, text in file.removed if _EVALUATES.search(text)]
+    if file.gone or len(before) > sum(1 for _, text in file.added if _EVALUATES.search(text)):
+        yield from (("takes out a call of evaluation", number) for number in before[:1])
+
+
+def _decides(kind: str, text: str) -> str:
+    """Which protected thing a line sets to a number: a seed, how long it trains; of settings validation, too."""
+    if kind in _SETTINGS:
+        setting = _SETTING.match(text)
+        return why_protected(setting["name"]) if setting else ""
+    if kind not in (*_PYTHON, *_SHELL):
+        return ""
+    for found in _ASSIGNED.finditer(text):
+        reason = why_protected(found["name"])
+        if reason in ("a seed", "how long it trains") and _NUMBER.search(found["value"]):
+            if reason == "how long it trains" and _STARTING.match(found["value"]):
+                continue  # a counter that begins
+            return reason
+    return ""
+
+
+def _named(metrics: Collection[str]) -> re.Pattern[str] | None:
+    """Where a metric is printed or logged, or given a value under its own name."""
+    if not metrics:
+        return None
+    key = "(?:" + "|".join(re.escape(metric) for metric in sorted(metrics, key=len, reverse=True)) + ")"
+    name = rf"(?<![\w/@.-]){key}(?![\w/@-])"
+    return re.compile(
+        rf"(?:{_OUTPUT}|\b(?:echo|printf)\b)[^\n]*{name}"
+        rf"""|["']{key}["']\s*\]\s*[-+*/]?=(?!=)|["']{key}["']\s*:|["'][^"'\n]*{name}\s*[:=]"""
+    )

@@ -1,0 +1,169 @@
+"""BlueprintFields: what a person or a program says to get a blueprint rendered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint
+from autoresearch.core.run.limits import EVALUATE_S, MAX_TIME_S
+from autoresearch.core.swarm.notes import COMMANDS, TEXTS, BadNote, read_swarm
+from autoresearch.core.swarm.spec import Swarm
+from autoresearch.core.text.durations import parse_duration, problem
+from autoresearch.core.text.naming import slugify
+from autoresearch.errors import UsageError
+
+_FLAGS = ("keep_children", "resume", "record_metrics")
+_LINES = ("step_line", "validation_line")
+_TUPLES = ("prepare", "evaluate", "cleanup", "requires_env", "include", "source", *_LINES)
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintFields:
+    """The values of a new blueprint. Only title, purpose and launch_command have no default.
+
+    `source` holds entries such as `jsonl runs/metrics.jsonl`. `remarks` is prose for readers.
+    """
+
+    title: str
+    purpose: str
+    launch_command: str
+    codebase_dir: str = "./"
+    venv_exe: str = ""  # "" = look for one
+    yaml_path: str = ""  # "" = there is no recipe
+    result_dir: str = ""  # "" = ./auto_agent/exp_results/<slug>/
+    max_time_s: float = MAX_TIME_S
+    first_step_s: float | None = None  # None: the default of the project
+    slug: str = ""
+    trainer: str = ""
+    metric: str = ""
+    direction: str = ""
+    first_step: str = ""
+    seed: str = ""
+    keep_children: bool = False
+    resume: bool = False
+    record_metrics: bool = True
+    prepare: tuple[str, ...] = ()
+    evaluate: tuple[str, ...] = ()
+    evaluate_s: float = EVALUATE_S
+    cleanup: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    requires_env: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    step_line: tuple[str, ...] = ()
+    validation_line: tuple[str, ...] = ()
+    swarm: Swarm | None = None
+    remarks: str = ""
+
+    def default_result_dir(self) -> str:
+        """Where results go when nothing was said."""
+        return self.result_dir or f"{RESULT_ROOT}{slugify(self.slug or self.title)}/"
+
+
+def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
+    """The fields that render this blueprint again, but for `changes`; its prose for readers is not carried over.
+
+    Another `result_dir` takes along what variables and sources name below the blueprint's own: two runs never
+    write one file because a blueprint says where, in full.
+    """
+    notes = own.notes
+    same: dict[str, Any] = {
+        name: getattr(own, name)
+        for name in ("title", "purpose", "launch_command", "codebase_dir", "venv_exe", "yaml_path", "result_dir")
+    }
+    same |= {"max_time_s": own.max_time_s, "first_step_s": own.first_step_s if own.first_step_given else None}
+    same["slug"] = own.slug
+    same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", "seed", *_FLAGS)}
+    same |= {name: getattr(notes, name) for name in ("prepare", "evaluate", "evaluate_s", "cleanup")}
+    same |= {name: getattr(notes, name) for name in ("env", "requires_env", "include", *_LINES)}
+    same["swarm"] = notes.swarm
+    same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
+    new = str(changes.get("result_dir", own.result_dir))
+    same["env"] = {name: moved(value, own.result_dir, new) for name, value in notes.env.items()}
+    same["source"] = tuple(moved(source, own.result_dir, new) for source in same["source"])
+    return BlueprintFields(**(same | changes))
+
+
+def moved(text: str, old: str, new: str) -> str:
+    """A text in which the absolute directory `old`, and what is below it, is said to be at `new`."""
+    if not old.startswith("/") or not old.strip("/"):
+        return text
+    whole = rf"(?<![\w./-]){re.escape(old.rstrip('/'))}(?=/|[^\w.-]|$)"
+    return re.sub(whole, lambda _: new.rstrip("/"), text)
+
+
+def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
+    """Fields from a parsed YAML file or from flags; `exp_` names and durations in words are understood.
+
+    Raises UsageError for a name that is none of ours, a value of the wrong kind, or a missing one.
+    """
+    known = {f.name: f for f in fields(BlueprintFields) if f.name != "swarm"}
+    values: dict[str, object] = {"swarm": _swarm(mapping)}
+    for key, value in mapping.items():
+        if key in (*COMMANDS, *TEXTS):
+            continue
+        name = _NAMES.get(key, key)
+        if name not in known:
+            raise UsageError(f"{key!r} is not a field of a blueprint", hint=f"known: {', '.join(known)}")
+        if value is not None:
+            values[name] = _converted(name, value)
+    for name in ("title", "purpose", "launch_command"):
+        if not str(values.get(name, "")).strip():
+            raise UsageError(
+                f"a blueprint needs a {name.replace('_', ' ')}", hint="autoresearch blueprint schema"
+            )
+    return BlueprintFields(**values)  # type: ignore[arg-type]
+
+
+def _swarm(mapping: Mapping[str, object]) -> Swarm | None:
+    given = {key: str(value) for key, value in mapping.items() if key in (*COMMANDS, *TEXTS) and value is not None}
+    try:
+        return read_swarm(given, {key: [given[key]] for key in COMMANDS if key in given})
+    except BadNote as bad:
+        raise UsageError(f"{bad.args[0]}: {bad.args[1]}", hint=bad.args[2]) from None
+
+
+_NAMES = {
+    "exp_purpose": "purpose", "exp_codebase_dir": "codebase_dir", "exp_venv_exe": "venv_exe",
+    "exp_yaml_path": "yaml_path", "exp_launch_command": "launch_command", "exp_result_dir": "result_dir",
+    "exp_max_time": "max_time_s", "max_time": "max_time_s", "first_step_timeout": "first_step_s",
+    "command": "launch_command", "recipe": "yaml_path", "codebase": "codebase_dir", "notes": "remarks",
+    "evaluate_time": "evaluate_s",
+}  # fmt: skip
+
+
+def limit(name: str, text: str) -> float:
+    """Seconds that a limit of this name can have. UsageError for any other text."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}", hint="durations look like 20m, 24 hours or 1h30m") from None
+    if trouble := problem(seconds):
+        raise UsageError(f"{name}: {text!r} {trouble}")
+    return seconds
+
+
+def _converted(name: str, value: object) -> object:
+    """The value in the type of its field."""
+    if name in ("max_time_s", "first_step_s", "evaluate_s"):
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            if trouble := problem(float(value)):
+                raise UsageError(f"{name} {value} {trouble}")
+            return float(value)
+        return limit(name, str(value))
+    if name in _TUPLES:
+        return tuple(str(v) for v in value) if isinstance(value, (list, tuple)) else (str(value),)
+    if name == "env":
+        if not isinstance(value, Mapping):
+            raise UsageError("env must be a mapping of names to values")
+        return {str(k): str(v) for k, v in value.items()}
+    if name in _FLAGS:
+        if not isinstance(value, bool):
+            raise UsageError(f"{name} must be true or false")
+        return value
+    if isinstance(value, (list, tuple, Mapping)):
+        raise UsageError(f"{name} must be a text")
+    return str(value)

@@ -1,0 +1,223 @@
+"""Lint: what would hurt a run, found in texts before anything is started. Pure; files are the caller's.
+
+What kills by name is an error: `--autokill`, `pkill`, `killall`, `ray stop`, `tmux kill-server` end other
+people's runs on the host, and the watcher with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+from autoresearch.core.blueprint.command import looks_like_command
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.swarm.lint import lint_swarm, lint_wrong_command
+from autoresearch.core.text.durations import spoken
+from autoresearch.core.text.shell_words import Simple, simple_commands
+
+_SPARE = "the harness ends the whole process tree of a run itself; take it out"
+_BLIND = frozenset(
+    {"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"}
+)
+_AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is handed on
+_AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse takes every beginning of a flag
+_KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
+_PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_path")
+
+
+def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
+    """Findings in the blueprint alone: its commands and its relative paths."""
+    findings = lint_shell(
+        blueprint.launch_command, where=blueprint.name, line=blueprint.lines.get("exp_launch_command", 1)
+    )
+    notes = blueprint.lines.get("notes", 0)
+    for command in (*blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup):
+        if "\n" not in command and not looks_like_command(command):
+            message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
+            hint = "write `- note:` in front of what is meant for readers"
+            judges = command in blueprint.notes.evaluate  # it would fail after all that training
+            grave = Severity.ERROR if judges else Severity.WARNING
+            findings.append(_finding(grave, "not_a_command", message, hint, blueprint.name, notes))
+        findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY]
+    findings += _swarm(blueprint, notes)
+    return [*findings, *_limits(blueprint), *_relative(blueprint)]
+
+
+def _swarm(blueprint: Blueprint, notes: int) -> Iterator[Finding]:
+    """The server and the check of a run in AgentJet's swarm mode, and a published command that does not exist."""
+    at = blueprint.lines.get("exp_launch_command", 1)
+    for command, line in ((blueprint.launch_command, at), *((text, notes) for text in blueprint.notes.prepare)):
+        yield from (replace(f, where=blueprint.name, line=line) for f in lint_wrong_command(command))
+    swarm = blueprint.notes.swarm
+    if swarm is None:
+        return
+    yield from (replace(f, where=blueprint.name, line=notes) for f in lint_swarm(swarm))
+    for command in (swarm.server, swarm.debug):
+        yield from (_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY)
+
+
+def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
+    """Findings in a launch command or a script; `line` is where its first line stands in `where`."""
+    commands = list(simple_commands(text, line=line))
+    findings = [f for c in commands for f in _kills(c, where)]
+    findings += _hidden_exit_code([c for c in commands if not c.depth], text, where)
+    findings += _out_of_sight([c for c in commands if not c.depth], where)
+    if re.match(r"\s*\$ ", text):
+        hint = "take the `$ ` of the prompt out"
+        findings.append(
+            _finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, where, line)
+        )
+    return sorted(findings, key=lambda f: f.line)
+
+
+def lint_script(text: str, *, where: str) -> list[Finding]:
+    """Findings in a script that the launch command names: only what would hurt others or hide the end."""
+    return [f for f in lint_shell(text, where=where) if f.code in DEADLY or f.code == "hidden_exit_code"]
+
+
+def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[Finding]:
+    """Findings in a recipe that was parsed from `text` (for the line numbers); AgentJet's own traps."""
+    findings: list[Finding] = []
+    for key, value in _leaves(recipe):
+        name = key.rsplit(".", 1)[-1]
+        if name == "execute_test" and value not in (False, None, 0, "", "False", "false", "do_not_test"):
+            message = f"{key} is {value}: the trainer aborts below a reward threshold"
+            findings.append(_recipe_error("execute_test", message, "set it to False", text, name, where))
+        if name in _PATH_KEYS and isinstance(value, str) and value and "/" not in value:
+            message = (
+                f"{key} is {value!r}: a path without a directory makes the trainer crash at its first write"
+            )
+            hint = "write it inside exp_result_dir, or as ./" + value
+            findings.append(_recipe_error("path_without_directory", message, hint, text, name, where))
+    return findings
+
+
+DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
+
+
+def _finding(severity: Severity, code: str, message: str, hint: str, where: str, line: int) -> Finding:
+    return Finding(severity, code, message, hint, where, line)
+
+
+def _moved(finding: Finding, line: int) -> Finding:
+    return Finding(finding.severity, finding.code, finding.message, finding.hint, finding.where, line)
+
+
+def _kills(command: Simple, where: str) -> Iterator[Finding]:
+    """What ends processes that are not this run's."""
+
+    def stop(code: str, message: str) -> Finding:
+        return _finding(Severity.ERROR, code, message, _SPARE, where, command.line)
+
+    argv, name = command.argv, command.name
+    if any(map(_AUTOKILL.match, command.words)) or (_is_ajet(command) and any(map(_AUTOKILL_CUT.match, argv))):
+        yield stop(
+            "autokill", "--autokill kills every python and ray process on this host, our watcher included"
+        )
+    if _is_ajet(command) and any(map(_KILL.match, argv)):
+        yield stop(
+            "kills_by_name", "--kill ends every process whose command line matches, other runs included"
+        )
+    if name in ("pkill", "killall", "killall5", "skill", "slay"):
+        yield stop("kills_by_name", f"{name} ends processes by name, other people's runs included")
+    if name == "tmux" and "kill-server" in argv:
+        yield stop("kills_tmux", "tmux kill-server ends every tmux session of this user")
+    if name == "ray" and argv[1:2] == ["stop"]:
+        yield stop("stops_ray", "ray stop ends every Ray process on this host, other clusters included")
+    if name == "kill" and "-1" in argv[2:]:
+        yield stop("kills_all", "kill -1 signals every process of this user")
+    if name == "kill" and (
+        "xargs" in command.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))
+    ):
+        yield stop("kills_by_name", "kill with a search for names ends other people's processes too")
+
+
+def _is_ajet(command: Simple) -> bool:
+    """AgentJet's launcher or swarm, however its interpreter is called."""
+    return command.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in command.argv)
+
+
+def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator[Finding]:
+    """A pipe into tee reports tee's exit code; `|| true` reports none."""
+    careful = re.search(r"\bpipefail\b|\bPIPESTATUS\b", text)
+    for before, after in pairwise(commands):
+        if (
+            before.end in ("|", "|&")
+            and after.name in _BLIND
+            and after.end not in ("|", "|&")
+            and not careful
+        ):
+            message = f"the pipe into {after.name} hides the trainer's exit code: a crash looks like success"
+            hint = "the harness keeps a log itself; else begin with `set -o pipefail;`"
+            yield _finding(Severity.WARNING, "hidden_exit_code", message, hint, where, after.line)
+        if before.end == "||" and after.name in ("true", ":"):
+            message = f"`|| {after.name}` hides the exit code: a crash looks like success"
+            yield _finding(Severity.WARNING, "hidden_exit_code", message, "take it out", where, after.line)
+
+
+def _out_of_sight(commands: list[Simple], where: str) -> Iterator[Finding]:
+    """What makes the command return while the trainer goes on, or go on where nobody sees it."""
+    meant = [c for c in commands if c.words or c.end == "&"]
+    if meant and meant[-1].end == "&":
+        message = "the command ends in the background: the run would look finished at once"
+        hint = "take out the `&` (and nohup): the run survives the terminal anyway"
+        yield _finding(Severity.WARNING, "background", message, hint, where, meant[-1].line)
+    for command in commands:
+        argv = command.argv
+        detaches = (
+            command.name in ("disown", "screen", "daemonize")
+            or "setsid" in command.words[:3]
+            or (command.name == "tmux" and any(w in ("new", "new-session", "send-keys") for w in argv))
+            or (argv[:3] == ["ray", "job", "submit"] and "--no-wait" in argv)
+            or (command.name == "sbatch" and not any(w in ("--wait", "-W") for w in argv))
+        )
+        if detaches:
+            message = f"{' '.join(argv[:2])} starts the trainer where this run cannot see how it ends"
+            hint = "start it in the foreground"
+            yield _finding(Severity.WARNING, "detached", message, hint, where, command.line)
+
+
+def _limits(blueprint: Blueprint) -> Iterator[Finding]:
+    """A first-step limit that can never end the run; two that the section itself gives, its parser compares."""
+    if blueprint.first_step_given and not blueprint.max_time_given and blueprint.first_step_s > blueprint.max_time_s:
+        both = f"{spoken(blueprint.first_step_s)}, longer than {spoken(blueprint.max_time_s)} in all, the default"
+        message, hint = f"the first step may take {both}", "give the time in all too"
+        line = blueprint.lines.get("exp_max_time", 0)
+        yield _finding(Severity.WARNING, "limits_crossed", message, hint, blueprint.name, line)
+
+
+def _relative(blueprint: Blueprint) -> Iterator[Finding]:
+    for key, value in (
+        ("exp_codebase_dir", blueprint.codebase_dir),
+        ("exp_venv_exe", blueprint.venv_exe),
+        ("exp_yaml_path", blueprint.yaml_path),
+        ("exp_result_dir", blueprint.result_dir),
+    ):
+        bare = key == "exp_venv_exe" and "/" not in value
+        if value and key in blueprint.lines and not value.startswith(("/", "~/")) and not bare:
+            message = f"[{key}] is relative: {value}"
+            hint = (
+                "it is taken from the root of the repository that holds the blueprint, else from its folder"
+            )
+            if key == "exp_yaml_path":
+                hint = "it is looked for in the codebase, then " + hint.removeprefix("it is taken ")
+            yield _finding(
+                Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key]
+            )
+
+
+def _leaves(recipe: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in recipe.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _recipe_error(code: str, message: str, hint: str, text: str, key: str, where: str) -> Finding:
+    found = re.search(rf"^[^#\n]*\b{re.escape(key)}[\"']?\s*:", text, re.MULTILINE)
+    line = text.count("\n", 0, found.end()) + 1 if found else 0
+    return Finding(Severity.ERROR, code, message, hint, where, line)

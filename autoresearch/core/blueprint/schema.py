@@ -1,0 +1,106 @@
+"""What a blueprint must hold, as data: for agents, for `blueprint schema`, and for the documentation."""
+
+from __future__ import annotations
+
+from autoresearch.core.blueprint.model import RESULT_ROOT
+from autoresearch.core.blueprint.note_keys import LISTS, TEXTS
+from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S
+from autoresearch.core.swarm.notes import MEANINGS
+from autoresearch.core.text.durations import spoken
+
+EXAMPLE = """\
+# Experiment blueprint: KL 0.02 on GSM8K
+
+## [exp_purpose]
+- description: Does a ten times larger KL coefficient hold the policy back?
+- purpose: kl_loss_coef 0.02 instead of 0.002; everything else as in the baseline.
+
+## [exp_codebase_dir]
+- description: The checkout that the command runs in.
+- dir: /data/projects/agentjet
+
+## [exp_venv_exe]
+- description: The trainer's own python.
+- path: /data/projects/agentjet/.venv/bin/python
+
+## [exp_yaml_path]
+- description: A copy of the baseline's recipe with one line changed.
+- path: tests/bench/benchmark_math/kl_002.yaml
+
+## [exp_launch_command]
+- description: Classic mode, two GPUs.
+- command:
+    python -m ajet.launcher --conf tests/bench/benchmark_math/kl_002.yaml \\
+      --with-ray --skip-check-avail-gpu
+
+## [exp_result_dir]
+- description: One directory per experiment.
+- path: /data/results/gsm8k_kl_002
+
+## [exp_max_time]
+- description: 50 steps take about eight hours.
+- time: 12 hours in all, 40 minutes to the first step
+
+## Other Notes
+- metric: task_pass_rate@1
+- direction: maximize
+- requires_env: SWANLAB_API_KEY
+"""
+
+_SECTIONS: tuple[tuple[str, str, str, str], ...] = (
+    ("exp_purpose", "purpose", "what it is for and how it differs from the others", ""),
+    ("exp_codebase_dir", "dir", "the directory that the command runs in", "./"),
+    ("exp_venv_exe", "path", "the trainer's python, or auto", "<codebase>/venv, .venv, then the CLI's own"),
+    ("exp_yaml_path", "path", "the recipe: in the codebase, the base, or beside the blueprint", "NA"),
+    ("exp_launch_command", "command", "one shell command, the only text that a shell reads", ""),
+    ("exp_result_dir", "path", "where log, results and finish.flag go", f"{RESULT_ROOT}<slug>/"),
+    (
+        "exp_max_time",
+        "time",
+        "the time in all; a limit to the first step too, if it is to be enforced as written; each with its label",
+        f"{spoken(MAX_TIME_S)} in all, {spoken(FIRST_STEP_S)} to the first step",
+    ),
+)
+_NOTES = {
+    "launcher": "where it goes: local, slurm, ray, ssh:HOST or a place of autoresearch.yaml",
+    "trainer": "the framework, such as verl or tinygrpo; left out, it is told from the command",
+    "metric": "the metric that is pursued, as the trainer names it",
+    "direction": "maximize or minimize",
+    "slug": "the short name for branch, session and directories",
+    "first_step": "kl: only a printed KL counts as the first step",
+    "keep_children": "true: processes that the command leaves behind are meant to stay",
+    "resume": "true: the run may go on from what an earlier one left; otherwise that is refused",
+    "record_metrics": "false: switch on no writer of metrics that the recipe leaves off",
+    "prepare": "a shell command before the trainer; may stand several times",
+    "evaluate": "a shell command that measures the run once its trainer is over; only its output is judged then",
+    "evaluate_time": f"how long that may take, beside the limits; {spoken(EVALUATE_S)} unless said",
+    "seed": "how a seed reaches the training: KEY of the recipe, `--flag` or `$NAME`; or the first of them, a number",
+    "cleanup": "a shell command after any ending; may stand several times",
+    "env": "NAME=value for the trainer; may stand several times",
+    "requires_env": "names that must be set, with commas between them",
+    "include": "an ignored or untracked input that an isolated run needs",
+    "writable": "a directory outside of the project that a run in the sandbox may write to, such as a cache",
+    "step_line": "how a training step looks: `json KEY`, `pairs KEY` (the key of the step) or a regular expression",
+    "validation_line": "how a validation looks, in the same words",
+    "source": "a file of metrics to believe first: `jsonl PATH`, `dict_lines PATH`",
+    **MEANINGS,
+}
+
+
+def schema() -> dict[str, object]:
+    """Sections, notes, defaults and an example, as plain data that JSON can hold."""
+    return {
+        "format": "markdown with seven sections, each headed `## [name]`, and notes",
+        "sections": [
+            {"name": name, "key": key, "meaning": text, "required": key == "command", "default": default}
+            for name, key, text, default in _SECTIONS
+        ],
+        "items": "each section: `- description:` (why), `- KEY:` (the value), `- hint:`, `- warning:`",
+        "notes_heading": "## Other Notes",
+        "notes": [{"name": key, "meaning": _NOTES[key], "list": key in LISTS} for key in (*TEXTS, *LISTS)],
+        "durations": "90s, 20m, 1h30m, 24 hours, 1.5 days, 01:30:00, 24小时",
+        "labels": "24 hours in all, 20 minutes to the first step",
+        "relative_paths": "from the root of the repository that holds the blueprint, else from its folder",
+        "limits": {"max_time_s": MAX_TIME_S, "first_step_s": FIRST_STEP_S},
+        "example": EXAMPLE,
+    }

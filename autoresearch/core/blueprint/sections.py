@@ -1,0 +1,321 @@
+"""A blueprint as lines and sections: bytes in, no meaning yet.
+
+Sections are announced in every way that the published blueprints use (AgentJet's classic and swarm
+skills, Alpha-RL-Research): `## [exp_purpose]`, `# exp_purpose`, `**[exp_purpose]**`,
+`1. [exp_purpose] Experiment purpose (text):`, `[exp_purpose]: ...`, `exp_purpose: ...`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.blueprint.note_keys import declared_key
+from autoresearch.errors import BlueprintError
+
+MAX_BYTES = 1 << 20
+SECTIONS = (
+    "exp_purpose",
+    "exp_codebase_dir",
+    "exp_venv_exe",
+    "exp_yaml_path",
+    "exp_launch_command",
+    "exp_result_dir",
+    "exp_max_time",
+)
+NOTES = "notes"
+OTHER = "other"  # a heading that is none of ours: kept as prose
+
+_FENCE = re.compile(r"^(?P<indent>\s*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
+_HEADING = re.compile(r"^ {0,3}(?P<hash>#{1,6})(?P<text>(?:\s.*|\[.*|【.*|exp[_-].*|))$", re.IGNORECASE)
+_RULE = re.compile(r"^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,}|={3,})\s*$")
+_TAG = re.compile(
+    r"^(?P<bullet>[-*+]\s+)?(?P<bold>(?:\*\*|__|`){0,3})(?P<number>\d{1,2}\s*[.)、．]\s*)?(?P<bold2>(?:\*\*|__|`){0,3})"
+    r"(?:(?P<open>[\[【［])\s*`?(?P<inside>exp(?:[ _-]+[a-z]+)+)`?\s*[\]】］]|(?P<bare>exp(?:[_-][a-z]+)+))"
+    r"(?P<rest>.*)$",
+    re.IGNORECASE,
+)
+_NOTES_TITLE = re.compile(
+    r"^(?:\d{1,2}\s*[.)、．]\s*)?\[?(?:exp_)?"
+    r"(?:(?:(?:other|additional|further|extra)[ _])?notes?\b|(?:additional|other) (?:information|remarks)\b"
+    r"|(?:其他|其它|附加|补充|额外)(?:说明|备注|信息|事项)|备注|注意事项)\]?\s*(?P<rest>.*)$",
+    re.IGNORECASE,
+)
+
+
+class BlueprintInvalid(BlueprintError):  # noqa: N818 - what it is about, as EnvironmentUnusable
+    """A blueprint with errors: the first one is the message, all of them are in `findings`."""
+
+    def __init__(self, findings: Sequence[Finding], result_dir: str = "") -> None:
+        stops = errors(list(findings))
+        first = stops[0]
+        place = f"{first.where}:{first.line}: " if first.line else f"{first.where}: " if first.where else ""
+        more = f" (and {len(stops) - 1} more)" if len(stops) > 1 else ""
+        super().__init__(f"{place}{first.message}{more}", hint=first.hint)
+        self.findings: tuple[Finding, ...] = tuple(findings)
+        self.result_dir = result_dir  # as written; "" where it is not said, or not clear
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line. `block` is 0 for prose and the ordinal of the fenced block for code.
+
+    Code has lost its fence's indentation; `indent` is then the fence's own. Prose is kept as it stands.
+    """
+
+    no: int
+    text: str
+    indent: int
+    block: int = 0
+    info: str = ""  # the language that the fence names, in lower case
+
+
+@dataclass(slots=True)
+class Section:
+    """A heading and what stands below it; `head` is the text behind the tag in the heading itself."""
+
+    key: str
+    line: int
+    title: str
+    head: str
+    level: int
+    body: list[Line] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Document:
+    """Everything of a blueprint file, split but not understood."""
+
+    title: str
+    sections: list[Section]
+    findings: list[Finding]
+
+
+def error(name: str, line: int, code: str, message: str, hint: str = "") -> Finding:
+    """A finding that stops a run; line 0 is the file as a whole."""
+    return Finding(Severity.ERROR, code, message, hint, name, line)
+
+
+def warning(name: str, line: int, code: str, message: str, hint: str = "") -> Finding:
+    """A finding that is shown and recorded."""
+    return Finding(Severity.WARNING, code, message, hint, name, line)
+
+
+def decode(data: bytes, name: str) -> str:
+    """The text of a blueprint file; BlueprintInvalid for what cannot be a blueprint at all."""
+    if trouble := _unreadable(data, name):
+        raise BlueprintInvalid([trouble])
+    return data.decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def _unreadable(data: bytes, name: str) -> Finding | None:
+    if len(data) > MAX_BYTES:
+        size = f"{len(data) / (1 << 20):.1f} MiB"
+        return error(
+            name, 0, "too_large", f"the blueprint has {size}; the limit is 1 MiB", "keep data out of it"
+        )
+    if not data.strip(b" \t\r\n\xef\xbb\xbf"):
+        return error(name, 0, "empty", "the blueprint is empty", "autoresearch blueprint new")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as bad:
+        line = data.count(b"\n", 0, bad.start) + 1
+        what = f"byte {bad.start} (0x{data[bad.start]:02x}) is not UTF-8"
+        kind = "the blueprint is a binary file" if b"\0" in data else "the blueprint is not UTF-8 text"
+        return error(name, line, "not_utf8", f"{kind}: {what}", "save it as UTF-8")
+    control = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)", text)
+    if control:
+        line = text.count("\n", 0, control.start()) + 1
+        what = f"the blueprint is not plain text: it holds the control character 0x{ord(control.group()):02x}"
+        return error(name, line, "binary", what)
+    return None
+
+
+def split(text: str, name: str) -> Document:
+    """Lines, fences and sections of a blueprint's text; findings for what is wrong with the frame."""
+    findings: list[Finding] = []
+    lines = _fenced(_without_comments(_unwrapped(text.split("\n"))), name, findings)
+    hashed = any(not n.block and _HEADING.match(n.text) and _tag(n.text, hashed=True) for n in lines)
+    title, sections = "", list[Section]()
+    for n, line in enumerate(lines):
+        current = sections[-1] if sections else None
+        opened = None if line.block else _opens(line, current, hashed, name, findings) or _bare_notes(lines, n, current)
+        if opened is not None:
+            sections.append(opened)
+        elif current is not None:
+            current.body.append(line)
+        elif not title and not line.block and (heading := _HEADING.match(line.text)):
+            title = heading["text"].strip()
+    return Document(title, _once(sections, name, findings), findings)
+
+
+def _unwrapped(lines: list[str]) -> list[str]:
+    """Take a blueprint out of the ```markdown fence and the indentation that it was quoted with."""
+    full = [n for n, text in enumerate(lines) if text.strip()]
+    quoted = len(full) > 2 and re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*(?:[Mm]arkdown|md)\s*", lines[full[0]])
+    if quoted and re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*", lines[full[-1]]):
+        lines = ["" if n in (full[0], full[-1]) else text for n, text in enumerate(lines)]
+        full = full[1:-1]
+    margin = min((_indent(lines[n]) for n in full), default=0)
+    return [text[margin:] if text[:margin].isspace() else text for text in lines] if margin else lines
+
+
+def _without_comments(lines: list[str]) -> list[str]:
+    """Blank out `<!-- ... -->` in prose, keeping the line numbers; headings and code stay as they are."""
+    out: list[str] = []
+    fence, inside = "", False
+    for text in lines:
+        mark = _FENCE.match(text)
+        if not inside and mark:
+            fence = _toggled(fence, mark)
+        if not fence and not (mark or _HEADING.match(text)):
+            text, inside = _uncommented(text, inside)
+        out.append(text)
+    return lines if inside else out  # one that never ends is no comment
+
+
+def _uncommented(text: str, inside: bool) -> tuple[str, bool]:
+    kept, at = list[str](), 0
+    while True:
+        if inside:
+            end = text.find("-->", at)
+            if end < 0:
+                return "".join(kept), True
+            at, inside = end + 3, False
+        start = text.find("<!--", at)
+        if start < 0:
+            return "".join([*kept, text[at:]]), False
+        kept.append(text[at:start])
+        at, inside = start + 4, True
+
+
+def _toggled(fence: str, mark: re.Match[str]) -> str:
+    """The fence that is open after this fence line; "" if none is."""
+    if not fence:
+        return mark["fence"]
+    closes = mark["fence"].startswith(fence) and not mark["info"].strip()
+    return "" if closes else fence
+
+
+def _fenced(texts: Iterable[str], name: str, findings: list[Finding]) -> list[Line]:
+    lines: list[Line] = []
+    fence, info, indent, block, opened = "", "", 0, 0, 0
+    for no, text in enumerate(texts, 1):
+        mark = _FENCE.match(text)
+        if mark and _toggled(fence, mark) != fence:
+            if not fence:
+                block, opened = block + 1, no
+                info, indent = mark["info"].strip().lower().partition(" ")[0], len(mark["indent"])
+            fence = _toggled(fence, mark)
+        elif fence:
+            cut = min(indent, len(text) - len(text.lstrip()))
+            lines.append(Line(no, text[cut:], indent, block, info))
+        else:
+            lines.append(Line(no, text, _indent(text)))
+    if fence:
+        message = f"the code block that begins here is never closed with {fence}"
+        findings.append(error(name, opened, "unclosed_fence", message))
+    return lines
+
+
+def _indent(text: str) -> int:
+    plain = text.expandtabs(4)
+    return len(plain) - len(plain.lstrip())
+
+
+def _opens(
+    line: Line, current: Section | None, hashed: bool, name: str, findings: list[Finding]
+) -> Section | None:
+    """The section that this line begins, if it begins one."""
+    heading = _HEADING.match(line.text)
+    level = len(heading["hash"]) if heading else 7
+    if tag := _tag(line.text, hashed=hashed):
+        key, rest = tag
+        if key not in SECTIONS:
+            message = f"[{key}] is not a section of a blueprint"
+            findings.append(warning(name, line.no, "unknown_section", message, _nearest(key)))
+            key = OTHER
+        return Section(key, line.no, line.text.strip(), rest, level)
+    title = _plain(heading["text"] if heading else line.text)
+    titled = _NOTES_TITLE.match(title)
+    numbered = re.match(r"\s{0,3}(?:\*\*)?\d{1,2}\s*[.)、．]", line.text) or line.text.startswith("**")
+    below = level <= max(current.level, 2) if current else level == 2  # `# Notes on X` at the top is a title
+    if titled and below and (heading or (numbered and not hashed)):
+        rest = titled["rest"].lstrip(" :：*_")
+        return Section(NOTES, line.no, title, rest, level)
+    if heading and current and _ends(level, current):
+        return Section(OTHER, line.no, title, "", level)
+    return None
+
+
+def _bare_notes(lines: Sequence[Line], at: int, current: Section | None) -> Section | None:
+    """`Other notes:` on a line of its own, with a key of the notes below it."""
+    title = _plain(lines[at].text).rstrip("*_ ")
+    titled = _NOTES_TITLE.match(title) if title.endswith((":", "：")) and lines[at].indent < 4 else None
+    if titled is None or titled["rest"].rstrip(":：").strip("*_ ()（）").lower() not in ("", "optional", "可选"):
+        return None
+    below = next((n for n in lines[at + 1 :] if n.text.strip()), None)
+    if below is None or below.block or not declared_key(below.text):
+        return None
+    return Section(NOTES, lines[at].no, title, "", current.level if current else 2)
+
+
+def _ends(level: int, current: Section) -> bool:
+    """Whether an unknown heading ends the section; in a command `# ...` is a shell comment."""
+    if current.key == "exp_launch_command" and level < current.level <= 6:
+        return False
+    return level <= current.level
+
+
+def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:
+    """(section key, text behind it) of a line that announces a section; None for any other line."""
+    heading = _HEADING.match(text)
+    plain = (heading["text"] if heading else text).replace("\\[", "[").replace("\\]", "]").replace("\\_", "_")
+    if _indent(text) > 3:
+        return None
+    match = _TAG.match(plain.strip())
+    if match is None:
+        return None
+    rest = match["rest"].strip()
+    colon = not rest.strip("*_` ") or rest.lstrip("*_` ")[0] in ":："
+    bold = (match["bold"] + match["bold2"]).strip("`")
+    number, bracket = match["number"], match["inside"]
+    marked = bool(bracket and (bold or number))
+    begins = bool(bracket and not match["bullet"] and "`" not in match["bold"])  # `[exp_max_time] 1 hour in all`
+    loose = not hashed and (marked or begins or (colon or rest[:1] in "(（") if bracket else colon)
+    if not (heading or marked or loose):
+        return None
+    key = re.sub(r"[ _-]+", "_", (bracket or match["bare"]).lower())
+    rest = re.sub(r"^[\s*_`]*[:：]?[\s*_]*", "", rest).rstrip("#").rstrip() if heading else rest
+    return key, re.sub(r"^[*_`]*\s*[:：]?\s*(?:\*\*|__)?\s*", "", rest).strip()
+
+
+def _plain(text: str) -> str:
+    return text.strip().strip("*_ ").strip()
+
+
+def _nearest(key: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(key, SECTIONS, n=1)
+    return f"did you mean [{close[0]}]?" if close else f"the sections are {', '.join(SECTIONS)}"
+
+
+def _once(sections: list[Section], name: str, findings: list[Finding]) -> list[Section]:
+    """Every section at most once: a second one is an error that names both lines."""
+    first: dict[str, int] = {}
+    for section in sections:
+        while section.body and _RULE.match(section.body[0].text) and not section.body[0].block:
+            section.body.pop(0)  # the underline of a heading
+        if section.key not in SECTIONS:
+            continue
+        if section.key in first:
+            message = f"[{section.key}] stands in lines {first[section.key]} and {section.line}"
+            findings.append(error(name, section.line, "section_twice", message, "keep one of them"))
+        first.setdefault(section.key, section.line)
+    if not first:
+        hint = "autoresearch blueprint new makes one, autoresearch blueprint schema says what it holds"
+        findings.append(error(name, 0, "no_section", "this file holds none of the seven sections", hint))
+    return sections

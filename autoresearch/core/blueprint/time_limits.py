@@ -1,0 +1,210 @@
+"""`[exp_max_time]`: two limits, told apart by their labels, never by their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from autoresearch.core.blueprint.finding import Finding, errors
+from autoresearch.core.blueprint.items import Item, Role
+from autoresearch.core.blueprint.sections import error, warning
+from autoresearch.core.text.durations import find_durations, normalise, problem, spoken
+
+_FIRST = re.compile(
+    r"first[\s_-]*(?:\w+[\s_-]+){0,3}?(?:steps?|updates?|kl|loss|metrics?|iterations?|optimi[sz]er)\b"
+    r"|first[_-]?step|\bstep (?:1|one)\b|\bkl\b|kl[_ ]loss|首步|首个|首次|第一步|第一个|第1步|第 1 步"
+)
+_TOTAL = re.compile(
+    r"\bmax(?:imum)?\b|max[_ ]?time|\btotal\b|\bin all\b|\boverall\b|\baltogether\b|\bwhole\b|\bentire\b"
+    r"|\bforce\w*|\bforcib\w+|\bbudget\b|\brun[- ]?time\b|\bwall\b|\bdeadline\b|\ball\b"
+    r"|整体|总|最大|最长|强制|一共|共计|运行时间|全部"
+)
+_BOUND = re.compile(  # words of any limit: of the one that was just talked about, else of the time in all
+    r"\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\btimeout\b|\bat most\b|\bwithin\b"
+    r"|\b(?:no|not) (?:more|longer) than\b|\bexceed\w*|\bends?\b|最多|不超过|上限|终止|超时|以内|之内"
+)
+_NOISE = re.compile(
+    r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般"
+)
+_ASIDE = re.compile(  # in front of a duration these say that it is about something else
+    r"\b(?:every|checkpoint\w*|validation|warm\w*|sav(?:e|ed|ing)|interval|poll\w*|sleep)\b|每隔|每步|验证|保存"
+)
+_CLAUSES = re.compile(r"[,;，；。、()\[\]]|\.(?=\s|$)|\s[-–—]\s|\b(?:and|with|but|while|whereas)\b")
+_DEFAULTED = re.compile(r"\b(?:default\w*|n/?a|none|standard)\b|默认|缺省|无", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What the section says, in seconds; None where it says nothing, and the line that says it."""
+
+    max_s: float | None = None
+    first_step_s: float | None = None
+    max_line: int = 0
+    first_step_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    kind: str  # first, total, noise or ""
+    seconds: float
+    line: int
+    words: str
+
+
+def times(found: Sequence[Item], name: str, line: int) -> tuple[Times, list[Finding]]:
+    """Both limits of the section. What its values say beats what its description or hints say."""
+    findings: list[Finding] = []
+    values = [s for i in found if i.role not in (Role.TEXT, Role.DEFAULT) for s in _said(i)]
+    texts = [s for i in found if i.role in (Role.TEXT, Role.DEFAULT) for s in _said(i)]
+    for said in values + texts:
+        if trouble := problem(said.seconds):
+            findings.append(error(name, said.line, "impossible_duration", f"{said.words!r} {trouble}"))
+    if errors(findings):
+        return Times(), findings
+    total = _one("total", values, texts, name, findings) or _unlabelled(values, texts, name, findings)
+    first = _one("first", values, texts, name, findings)
+    if total and first and first.seconds > total.seconds:
+        message = (
+            f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
+        )
+        findings.append(warning(name, first.line, "limits_crossed", message))
+    if not total and not first:
+        findings += _wordless(found, name, line)
+    return Times(
+        total.seconds if total else None,
+        first.seconds if first else None,
+        total.line if total else 0,
+        first.line if first else 0,
+    ), findings
+
+
+def _one(
+    kind: str, values: Sequence[_Said], texts: Sequence[_Said], name: str, findings: list[Finding]
+) -> _Said | None:
+    for tier in (values, texts):
+        same = [s for s in tier if s.kind == kind]
+        other = next((s for s in same if s.seconds != same[0].seconds), None)
+        if other:
+            what = "in all" if kind == "total" else "to the first step"
+            message = (
+                f"[exp_max_time] says both {spoken(same[0].seconds)} (line {same[0].line}) "
+                f"and {spoken(other.seconds)} (line {other.line}) {what}"
+            )
+            findings.append(error(name, other.line, "two_limits", message, "keep one of them"))
+        if same:
+            return same[0]
+    return None
+
+
+def _unlabelled(
+    values: Sequence[_Said], texts: Sequence[_Said], name: str, findings: list[Finding]
+) -> _Said | None:
+    """A lone duration without a label is the time in all; two different ones cannot be told apart."""
+    for tier in (values, texts):
+        bare = [s for s in tier if not s.kind]
+        if len({s.seconds for s in bare}) > 1:
+            both = " and ".join(f"{s.words!r} (line {s.line})" for s in bare[:2])
+            hint = "write `24 hours in all, 20 minutes to the first step`"
+            message = f"[exp_max_time] does not say which limit is which: {both}"
+            findings.append(error(name, bare[1].line, "unlabelled_durations", message, hint))
+        if bare:
+            return bare[0]
+    return None
+
+
+def _wordless(found: Sequence[Item], name: str, line: int) -> list[Finding]:
+    """Values without any duration: `time: 24` lacks a unit, `as long as it takes` is none."""
+    for item in found:
+        text = item.text
+        if item.role not in (Role.VALUE, Role.CONTENT) and not (
+            item.role is Role.PLAIN and re.search(r"\d", text)
+        ):
+            continue
+        if text and not _DEFAULTED.search(text) and "${" not in text:
+            message = f"[exp_max_time] holds no duration: {text.splitlines()[0][:60]!r}"
+            return [
+                error(name, item.line or line, "no_duration", message, "write it like 24 hours or 90 min")
+            ]
+    return []
+
+
+def _said(item: Item) -> list[_Said]:
+    """Every duration of an item with the kind that the words around it give it."""
+    said: list[_Said] = []
+    heading, context = "", ""
+    for no, text in _lines(item):
+        found, context = _in_line(text, no, context or heading)
+        said += found
+        if not found and text.rstrip(" *_").endswith(":"):
+            heading = context  # `First step success timeout:` above its value
+        if text.rstrip(" *_").endswith((".", "。", "!", ";")) or found:
+            context = ""
+    return said
+
+
+def _lines(item: Item) -> list[tuple[int, str]]:
+    """Its lines, normalised; two become one where a line break cuts a duration."""
+    raw = [(item.line, _heading_words(item) + item.first)]
+    raw += [(n.no, n.text) for n in item.more]
+    lines: list[tuple[int, str]] = []
+    for no, text in raw:
+        text = normalise(text).strip()
+        if lines and text:
+            tail = lines[-1][1][-40:]
+            if any(f.start < len(tail) < f.end for f in find_durations(f"{tail} {text[:40]}")):
+                lines[-1] = (lines[-1][0], f"{lines[-1][1]} {text}")
+                continue
+        if text:
+            lines.append((no, text))
+    return lines
+
+
+def _heading_words(item: Item) -> str:
+    """`first step timeout: ` is a label that says something; `time: ` and `content 1: ` say nothing."""
+    return f"{item.label}: " if item.label and item.role is Role.VALUE and item.label != "time" else ""
+
+
+def _in_line(text: str, no: int, context: str) -> tuple[list[_Said], str]:
+    """Durations of one line, clause by clause; a clause without one lends its words to the next."""
+    said: list[_Said] = []
+    for clause in _clauses(text):
+        found = find_durations(clause)
+        if not found:
+            context = _kind(clause, context) or context
+            continue
+        before = bool(_kind(clause[: found[0].start], ""))
+        for n, part in enumerate(found):
+            start = found[n - 1].end if n else 0
+            end = found[n + 1].start if n + 1 < len(found) else len(clause)
+            around = clause[start : part.start] if before else clause[part.end : end]
+            around = clause if len(found) == 1 else around
+            kind = _kind(around, context) or ("noise" if _NOISE.search(around) else context)
+            if kind != "first" and _ASIDE.search(clause[start : part.start]):
+                kind = "noise"
+            said.append(_Said(kind, part.seconds, no, clause[part.start : part.end].strip()[:60]))
+        context = ""
+    return said, context
+
+
+def _clauses(text: str) -> Iterator[str]:
+    """Pieces of a sentence; a comma or an `and` inside a duration does not cut it."""
+    spans = [(f.start, f.end) for f in find_durations(text)]
+    at, n = 0, 0
+    for cut in _CLAUSES.finditer(text):
+        while n < len(spans) and spans[n][1] <= cut.start():
+            n += 1
+        if n < len(spans) and spans[n][0] < cut.start():
+            continue
+        yield text[at : cut.start()]
+        at = cut.end()
+    yield text[at:]
+
+
+def _kind(words: str, context: str) -> str:
+    """first, total or "": by the words themselves, or by what was talked about before."""
+    if _FIRST.search(words):
+        return "first"
+    if _TOTAL.search(words):
+        return "total"
+    return (context or "total") if _BOUND.search(words) else ""

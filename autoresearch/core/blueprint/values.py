@@ -1,0 +1,72 @@
+"""What a section says: its value among labels, prose and code blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autoresearch.core.blueprint.items import Item, Role, with_role
+
+_NOTHING = re.compile(
+    r"^(?:n/?a|none|null|nil|nothing|not (?:needed|applicable)|tbd|todo|无|没有|不需要|未定|-+)"
+    r"(?=$|[\s,，。;；:(（]|\.(?:\s|$))",
+    re.IGNORECASE,
+)
+_EXAMPLE = re.compile(r"(?:\be\.?g\b|\bfor example\b|\bsuch as\b|例如|比如|示例).*", re.IGNORECASE)
+CODE_SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)(?<!`)\1(?!`)")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value, the lines it stands in, and remarks: (line, code, message) for a warning."""
+
+    text: str
+    lines: tuple[int, ...]
+    remarks: tuple[tuple[int, str, str], ...] = ()
+    explained: bool = False  # some words stand beside it in the same item
+
+    @property
+    def line(self) -> int:
+        """The first of its lines."""
+        return self.lines[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Several readings; a person must choose. `message` is one sentence."""
+
+    line: int
+    message: str
+    hint: str
+
+
+def means_nothing(text: str) -> bool:
+    """Whether a value says that there is none: NA, none, null, 无 ..."""
+    return bool(_NOTHING.match(text.strip()))
+
+
+def without_examples(text: str) -> str:
+    """A sentence up to `e.g.` or `例如`: what follows is not meant."""
+    return _EXAMPLE.sub("", text)
+
+
+def described(items: Sequence[Item]) -> list[Item]:
+    """The `description:` items: where people write the value itself when they give no other key."""
+    return [i for i in items if _describes(i)]
+
+
+def _describes(item: Item) -> bool:
+    return item.role is Role.TEXT and item.label.startswith(("desc", "描述"))
+
+
+def purpose(items: Sequence[Item]) -> Value | None:
+    """The purpose: `purpose:` alone where it is given, else all that was written except hints."""
+    chosen = [i for i in with_role(items, Role.VALUE) if i.text]
+    if not chosen:
+        chosen = [i for i in items if i.text and (i.role is not Role.TEXT or _describes(i))]
+    if not chosen:
+        return None
+    parts = [i.text if i.prose else "\n".join(n.text for n in i.more).strip("\n") for i in chosen]
+    lines = {n for i in chosen for n in [i.line, *(m.no for m in i.more)]}
+    return Value("\n".join(parts).strip(), tuple(sorted(lines)), (), True)

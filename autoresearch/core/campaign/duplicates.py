@@ -1,0 +1,132 @@
+"""Duplicates: whether an idea was had before, and what became of it then; or whether a person does not want it.
+
+Two ideas are the same if they set the same values on the same parent, or change the same files in nearly the same
+words. An idea that lost may be tried again on another parent: what it lost by may be gone there. What comes to the
+same code and the same recipe in the end is found when it is committed, by its fingerprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.campaign.overrides import changed, fingerprint
+from autoresearch.core.campaign.similarity import Words, alike, meaning, words_of
+from autoresearch.core.campaign.view import CampaignView, Idea
+
+ALIKE = 0.5
+"""From this share of common words on, two code ideas about the same files are one: see `similar`."""
+_NO = meaning("no not never stop avoid more please")
+ALIKE_ELSEWHERE = 0.7  # ... where the files differ, or nobody named any
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An idea that was had: attempted, waiting or refused. `parent`: the slug of what it was built on."""
+
+    slug: str
+    parent: str
+    fate: str  # what became of it, as a clause
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    paths: frozenset[str] = frozenset()
+    words: Words = field(default_factory=Words)
+    code: bool = False  # it changes more than the recipe
+    again: bool = False  # it came to nothing by nobody's idea, and may be proposed as it was
+
+
+def earlier(hypothesis: Hypothesis, parent: str, fate: str, *, again: bool = False) -> Earlier:
+    """What has to be remembered of an idea."""
+    return Earlier(
+        slug=hypothesis.slug,
+        parent=parent,
+        fate=fate,
+        overrides=hypothesis.overrides,
+        paths=frozenset((*hypothesis.paths, *hypothesis.files)),
+        words=words_of(hypothesis.sentence),
+        code=is_code(hypothesis),
+        again=again,
+    )
+
+
+def is_code(hypothesis: Hypothesis) -> bool:
+    """Whether it changes more than recipe keys."""
+    kinds = hypothesis.kind not in ("", "config")
+    return kinds or bool(hypothesis.files or hypothesis.patches or hypothesis.paths or hypothesis.blueprint)
+
+
+def all_earlier(view: CampaignView, waiting: Iterable[Hypothesis] = ()) -> list[Earlier]:
+    """Every idea that a campaign has had, oldest first; `waiting`: those that nobody has begun yet."""
+    had = [
+        earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == Unmade.RESEARCHER)
+        for idea in view.ideas
+        if idea.parent
+    ]
+    had += [
+        earlier(hypothesis, resolved(view, hypothesis.parent), f"refused: {reason}")
+        for hypothesis, reason in view.skipped
+        if hypothesis.unmade != Unmade.RESEARCHER
+    ]
+    return had + [earlier(h, resolved(view, h.parent), "waiting to be begun") for h in waiting]
+
+
+def resolved(view: CampaignView, parent: str) -> str:
+    """The slug that a parent means now."""
+    if parent in (BEST, ""):
+        return view.best.slug if view.best else BASELINE
+    return parent
+
+
+def fate(idea: Idea) -> str:
+    """What became of an attempted idea, as a clause with its number."""
+    if idea.hypothesis.unmade:
+        return f"never ran: {idea.hypothesis.unmade}"
+    word = idea.confirmed if idea.confirmed == "demoted" else "pruned" if idea.pruned else idea.status
+    value = "" if idea.value is None else f" at {idea.value:.4g}"
+    failure = next((row.failure for row in reversed(idea.rows) if row.failure), "") if word == "crash" else ""
+    return f"{word}{value}{f' ({failure})' if failure else ''}" if word else "still under way"
+
+
+def twin(
+    hypothesis: Hypothesis, parent: str, had: Sequence[Earlier], values: Mapping[str, object] | None = None
+) -> str:
+    """Why it is refused as a duplicate, naming the twin and its fate; "" where it is new.
+
+    parent: the slug that its parent means now. values: the recipe of that parent, if it is known.
+    """
+    if values and hypothesis.overrides and not changed(hypothesis.overrides, values) and not is_code(hypothesis):
+        return f"it changes nothing: {parent} has these values already"
+    mark = fingerprint(hypothesis.overrides, values)
+    mine = earlier(hypothesis, parent, "")
+    for other in reversed(had):
+        if other.again or other.parent != parent:
+            continue
+        if not mine.code and not other.code and fingerprint(other.overrides, values) == mark:
+            return f"it sets the same values as {other.slug} on the same parent ({parent}), which was {other.fate}"
+        if (share := _likeness(mine, other, values)) > 0:
+            much = f"{share:.0%} of the title's words"
+            return f"it reads like {other.slug} on the same parent ({much}), which was {other.fate}"
+    return ""
+
+
+def _likeness(a: Earlier, b: Earlier, values: Mapping[str, object] | None) -> float:
+    """The share of common words, where it makes two code ideas one; else 0."""
+    if not (a.code and b.code) or fingerprint(a.overrides, values) != fingerprint(b.overrides, values):
+        return 0.0
+    share = alike(a.words, b.words)
+    return share if share >= (ALIKE if a.paths & b.paths else ALIKE_ELSEWHERE) else 0.0
+
+
+def vetoed(hypothesis: Hypothesis, vetoes: Collection[str]) -> str:
+    """Why a person does not want it, by a slug, a recipe key, a path or some words; "" where nobody minds."""
+    keys = [key.removeprefix("+") for key in hypothesis.overrides]
+    names = {hypothesis.slug, *hypothesis.paths, *hypothesis.files, *keys}
+    words = meaning(" ".join((hypothesis.slug, hypothesis.sentence, hypothesis.rationale, *keys)))
+    for veto in sorted(veto.strip() for veto in vetoes):
+        if veto in names:
+            return f"a person vetoed {veto}"
+        unwanted = meaning(veto) - _NO
+        if len(veto.split()) > 1 and unwanted and unwanted <= words:
+            return f'a person vetoed "{veto[:120]}"'
+    return ""

@@ -1,0 +1,137 @@
+"""Overrides: what an idea changes in the recipe; which ideas are equal, and how they are called.
+
+An override set maps dotted recipe keys to values. Equal ideas have equal fingerprints, however they were
+written: 1e-3 and 0.001, 8 and 8.0, nested or dotted, in any order, with or without keys that change nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from autoresearch.core.text.naming import SLUG_MAX, slugify
+
+_MISREAD = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z")
+_TEXT_MAX = 40
+
+
+def plain(value: object) -> object:
+    """The value that was meant: YAML 1.1 reads `1e-3` as text, for want of a dot."""
+    if isinstance(value, str) and _MISREAD.match(value.strip()):
+        return float(value)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return value
+
+
+def flatten(mapping: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Nested mappings as dotted keys, values as they were meant; an empty mapping is a value."""
+    found: dict[str, object] = {}
+    for key, value in mapping.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            found.update(flatten({str(k): v for k, v in value.items()}, f"{name}."))
+        else:
+            found[name] = plain(value)
+    return found
+
+
+def canonical(value: object) -> str:
+    """One text for all ways to write a value; True is not 1, and "8" in quotes is not 8."""
+    value = plain(value)
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.12g}"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(sorted(f"{json.dumps(str(k))}:{canonical(v)}" for k, v in value.items())) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ",".join(canonical(item) for item in value) + "]"
+    return json.dumps(str(value))
+
+
+def changed(overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None) -> dict[str, object]:
+    """The overrides that differ from the baseline's own values, flat, in their order."""
+    before = flatten(baseline or {})
+    return {
+        key: value
+        for key, value in flatten(overrides).items()
+        if key not in before or canonical(before[key]) != canonical(value)
+    }
+
+
+def fingerprint(overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None) -> str:
+    """16 hexadecimal digits, the same for equal ideas; nothing changed is the fingerprint of {}."""
+    parts = sorted(f"{key}={canonical(value)}" for key, value in changed(overrides, baseline).items())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def sentence(overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None) -> str:
+    """`lr 0.0003 -> 0.003, group_size 8 -> 16`: what changes, from where; where that is unknown, `lr = 0.003`."""
+    different, before = changed(overrides, baseline), flatten(baseline or {})
+    names = _names(different, lambda key: key.rpartition(".")[2])
+    sides = {key: f"{_spoken(before[key])} ->" if key in before else "=" for key in different}
+    return ", ".join(f"{names[k]} {sides[k]} {_spoken(v)}" for k, v in different.items()) or "changes nothing"
+
+
+def slug(
+    overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None, taken: Collection[str] = ()
+) -> str:
+    """A name such as `lr-3e-3-group-16`: at most 40 characters, and none of `taken` (`-2` is added)."""
+    different = changed(overrides, baseline)
+    last = {key: key.rpartition(".")[2] for key in different}
+    names = _names(different, lambda key: re.split(r"[_\-]", last[key])[0] or last[key])
+    words = " ".join(f"{names[key]} {_short(value)}" for key, value in different.items())
+    whole = slugify(words, fallback="same")
+    if len(re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")) > SLUG_MAX:
+        mark = fingerprint(overrides, baseline)[:6]
+        whole = f"{whole[: SLUG_MAX - 7].rstrip('-')}-{mark}"
+    return unused(whole, taken)
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """The name itself, or with the first of `-2`, `-3` ... that nobody has; 40 characters at most."""
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name[: SLUG_MAX - len(f'-{number}')].rstrip('-')}-{number}"
+    return found
+
+
+def _names(keys: Mapping[str, object], short: Callable[[str], str]) -> dict[str, str]:
+    """A short name for each key; a name that two would share is written out for both."""
+    shorts = [short(key) for key in keys]
+    lasts = [key.rpartition(".")[2] for key in keys]
+    return {
+        key: name if shorts.count(name) == 1 else last if lasts.count(last) == 1 else key
+        for key, name, last in zip(keys, shorts, lasts, strict=True)
+    }
+
+
+def _spoken(value: object) -> str:
+    value = plain(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = value if isinstance(value, str) else canonical(value)
+    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 3] + "..."
+
+
+def _short(value: object) -> str:
+    """A value as a part of a slug, where a dot and a minus would be lost: 0.003 is 3e-3, -1 is neg1."""
+    value = plain(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _spoken(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    text = f"{abs(value):.3g}"
+    if 0 < abs(value) < 0.01 or "e" in text:
+        digits, _, power = f"{abs(value):.2e}".partition("e")
+        text = f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
+    return ("neg" if value < 0 else "") + text

@@ -1,0 +1,119 @@
+"""StopRules: pure questions to what was attempted and to the clock: met, or how much is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoresearch.core.campaign.spec import Rules
+from autoresearch.core.metrics.objective import Objective
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the rules look at."""
+
+    attempted: int  # ideas, whatever became of them
+    best: float | None  # the objective of the best kept idea
+    gpu_hours: float
+    now: float  # wall clock
+    run_s: float  # how long one run is expected to take; 0 where nothing is known
+    reserve_s: float = 0.0  # kept for the confirmation at the end
+    run_gpu_hours: float = 0.0
+    usd: float = 0.0  # that the researcher has cost, as far as it says
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where a campaign stands under its rules."""
+
+    met: str  # the first rule that is met, in words; "" while none is
+    remaining: str  # in words: "17/24 attempted, 6h12m remaining"
+    remaining_ideas: int | None  # None: no count
+    remaining_s: float | None  # None: no deadline
+
+    @property
+    def sentence(self) -> str:
+        """What is printed."""
+        return f"stop condition met: {self.met}" if self.met else f"stop condition not yet met: {self.remaining}"
+
+
+def stand(rules: Rules, facts: Facts, objective: Objective) -> Stand:
+    """Ask every rule; the first that is clearly met is named."""
+    left_s = None if rules.deadline is None else rules.deadline - facts.now
+    left_n = None if rules.count is None else max(0, rules.count - facts.attempted)
+    answers = (
+        _count(rules, facts),
+        _target(rules, facts, objective),
+        _deadline(facts, left_s),
+        _budget(rules, facts),
+        _researcher(rules, facts),
+    )
+    return Stand(next((a for a in answers if a), ""), _remaining(rules, facts, left_s), left_n, left_s)
+
+
+def _count(rules: Rules, facts: Facts) -> str:
+    met = rules.count is not None and facts.attempted >= rules.count
+    return f"{facts.attempted}/{rules.count} ideas attempted" if met else ""
+
+
+def _target(rules: Rules, facts: Facts, objective: Objective) -> str:
+    if rules.target is None or facts.best is None:
+        return ""
+    if objective.better(rules.target, facts.best):
+        return ""
+    return f"{objective.metric} = {facts.best:.6g} reaches the target {rules.target:g}"
+
+
+def _deadline(facts: Facts, left_s: float | None) -> str:
+    if left_s is None:
+        return ""
+    if left_s <= 0:
+        return "the deadline has passed"
+    if left_s < facts.run_s + facts.reserve_s:
+        also = f" and {span(facts.reserve_s)} for the confirmation" if facts.reserve_s else ""
+        return f"{span(left_s)} are left, too short for another run of {span(facts.run_s)}{also}"
+    return ""
+
+
+def _budget(rules: Rules, facts: Facts) -> str:
+    if rules.budget_gpu_hours is None:
+        return ""
+    left = rules.budget_gpu_hours - facts.gpu_hours
+    if left <= 0 or left < facts.run_gpu_hours:
+        return f"{facts.gpu_hours:.2f} of {rules.budget_gpu_hours:g} GPU hours are spent"
+    return ""
+
+
+def _researcher(rules: Rules, facts: Facts) -> str:
+    if rules.budget_usd is not None and facts.usd >= rules.budget_usd:
+        return f"{facts.usd:.2f} of {rules.budget_usd:g} USD are spent on the researcher"
+    if rules.budget_tokens is not None and facts.tokens >= rules.budget_tokens:
+        return f"{facts.tokens:,} of {rules.budget_tokens:,} tokens are spent on the researcher"
+    return ""
+
+
+def _remaining(rules: Rules, facts: Facts, left_s: float | None) -> str:
+    words = [f"{facts.attempted}/{rules.count} attempted" if rules.count else f"{facts.attempted} attempted"]
+    if left_s is not None:
+        words.append(f"{span(max(0.0, left_s))} remaining")
+    if rules.budget_gpu_hours is not None:
+        words.append(f"{facts.gpu_hours:.2f}/{rules.budget_gpu_hours:g} GPU hours")
+    if rules.budget_usd is not None:
+        words.append(f"{facts.usd:.2f}/{rules.budget_usd:g} USD")
+    if rules.budget_tokens is not None:
+        words.append(f"{facts.tokens:,}/{rules.budget_tokens:,} tokens")
+    if rules.target is not None:
+        best = "nothing kept" if facts.best is None else f"best {facts.best:.4g}"
+        words.append(f"{best}, target {rules.target:g}")
+    return ", ".join(words)
+
+
+def span(seconds: float) -> str:
+    """`6h12m`, `3m20s`, `12s`."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"

@@ -1,0 +1,267 @@
+"""Failure: why a run ended badly, as far as its own output says.
+
+A log names symptoms louder than causes: one worker runs out of memory, and a hundred lines later Ray says
+that an actor died, the engine that it is dead, and NCCL that nobody answers. So every class has a rank
+(`core.diagnosis.failure_kinds`), and the best rank wins, wherever its line stands. A log also tells of troubles that
+were overcome: what two more training steps followed ended nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from autoresearch.core.diagnosis.failure_kinds import PATTERNS, FailureKind, Rank
+from autoresearch.core.diagnosis.tracebacks import CHAIN, HEAD, IGNORED, MAX_SEEN, stripped, traceback
+from autoresearch.core.text.lines import plain
+from autoresearch.core.text.regex import later
+
+__all__ = ["Failure", "FailureKind", "Place", "Search", "classify", "traceback"]
+
+MAX_LINE = 300  # characters of the proving line that are kept
+STORM = 5  # the same traceback so often, and no step between, is a storm
+SURVIVED = 2  # steps after a trouble that show that it was overcome; Ray may bring one late
+
+_HEADS = (HEAD, "Scheduler hit an exception: " + HEAD, "Exception Group " + HEAD)  # SGLang's; Python's of a group
+_RICH_HEAD = "─ Traceback (most recent call last) ─"
+_SOURCE = ("raise ", 'File "', "assert ", "return ")  # code that a traceback quotes proves nothing
+_SPEAKER = later(r"pid=\d{1,10}|\[(?:rank|default)\d{1,5}\]")  # who of many prints a line
+_OVERCOME = later(
+    r"(?:[^\s:]{1,40}[ :]{1,3}){0,4}(?:WARNING|WARN|INFO|DEBUG)\b.*"
+    r"(?:[Rr]etry|[Ss]kipp(?:ing|ed)|[Ff]all(?:ing)? ?back|[Ww]ill be ignored|[Rr]ecover)"
+)  # a line that says itself how it went on
+_ECHO = later(
+    r"CalledProcessError|ChildFailedError|RayTaskError|SystemExit|Error running subprocess|KeyboardInterrupt"
+)  # a parent's words about a child that has spoken for itself
+_EXCEPTION = later(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:\([\w.]{1,80}\))?(?::|$)")  # the last line of a traceback
+_NUMBERS = later(r"0x[0-9a-f]+|\d+")
+_OF_TRACEBACKS = (Rank.EXCEPTION, Rank.ANY)
+
+# verl prints what a model wrote, and a model may write a traceback (verl/workers/reward_manager/naive.py)
+_QUOTES = ("[prompt]", "[response]")
+_QUOTED = ("[ground_truth]", "[score]", "[reward]")
+_LONGEST_QUOTE = 1 << 16  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line stands: its number from 1, and the byte at which it begins; 0 and -1 where not known."""
+
+    number: int = 0
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A class, and the line that proves it (stripped, at most MAX_LINE characters).
+
+    `times`: how often it was said since the last step.
+    """
+
+    kind: FailureKind
+    line: str
+    place: Place = Place()
+    times: int = 1
+
+    @property
+    def hint(self) -> str:
+        """One sentence: what to try."""
+        from autoresearch.core.diagnosis.remedies import HINTS
+
+        return HINTS[self.kind]
+
+
+def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | None:
+    """The most likely cause of a bad ending; None where no line speaks of one.
+
+    lines: a log's lines in order, stripped of colours and prefixes or not. harmless: see `Search`. Within a rank
+    the first line wins, as what follows is its echo. Among exceptions it is the first of the last chain, as programs
+    catch and print harmless ones on their way, unless that chain is only a parent's words about its child.
+    """
+    search = Search(harmless)
+    for number, raw in enumerate(lines, 1):
+        search.look(raw, Place(number))
+    return next(iter(search.failures()), None)
+
+
+@dataclass(slots=True)
+class _Seen:
+    rank: Rank
+    failure: Failure
+    at_step: int  # how many steps had been printed when it was last said
+    order: int  # which of all lines that were found
+    final: bool = False  # the last line of a traceback
+
+
+@dataclass(slots=True)
+class Search:
+    """What a log says of its run's troubles, line by line.
+
+    harmless: patterns of lines that end nothing, nor does a traceback that holds one.
+    """
+
+    harmless: Sequence[str] = ()
+    _seen: dict[tuple[Rank, FailureKind], _Seen] = field(default_factory=dict)
+    _storms: dict[str, Failure] = field(default_factory=dict)
+    _steps: int = 0
+    _lines: int = 0  # found, of whatever kind
+    _step_texts: set[int] = field(default_factory=set)
+    _chained: bool = False  # the next traceback belongs to the one before
+    _ignored: bool = False  # ... or is one that Python ignored
+    _fresh: bool = False  # a traceback began, and its last line has not come yet
+    _quote: tuple[str, int] | None = None  # who quotes, and where that began
+    _open: bool = False  # in a traceback, of which every line is looked at for harmless ones
+    _spared: bool = False  # ... and one is
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether every line must be shown now: a model's words are printed, or the frames of a traceback."""
+        return self._quote is not None or (self._open and bool(self.harmless))
+
+    @property
+    def steps(self) -> int:
+        """How many training steps and validations were shown."""
+        return self._steps
+
+    def step(self, text: str) -> None:
+        """The line of a training step or a validation; one that is printed twice counts once."""
+        if any(c.isdigit() for c in text):
+            known = len(self._step_texts)
+            self._step_texts.add(hash(text))
+            if len(self._step_texts) == known:
+                return
+        self._steps += 1
+        self._storms.clear()
+        self._quote = None
+
+    def nan(self, text: str, place: Place) -> None:
+        """A step's line in which a metric is not a number; one step where it is shows that this was overcome."""
+        self._add(Rank.NAN, Failure(FailureKind.NAN, stripped(text)[:MAX_LINE], place), at_step=self._steps - 1)
+
+    def look(self, raw: str, place: Place = Place()) -> None:
+        """Take in one line, as it stands in the log."""
+        raw = raw[:MAX_SEEN]
+        whole = stripped(raw)
+        text = whole.lstrip()
+        who = _SPEAKER.search(raw, 0, 200)
+        speaker = who[0] if who else ""
+        if self._is_quoted(text, speaker, place):
+            return
+        head = text.startswith(_HEADS) or _RICH_HEAD in text
+        if self.harmless and self._is_harmless(raw, head=head, inside=whole != text):
+            return
+        if head:
+            self._fresh, self._chained = not self._chained, False
+        elif text.startswith((*CHAIN, IGNORED)):
+            self._chained, self._ignored = True, text.startswith(IGNORED)
+        elif not text.startswith(_SOURCE):
+            if "ChildFailedError" in text:  # torchrun: its ranks said the same, each once
+                self._storms.clear()
+            for rank, kind, pattern in PATTERNS:
+                if pattern.search(text):
+                    if self._ignored and _EXCEPTION.match(text):
+                        self._ignored = False
+                    elif not (rank is Rank.CERTAIN and _OVERCOME.match(text)):
+                        self._found(rank, Failure(kind, text[:MAX_LINE], place), speaker)
+                    return
+
+    def failures(self) -> tuple[Failure, ...]:
+        """What was not overcome, each class once, the root cause first."""
+        storms = [storm for storm in self._storms.values() if storm.times >= STORM]
+        open_ = [seen for seen in self._seen.values() if self._steps - seen.at_step < SURVIVED]
+        open_ += [_Seen(Rank.STORM, replace(s, kind=FailureKind.RETRY_STORM), self._steps, 0) for s in storms]
+        by_kind: dict[FailureKind, Failure] = {}
+        for seen in _root_first(open_):
+            by_kind.setdefault(seen.failure.kind, seen.failure)
+        return tuple(by_kind.values())
+
+    def overcome(self) -> tuple[Failure, ...]:
+        """What steps followed, the root cause first: believed where the run ended badly and nothing else says why."""
+        past = [seen for seen in self._seen.values() if self._steps - seen.at_step >= SURVIVED]
+        return tuple(seen.failure for seen in _root_first(past))
+
+    def _is_quoted(self, text: str, speaker: str, place: Place) -> bool:
+        if text.startswith(_QUOTES):
+            self._quote = (speaker, place.offset)
+            return True
+        if self._quote is None:
+            return False
+        too_long = place.offset - self._quote[1] > _LONGEST_QUOTE
+        if too_long or (speaker == self._quote[0] and text.startswith(_QUOTED)):
+            self._quote = None
+            return not too_long
+        return speaker == self._quote[0]
+
+    def _is_harmless(self, raw: str, *, head: bool, inside: bool) -> bool:
+        """Whether a line says nothing of a failure. inside: it is indented, as the frames of a traceback are."""
+        hit = re.search("|".join(f"(?:{one})" for one in self.harmless), plain(raw)) is not None
+        if head:
+            self._open, self._spared = True, hit
+            return False
+        if not self._open:
+            return hit
+        self._spared = self._spared or hit
+        if inside:
+            return False
+        self._open = False
+        self._fresh = self._fresh and not self._spared
+        return self._spared
+
+    def _found(self, rank: Rank, failure: Failure, speaker: str) -> None:
+        final = self._fresh and bool(_EXCEPTION.match(failure.line)) and not _ECHO.search(failure.line)
+        if final:
+            self._fresh = False
+            self._count(failure, speaker)
+            if rank in (*_OF_TRACEBACKS, Rank.NAN):  # what a parent repeats stays its child's
+                for key, old in list(self._seen.items()):
+                    if key[0] in _OF_TRACEBACKS and old.failure.line != failure.line:
+                        del self._seen[key]
+        self._add(rank, failure, final=final)
+
+    def _add(self, rank: Rank, failure: Failure, *, final: bool = False, at_step: int | None = None) -> None:
+        self._lines += 1
+        now = self._steps if at_step is None else at_step
+        old = self._seen.get((rank, failure.kind))
+        same = old is not None and _shape(old.failure.line) == _shape(failure.line)
+        overcome = old is not None and now - old.at_step >= SURVIVED
+        if old is None or (overcome and (rank is Rank.NAN or not same)):  # another story
+            self._seen.pop((rank, failure.kind), None)
+            self._seen[rank, failure.kind] = _Seen(rank, failure, now, self._lines, final)
+            return
+        if rank is Rank.NAN or not same:  # what a run says at every step, and goes on, is no reason for its end
+            old.at_step = now
+        old.failure = replace(old.failure, times=old.failure.times + 1)
+
+    def _count(self, failure: Failure, speaker: str) -> None:
+        """One more traceback; the ranks of one crash say the same, but each under its own name."""
+        key = f"{speaker} {_shape(failure.line)}"
+        old = self._storms.get(key)
+        self._storms[key] = replace(old, times=old.times + 1) if old else failure
+
+
+def _shape(line: str) -> str:
+    """A line without its numbers and addresses."""
+    return _NUMBERS.sub("#", line)
+
+
+def _root_first(seen: Iterable[_Seen]) -> list[_Seen]:
+    """By rank, then as they came; where something else died, what came before it counts more than what came after.
+
+    A traceback before the first symptom is its root: a rank that raised lets the others lose their peer. Refused
+    connections behind it are its echo: nobody answers for the dead.
+    """
+    found = list(seen)
+    never = len(found) + max((s.order for s in found), default=0)
+    symptom = min((s.order for s in found if s.rank is Rank.SYMPTOM), default=0)
+    dead = min((s.order for s in found if s.failure.kind is FailureKind.ENGINE_DEAD), default=never)
+
+    def key(one: _Seen) -> tuple[Rank, int]:
+        rank = one.rank
+        if rank is Rank.ANY and one.final and one.order < symptom:
+            rank = Rank.SYMPTOM
+        elif one.failure.kind is FailureKind.NETWORK and one.order > min(dead, symptom or never):
+            rank = Rank.JOB
+        return rank, one.order
+
+    return sorted(found, key=key)

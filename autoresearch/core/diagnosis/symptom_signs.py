@@ -1,0 +1,293 @@
+"""Signs: how a symptom is seen in the recorded metrics of a run; each says what it saw, in numbers, or nothing.
+
+A sign compares medians of parts of a series, so that one odd step neither makes nor hides it, and wants enough
+points to have parts. Keys are alternatives (one per framework): the first that was recorded is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+
+from autoresearch.core.metrics.expression import Point
+from autoresearch.core.metrics.objective import Objective
+
+LEAST = 6  # points of a series that has parts
+VALIDATIONS = 4  # ... of one of validations
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a run, or of several for `failures`: metrics by name, in the order of their steps."""
+
+    objective: Objective
+    series: Mapping[str, Sequence[Point]] = field(default_factory=dict)
+    failures: Mapping[str, int] = field(default_factory=dict)  # failure class -> runs
+
+    def of(self, keys: Sequence[str]) -> tuple[str, list[float]]:
+        """The first of these metrics that was recorded, its finite values; ("", []) where there is none."""
+        for key in keys:
+            if values := [value for _, value in self.series.get(key, ()) if math.isfinite(value)]:
+                return key, values
+        return "", []
+
+    @property
+    def validations(self) -> list[float]:
+        """The objective as it came on, larger is better."""
+        sign = 1.0 if self.objective.better(1.0, 0.0) else -1.0
+        return [sign * value for value in self.of((self.objective.metric, *self.objective.keys))[1]]
+
+
+Sign = Callable[[Evidence], str]
+
+
+def fell(keys: Sequence[str], share: float, least: float = 0.0) -> Sign:
+    """From at least `least` to no more than `share` of what it began with."""
+
+    def sign(seen: Evidence) -> str:
+        key, first, last = _ends(seen, keys)
+        return _moved(key, first, last) if key and first > least and last <= share * first else ""
+
+    return sign
+
+
+def rose(keys: Sequence[str], factor: float, least: float = 0.0) -> Sign:
+    """To `factor` times what it began with, and to at least `least`."""
+
+    def sign(seen: Evidence) -> str:
+        key, first, last = _ends(seen, keys)
+        return _moved(key, first, last) if key and last >= least and last >= factor * max(first, 0.0) else ""
+
+    return sign
+
+
+def above(keys: Sequence[str], level: float, over: float | None = None) -> Sign:
+    """The median of the last third is above a level; `over`: instead, any single value is above that."""
+
+    def sign(seen: Evidence) -> str:
+        key, values = seen.of(keys)
+        if len(values) < 3:
+            return ""
+        if over is not None and max(values) > over:
+            return f"{key} reached {max(values):.3g}"
+        last = median(values[-max(3, len(values) // 3) :])
+        return f"{key} is {last:.3g} in the last third" if last > level else ""
+
+    return sign
+
+
+def below(keys: Sequence[str], level: float) -> Sign:
+    """The median of the last third is below a level."""
+
+    def sign(seen: Evidence) -> str:
+        key, values = seen.of(keys)
+        if len(values) < 3:
+            return ""
+        last = median(values[-max(3, len(values) // 3) :])
+        return f"{key} is {last:.3g} in the last third" if last < level else ""
+
+    return sign
+
+
+def away_from(keys: Sequence[str], middle: float, by: float) -> Sign:
+    """The median of the last third differs from `middle` by more than `by`."""
+
+    def sign(seen: Evidence) -> str:
+        return above(keys, middle + by)(seen) or below(keys, middle - by)(seen)
+
+    return sign
+
+
+def spikes(keys: Sequence[str], factor: float, times: int = 2) -> Sign:
+    """So many values after the first tenth, at least, are `factor` times the median or more."""
+
+    def sign(seen: Evidence) -> str:
+        key, values = seen.of(keys)
+        values = values[len(values) // 10 :]
+        if len(values) < LEAST:
+            return ""
+        middle = median(values)
+        high = [value for value in values if middle > 0 and value >= factor * middle]
+        if len(high) < times or len(high) > len(values) // 4:  # more of them are no spikes
+            return ""
+        return f"{key} has {len(high)} spikes up to {max(high):.3g}, median {middle:.3g}"
+
+    return sign
+
+
+def plateau(keys: Sequence[str], part: float = 0.08) -> Sign:
+    """It rose, and not any more: the last third adds less than `part` of all that was gained."""
+
+    def sign(seen: Evidence) -> str:
+        key, values = seen.of(keys)
+        if len(values) < 2 * LEAST:
+            return ""
+        first, middle, last = _thirds(values)
+        gained = max(middle, last) - _start(values)
+        if gained <= 0.02 or gained <= 2 * _jitter(values) or abs(last - middle) > part * gained:
+            return ""
+        return f"{key} {first:.3g} -> {middle:.3g} -> {last:.3g} by thirds: flat at the end"
+
+    return sign
+
+
+def still_rising(keys: Sequence[str], part: float = 0.2) -> Sign:
+    """The last third adds more than `part` of all that was gained."""
+
+    def sign(seen: Evidence) -> str:
+        key, values = seen.of(keys)
+        if len(values) < 2 * LEAST:
+            return ""
+        first, middle, last = _thirds(values)
+        gained = last - _start(values)
+        if gained <= 0.02 or last - middle <= part * gained or last - middle <= _jitter(values):
+            return ""
+        return f"{key} {first:.3g} -> {middle:.3g} -> {last:.3g} by thirds: still rising"
+
+    return sign
+
+
+def never_moved(keys: Sequence[str]) -> Sign:
+    """It has one value throughout."""
+
+    def sign(seen: Evidence) -> str:
+        key, values = seen.of(keys)
+        still = len(values) >= LEAST and max(values) - min(values) <= 1e-9 * max(1.0, abs(values[0]))
+        return f"{key} is {values[0]:.3g} in all {len(values)} steps" if still else ""
+
+    return sign
+
+
+def jagged(keys: Sequence[str], share: float) -> Sign:
+    """Steps to and fro are as large as `share` of the whole range."""
+
+    def sign(seen: Evidence) -> str:
+        key, values = seen.of(keys)
+        spread = max(values, default=0.0) - min(values, default=0.0)
+        if len(values) < 2 * LEAST or spread <= 1e-3:
+            return ""
+        steps = _jitter(values)
+        if steps <= share * spread:
+            return ""
+        return f"{key} moves by {steps:.3g} from step to step, in a range of {spread:.3g}"
+
+    return sign
+
+
+def part_of(part: Sequence[str], whole: Sequence[str], share: float) -> Sign:
+    """One duration is more than a share of another."""
+
+    def sign(seen: Evidence) -> str:
+        (one, some), (all_, total) = seen.of(part), seen.of(whole)
+        if len(some) < 3 or len(total) < 3 or median(total) <= 0:
+            return ""
+        found = median(some) / median(total)
+        if not share < found <= 1.5:  # beyond that they are not of one clock
+            return ""
+        return f"{one} is {found:.0%} of {all_} ({median(some):.3g} of {median(total):.3g} s)"
+
+    return sign
+
+
+def best_was_earlier(part: float = 0.2) -> Sign:
+    """The objective was better before, by a share of all it had gained."""
+
+    def sign(seen: Evidence) -> str:
+        values = seen.validations
+        if len(values) < VALIDATIONS:
+            return ""
+        best, gained = max(values), max(values) - values[0]
+        lost = best - values[-1]
+        if gained <= 0 or lost <= part * gained or values.index(best) >= len(values) - 2:
+            return ""
+        return f"{seen.objective.metric} was {abs(best):.4g} and ended at {abs(values[-1]):.4g}"
+
+    return sign
+
+
+def apart(keys: Sequence[str], least: float = 0.05) -> Sign:
+    """In the second half the training metric goes up by `least` or more, and the objective does not."""
+
+    def sign(seen: Evidence) -> str:
+        key, values = seen.of(keys)
+        ours = seen.validations
+        if len(values) < 2 * LEAST or len(ours) < VALIDATIONS or key == seen.objective.metric:
+            return ""
+        half = len(values) // 2
+        gained = median(values[-max(3, half // 2) :]) - median(values[half - 2 : half + 3])
+        held_out = ours[-1] - ours[len(ours) // 2]
+        if gained < least or held_out > 0.2 * gained:
+            return ""
+        return f"{key} gains {gained:+.3g} in the second half, {seen.objective.metric} {held_out:+.3g}"
+
+    return sign
+
+
+def not_finite() -> Sign:
+    """Some metric is NaN or infinite somewhere."""
+
+    def sign(seen: Evidence) -> str:
+        for key in sorted(seen.series):
+            bad = [step for step, value in seen.series[key] if not math.isfinite(value)]
+            if bad:
+                return f"{key} is not finite from step {bad[0]} on"
+        return ""
+
+    return sign
+
+
+def failed_with(*kinds: str) -> Sign:
+    """Runs ended with a failure of one of these classes."""
+
+    def sign(seen: Evidence) -> str:
+        found = [f"{kind} in {seen.failures[kind]}" for kind in kinds if seen.failures.get(kind)]
+        return f"runs that failed: {', '.join(found)}" if found else ""
+
+    return sign
+
+
+def both(one: Sign, other: Sign) -> Sign:
+    """Two signs together."""
+
+    def sign(seen: Evidence) -> str:
+        first = one(seen)
+        second = other(seen) if first else ""
+        return f"{first}; {second}" if second else ""
+
+    return sign
+
+
+def either(*signs: Sign) -> Sign:
+    """The first of some signs."""
+    return lambda seen: next((said for sign in signs if (said := sign(seen))), "")
+
+
+def _ends(seen: Evidence, keys: Sequence[str]) -> tuple[str, float, float]:
+    """The medians of the first and the last fifth; no key where there are too few points."""
+    key, values = seen.of(keys)
+    if len(values) < LEAST:
+        return "", 0.0, 0.0
+    part = max(2, len(values) // 5)
+    return key, median(values[:part]), median(values[-part:])
+
+
+def _moved(key: str, first: float, last: float) -> str:
+    return f"{key} {first:.3g} -> {last:.3g}"
+
+
+def _thirds(values: Sequence[float]) -> tuple[float, float, float]:
+    third = len(values) // 3
+    return median(values[:third]), median(values[third : len(values) - third]), median(values[-third:])
+
+
+def _start(values: Sequence[float]) -> float:
+    """Where a series begins: the median of its first tenth, three points at least."""
+    return median(values[: max(3, len(values) // 10)])
+
+
+def _jitter(values: Sequence[float]) -> float:
+    """The median size of a step."""
+    return median(abs(b - a) for a, b in pairwise(values))

@@ -1,0 +1,115 @@
+"""Metric keys: which names belong to training, which to validation, and which one is the KL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+
+from autoresearch.core.metrics.signal import Reading, SignalKind
+
+TRAINING_PREFIXES = ("actor/", "critic/", "train/")
+"""What proves that a verl line is a training step and not only a validation."""
+
+KL_KEYS = (
+    "actor/kl_loss",
+    "train/kl_loss",
+    "kl_loss",
+    "actor/reward_kl_penalty",
+    "train/kl_penalty",
+    "kl",
+    "actor/ppo_kl",
+    "train/ppo_kl",
+    "ppo_kl",
+)
+"""Names of the KL, the distance to the reference first, the one to the sampling policy last."""
+
+REWARD_KEYS = (
+    *("critic/rewards/mean", "critic/score/mean"),  # verl, AgentJet, tinygrpo
+    "train/reward",  # NeMo-RL
+    "rollout/raw_reward",  # slime
+    "reward",  # TRL, OpenRLHF
+)
+"""Names of the mean reward of a training step's answers, one per framework."""
+
+GRADIENT_KEYS = ("actor/grad_norm", "train/grad_norm", "actor_grad_norm", "grad_norm")
+"""Names of the norm of the policy's gradient."""
+
+STEP_KEYS = (
+    "step",
+    "global_step",
+    "training/global_step",
+    "train/global_step",
+    "global_steps",
+    "train/step",
+    "_step",
+    "iteration",
+)
+"""Names of the step in dicts and JSON objects, the most usual first."""
+
+NO_STEP = -1
+"""The step of a line that does not name one; whoever reads the whole file puts its ordinal there."""
+
+_VALIDATION_PREFIXES = (
+    *("val-", "val/", "val_", "eval/", "eval_", "validation/", "validation-"),
+    *("task_pass_rate@", "TGC@"),
+)
+_BESIDE_VALIDATION = (
+    "global_steps",
+    "pass_n",
+    "total_tasks",
+    "num_all_success_tasks",
+    "mean_reward",
+    "std_reward",
+)
+_TRAINING_WORDS = ("loss", "grad_norm", "reward", "entropy", "kl")
+
+_OLD, _NEW = "TGC@", "task_pass_rate@"  # modelscope/AgentJet, at d20cce0e and by 2026-03
+
+
+def renamed(metrics: Mapping[str, float]) -> Mapping[str, float]:
+    """The same with AgentJet's old names under their new ones too, so that one objective reads both."""
+    if not any(key.startswith(_OLD) for key in metrics):
+        return metrics
+    return {**metrics, **{f"{_NEW}{k[len(_OLD) :]}": value for k, value in metrics.items() if k.startswith(_OLD)}}
+
+
+@lru_cache(maxsize=1 << 14)
+def is_validation(key: str) -> bool:
+    """Whether this name alone says that a validation was measured."""
+    return key.startswith(_VALIDATION_PREFIXES)
+
+
+@lru_cache(maxsize=1 << 14)
+def is_training(key: str) -> bool:
+    """Whether this name says that the policy was trained (timings and counters say nothing)."""
+    if key.startswith(TRAINING_PREFIXES):
+        return True
+    return not key.startswith(("timing", "perf/")) and any(word in key for word in _TRAINING_WORDS)
+
+
+def kl_of(metrics: Mapping[str, float]) -> float | None:
+    """The KL among these metrics, by the order of `KL_KEYS`; None if there is none."""
+    return next((metrics[key] for key in KL_KEYS if key in metrics), None)
+
+
+def step_of(metrics: Mapping[str, float]) -> int | None:
+    """The step that these metrics name; None if they name none that is a number from 0 on."""
+    for key in STEP_KEYS:
+        if key in metrics and math.isfinite(value := metrics[key]) and value >= 0:
+            return int(value)
+    return None
+
+
+def readings(step: int, metrics: Mapping[str, float]) -> tuple[Reading, ...]:
+    """One line's metrics as readings: verl adds validation to the training line, so one line can be two."""
+    if not metrics:
+        return ()
+    validation = {k: v for k, v in metrics.items() if is_validation(k)}
+    if not validation:
+        return (Reading(SignalKind.STEP, step, metrics),)
+    beside = {k: v for k, v in metrics.items() if k in _BESIDE_VALIDATION or k.startswith("num_pass_n_tasks")}
+    rest = {k: v for k, v in metrics.items() if k not in validation and k not in beside}
+    if not any(is_training(key) for key in rest):
+        return (Reading(SignalKind.VALIDATION, step, metrics),)
+    return (Reading(SignalKind.STEP, step, rest), Reading(SignalKind.VALIDATION, step, beside | validation))

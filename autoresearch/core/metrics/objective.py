@@ -1,0 +1,111 @@
+"""Objective: the metric, its direction, and how a series becomes one number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from autoresearch.core.metrics import expression
+from autoresearch.core.metrics.expression import Combined, Expression, Key, Point
+from autoresearch.core.metrics.expression_parser import ExpressionError, parse
+from autoresearch.core.metrics.signal import Reading
+
+
+class Direction(StrEnum):
+    """Which values are better."""
+
+    MAXIMIZE = "maximize"
+    MINIMIZE = "minimize"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What a campaign pursues: the last finite value of `metric` counts, the best is reported beside it.
+
+    `metric` is a key, or an expression over keys (`core.metrics.expression_parser`); a key that is called like an
+    expression is that key. The last value of an expression is what it comes to over the whole run, its best
+    the best that it came to on the way.
+    """
+
+    metric: str
+    direction: Direction = Direction.MAXIMIZE
+
+    def better(self, a: float, b: float) -> bool:
+        """Whether a beats b; NaN never does."""
+        if math.isnan(a):
+            return False
+        if math.isnan(b):
+            return True
+        return a > b if self.direction is Direction.MAXIMIZE else a < b
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The metrics that have to be read for it: one, or those of its expression."""
+        return expression.keys(self._expression)
+
+    def keys_among(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The same, where it is known what there is to be read."""
+        return (self.metric,) if self.metric in names else self.keys
+
+    def series(self, readings: Iterable[Reading]) -> list[Point]:
+        """(step, value) of this metric, in the order in which they were read; of an expression, as it came on."""
+        read = tuple(readings)
+        return _points(self.metric, read) or expression.curve(self._expression, _series_of(read))
+
+    def value(self, readings: Iterable[Reading]) -> Point | None:
+        """The number that counts and its step; None if there is none or if it is not finite."""
+        read = tuple(readings)
+        if plain := _points(self.metric, read):
+            return self.last(plain)
+        found = expression.value(self._expression, _series_of(read))
+        return self.last([found]) if found else None
+
+    def last(self, series: Sequence[Point]) -> Point | None:
+        """The last point; None if there is none or if it is not finite (a diverged run has no result)."""
+        return series[-1] if series and math.isfinite(series[-1][1]) else None
+
+    def best(self, series: Sequence[Point]) -> Point | None:
+        """The best finite point of a series."""
+        best: Point | None = None
+        for point in series:
+            if math.isfinite(point[1]) and (best is None or self.better(point[1], best[1])):
+                best = point
+        return best
+
+    @property
+    def _expression(self) -> Expression:
+        try:
+            return parse(self.metric)
+        except ExpressionError:  # told where it was declared; a record from elsewhere may hold it all the same
+            return Key(self.metric)
+
+
+def _points(key: str, readings: Sequence[Reading]) -> list[Point]:
+    return [(r.step, r.metrics[key]) for r in readings if key in r.metrics]
+
+
+def _series_of(readings: Sequence[Reading]) -> Callable[[str], list[Point]]:
+    return lambda key: _points(key, readings)
+
+
+def usual_direction(metric: str, usual: Objective | None) -> Direction | None:
+    """The direction of a metric that nobody gave one: the trainer's, if it is about its metric; a loss is minimized.
+
+    None for a sum of several parts, of which nobody can tell. ExpressionError for a broken expression.
+    """
+    found = parse(metric)
+    if usual and usual.metric == metric:
+        return usual.direction
+    if isinstance(found, Combined):
+        return None
+    key = expression.keys(found)[0]
+    if usual and usual.metric == key:
+        return usual.direction
+    return Direction.MINIMIZE if "loss" in key else Direction.MAXIMIZE
+
+
+def same_metric(a: str, b: str) -> bool:
+    """Whether two texts mean the same: spaces inside an expression mean nothing. ExpressionError for a broken one."""
+    return a == b or parse(a) == parse(b)

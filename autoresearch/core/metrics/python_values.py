@@ -1,0 +1,125 @@
+"""Values: numbers and dicts as Python and numpy print them, read back without ever running them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import warnings
+from collections.abc import Mapping
+
+from autoresearch.core.text.regex import later
+
+NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
+"""A number in a trainer's output; `[\\d.]+` would read 1.5e-05 as 1.5."""
+
+_YES, _NO = frozenset({"true", "yes", "on", "y", "1"}), frozenset({"false", "no", "off", "n", "0"})
+
+_SCALAR = later(rf"(?:(?:np|numpy|torch)\.\w{{1,12}}\(|tensor\()?({NUMBER})(?:, [^()]{{0,60}})?\)?")
+_WRAPPED = later(r"(?<=: )np\.float(?:32|64)\(([-+.\de]{1,32})\)(?=[,}])")
+_NO_JSON = later(r"[\"\\]|true|false|null")  # other quotes, escapes, words that mean nothing in Python
+_MAX_CHARS = 1 << 20  # a longer line is no line of metrics
+
+
+def number(text: str) -> float | None:
+    """A number as Python, numpy or torch print it: `1e-06`, `nan`, `np.float64(0.5)`, `tensor(0.5, ...)`."""
+    if "_" not in text:  # float() takes 1_000, which no trainer prints
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    found = _SCALAR.fullmatch(text.strip())
+    return float(found[1]) if found else None
+
+
+def truth(value: object) -> bool | None:
+    """A truth value, or the word for one, as YAML 1.1 has them and as they are typed; None for anything else."""
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return True if word in _YES else False if word in _NO else None
+
+
+def python_dict(text: str) -> dict[str, object] | None:
+    """A dict as `repr` prints it; None if it is torn or holds what has no value here.
+
+    `np.float64(x)` and `tensor(x)` become x, `nan` and `inf` are numbers. The text is parsed, never
+    evaluated: a call of anything else makes the whole line unreadable.
+    """
+    text = text.strip()
+    if not (text.startswith("{") and text.endswith("}")) or len(text) > _MAX_CHARS:
+        return None
+    if not _NO_JSON.search(text):
+        try:  # most are JSON but for the quotation marks, which is read at fifty times the speed
+            found = json.loads(_WRAPPED.sub(r"\1", text).replace("'", '"'))
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return found if isinstance(found, dict) else None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an odd escape in some string is not our business
+            value = _value(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def numbers(mapping: Mapping[str, object], *, strings: bool = False) -> dict[str, float]:
+    """The numeric entries of a mapping; None is NaN, as verl's file logger and pandas have it.
+
+    `strings`: numbers in quotes count too (transformers 5 prints them so). Booleans are never numbers.
+    """
+    found: dict[str, float] = {}
+    for key, value in mapping.items():
+        if type(value) is float:  # nearly all are
+            found[key] = value
+        elif value is None:
+            found[key] = math.nan
+        elif isinstance(value, str):
+            read = number(value) if strings else None
+            if read is not None:
+                found[key] = read
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[key] = _as_float(value)
+    return found
+
+
+def _as_float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond 1e308
+        return math.inf if value > 0 else -math.inf
+
+
+def _value(node: ast.expr) -> object:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name) if name.lower() in ("nan", "inf", "infinity"):
+            return float(name)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+            return _signed(sign, _value(operand))
+        case ast.Call(func=function, args=[argument, *_]) if _wraps(function):
+            return _value(argument)
+        case ast.Dict(keys=keys, values=values):
+            return {str(_value(k)): _value(v) for k, v in zip(keys, values, strict=True) if k is not None}
+        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
+            return [_value(item) for item in items]
+    raise ValueError("not a literal")
+
+
+def _signed(sign: ast.unaryop, value: object) -> float:
+    if not isinstance(value, int | float):
+        raise ValueError("a sign before something that is no number")
+    return -value if isinstance(sign, ast.USub) else value
+
+
+def _wraps(function: ast.expr) -> bool:
+    """Whether this is a numpy or torch type around a number: `np.float64`, `tensor`, `array`."""
+    match function:
+        case ast.Name(id="tensor" | "array"):
+            return True
+        case ast.Attribute(value=ast.Name(id="np" | "numpy" | "torch")):
+            return True
+    return False

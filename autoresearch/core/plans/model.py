@@ -1,0 +1,304 @@
+"""StagedPlan: which experiments are run in which order, and what each outcome will mean, before any of them runs.
+
+A plan is stages; each is one campaign with an expectation that can lose, and outcomes. Of these the first whose
+condition holds gives the conclusion and the next step: another stage, `revise` (people or agents think again) or
+`end`. The last one is `otherwise`, so that every possible result leads somewhere. Stages, outcomes written down
+before the experiments, expectation against result, plan_v2: the order of work of the leader skill in
+binary-husky/Alpha-RL-Research @a220a1b, of which the harness keeps what there was asked of an agent's diligence.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.plans.condition import Condition, ConditionError, parse
+
+END, REVISE, OTHERWISE = "end", "revise", "otherwise"
+MOST_STAGES = 20
+MOST_OUTCOMES = 20
+MOST_RUNS = 20
+MOST_CHARACTERS = 4000  # of any one text
+SLUG_MAX = 20  # of a plan, and
+STAGE_MAX = 16  # of a stage: together, with the number of a repetition, they name a campaign
+_STAGE = re.compile(rf"[a-z0-9](?:[a-z0-9-]{{0,{STAGE_MAX - 2}}}[a-z0-9])?\Z")
+_KEYS = ("title", "question", "topic", "stages")
+_STAGE_KEYS = ("name", "question", "campaign", "ideas", "expectation", "outcomes", "most_runs")
+_EXPECTATION_KEYS = ("sentence", "when")
+_OUTCOME_KEYS = ("when", "conclusion", "next")
+
+Place: TypeAlias = tuple[str | int, ...]
+"""Where something stands in a plan: keys and positions from the top, `("stages", 0, "name")`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a stage is expected to show, in words and as a condition that can fail."""
+
+    sentence: str
+    when: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One way in which a stage may come out; `when` None is `otherwise`."""
+
+    when: Condition | None
+    conclusion: str
+    next: str  # a stage, END or REVISE
+
+    @property
+    def condition(self) -> str:
+        """As it is written."""
+        return self.when.text if self.when else OTHERWISE
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One campaign of a plan."""
+
+    name: str
+    question: str
+    campaign: Mapping[str, Any]  # keys of a campaign file; `file` names one that these keys win over
+    ideas: tuple[Any, ...]  # entries of a queue, tried in this order
+    expectation: Expectation
+    outcomes: tuple[Outcome, ...]  # the last one is `otherwise`
+    most_runs: int = 1  # how often the plan may come to it
+
+    def outcome(self, facts: Mapping[str, float | None]) -> int:
+        """Which outcome these numbers are: the first whose condition holds; an undecided one does not."""
+        holding = (n for n, outcome in enumerate(self.outcomes) if outcome.when is None or outcome.when.holds(facts))
+        return next(holding)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPlan:
+    """A plan that was read and holds together."""
+
+    title: str
+    question: str
+    topic: str  # the file that it answers, relative to the plan; "" where none is named
+    stages: tuple[Stage, ...]
+
+    def stage(self, name: str) -> Stage | None:
+        """The stage of that name."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What became of a text; `plan` is None where a finding is an error."""
+
+    plan: StagedPlan | None
+    findings: tuple[Finding, ...]
+
+
+def read_plan(value: object, lines: Mapping[Place, int] | None = None, where: str = "") -> ReadPlan:
+    """The plan in a YAML document, and all that is wrong with it; `lines`: where each place stands in the text."""
+    reader = _Reader(lines or {}, where)
+    plan = reader.plan(value)
+    if plan is not None:
+        reader.connected(plan)
+    bad = any(finding.severity is Severity.ERROR for finding in reader.findings)
+    return ReadPlan(None if bad else plan, tuple(sorted(reader.findings, key=lambda f: f.line)))
+
+
+class _Reader:
+    """Reads one plan; goes on after a fault, so that all are told at once."""
+
+    def __init__(self, lines: Mapping[Place, int], where: str) -> None:
+        self.lines, self.where = lines, where
+        self.findings: list[Finding] = []
+
+    def wrong(self, place: Place, message: str, hint: str = "", *, severity: Severity = Severity.ERROR) -> None:
+        line = next((self.lines[place[:n]] for n in range(len(place), -1, -1) if place[:n] in self.lines), 0)
+        words = f"{_spoken(place)}: {message}" if place else message
+        self.findings.append(Finding(severity, "bad_plan", words, hint, self.where, line))
+
+    def mapping(self, value: object, place: Place, keys: Sequence[str]) -> Mapping[Any, Any]:
+        if not isinstance(value, Mapping):
+            self.wrong(place, f"expected the keys {', '.join(keys)}, found {_kind(value)}")
+            return {}
+        for key in value:
+            if key not in keys:
+                near = difflib.get_close_matches(str(key), keys, 1)
+                hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(keys)}"
+                self.wrong((*place, str(key)), f"unknown key `{key}`", hint)
+        return value
+
+    def text(self, holder: Mapping[Any, Any], place: Place, key: str) -> str:
+        value = holder.get(key)
+        if not isinstance(value, str) or not value.strip():
+            what = "is missing" if value in (None, "") else f"is {_kind(value)}, not a sentence"
+            self.wrong((*place, key), what)
+        elif value.strip().startswith("TODO"):
+            self.wrong((*place, key), "still has the words of the template", "write what is meant")
+        elif len(value) > MOST_CHARACTERS:
+            self.wrong((*place, key), f"has {len(value)} characters; {MOST_CHARACTERS} are enough")
+        else:
+            return value.strip()
+        return ""
+
+    def listed(self, holder: Mapping[Any, Any], place: Place, key: str, most: int) -> list[Any]:
+        value = holder.get(key)
+        if not isinstance(value, list) or not value:
+            self.wrong((*place, key), "is missing" if value in (None, []) else f"is {_kind(value)}, not a list")
+            return []
+        if len(value) > most:
+            self.wrong((*place, key), f"{len(value)} are too many; {most} at most")
+        return value[:most]
+
+    def plan(self, value: object) -> StagedPlan | None:
+        if not isinstance(value, Mapping) or not value:
+            self.wrong((), f"expected the keys {', '.join(_KEYS)}, found {_kind(value)}")
+            return None
+        top = self.mapping(value, (), _KEYS)
+        title, question = self.text(top, (), "title"), self.text(top, (), "question")
+        topic = self.text(top, (), "topic") if top.get("topic") is not None else ""
+        given = self.listed(top, (), "stages", MOST_STAGES)
+        return StagedPlan(title, question, topic, tuple(self.stage(one, n) for n, one in enumerate(given)))
+
+    def stage(self, value: object, n: int) -> Stage:
+        place: Place = ("stages", n)
+        found = self.mapping(value, place, _STAGE_KEYS)
+        name = found.get("name")
+        if not isinstance(name, str) or not _STAGE.match(name):
+            hint = f"lower-case letters, digits and hyphens, at most {STAGE_MAX}: it names branches"
+            self.wrong((*place, "name"), f"{name!r} cannot name a stage" if name else "is missing", hint)
+        elif name in (END, REVISE, OTHERWISE):
+            self.wrong((*place, "name"), f"`{name}` is a word of the plan itself")
+        most = found.get("most_runs", 1)
+        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_RUNS:
+            self.wrong((*place, "most_runs"), f"{most!r} is not a whole number from 1 to {MOST_RUNS}")
+            most = 1
+        ideas = found.get("ideas") or []
+        if not isinstance(ideas, list):
+            self.wrong((*place, "ideas"), f"is {_kind(ideas)}, not a list of ideas")
+            ideas = []
+        slugs = {str(idea.get("slug")) for idea in ideas if isinstance(idea, Mapping)}
+        return Stage(
+            name=str(name),
+            question=self.text(found, place, "question"),
+            campaign=self.campaign(found.get("campaign"), (*place, "campaign")),
+            ideas=tuple(ideas),
+            expectation=self.expectation(found.get("expectation"), (*place, "expectation"), slugs),
+            outcomes=self.outcomes(found, place, slugs),
+            most_runs=most,
+        )
+
+    def campaign(self, value: object, place: Place) -> Mapping[str, Any]:
+        if isinstance(value, str) and value.strip():
+            return {"file": value.strip()}
+        if isinstance(value, Mapping) and isinstance(value.get("file") or value.get("blueprint"), str):
+            return {str(key): item for key, item in value.items()}
+        hint = "`campaign: {blueprint: my-experiment.md, count: 6}`, or the name of a campaign file"
+        self.wrong(place, "is missing" if value is None else "names neither a blueprint nor a campaign file", hint)
+        return {}
+
+    def expectation(self, value: object, place: Place, slugs: set[str]) -> Expectation:
+        found = self.mapping(value, place, _EXPECTATION_KEYS) if value is not None else {}
+        if value is None:
+            self.wrong(place, "is missing", "what do you expect? `{sentence: ..., when: best >= baseline + 0.02}`")
+            return Expectation("", _NOTHING)
+        return Expectation(self.text(found, place, "sentence"), self.condition(found, place, slugs) or _NOTHING)
+
+    def condition(self, holder: Mapping[Any, Any], place: Place, slugs: set[str]) -> Condition | None:
+        value = holder.get("when")
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
+            self.wrong((*place, "when"), "is missing" if value in (None, "") else f"is {_kind(value)}, no condition")
+            return None
+        try:
+            found = parse(str(value))
+        except ConditionError as error:
+            self.wrong((*place, "when"), str(error))
+            return None
+        if strange := [slug for slug in found.slugs if slug not in slugs]:
+            hint = f"the ideas of this stage: {', '.join(sorted(slugs))}" if slugs else "this stage lists no `ideas`"
+            self.wrong((*place, "when"), f"no idea of this stage has the slug `{strange[0]}`", hint)
+        return found
+
+    def outcomes(self, holder: Mapping[Any, Any], stage: Place, slugs: set[str]) -> tuple[Outcome, ...]:
+        given = self.listed(holder, stage, "outcomes", MOST_OUTCOMES)
+        found: list[Outcome] = []
+        for n, value in enumerate(given):
+            place = (*stage, "outcomes", n)
+            one = self.mapping(value, place, _OUTCOME_KEYS)
+            last = one.get("when") == OTHERWISE
+            if last and n < len(given) - 1:
+                self.wrong((*place, "when"), f"`{OTHERWISE}` comes last: nothing after it can happen")
+            when = None if last else self.condition(one, place, slugs)
+            if when and when.text in [earlier.condition for earlier in found]:
+                self.wrong((*place, "when"), f"`{when.text}` was asked before: this cannot happen")
+            found.append(Outcome(when, self.text(one, place, "conclusion"), self.text(one, place, "next")))
+        if given and not (isinstance(given[-1], Mapping) and given[-1].get("when") == OTHERWISE):
+            hint = f"end the list with `- {{when: {OTHERWISE}, conclusion: ..., next: {REVISE}}}`"
+            self.wrong((*stage, "outcomes"), "not every result leads somewhere", hint)
+        return tuple(found)
+
+    def connected(self, plan: StagedPlan) -> None:
+        """Where the steps lead: to stages that there are, in circles that are bounded, to every stage."""
+        names = [stage.name for stage in plan.stages]
+        for n, name in enumerate(names):
+            if name in names[:n]:
+                self.wrong(("stages", n, "name"), f"two stages are called `{name}`")
+        leads = {stage.name: {outcome.next for outcome in stage.outcomes} & set(names) for stage in plan.stages}
+        for n, stage in enumerate(plan.stages):
+            for m, outcome in enumerate(stage.outcomes):
+                self.step((("stages", n, "outcomes", m, "next")), stage, outcome, plan, leads)
+        reached = _reached(names[:1], leads)
+        for n, name in enumerate(names):
+            if name not in reached:
+                place: Place = ("stages", n)
+                self.wrong(place, f"no outcome leads to the stage `{name}`", severity=Severity.WARNING)
+
+    def step(
+        self, place: Place, stage: Stage, outcome: Outcome, plan: StagedPlan, leads: Mapping[str, set[str]]
+    ) -> None:
+        if outcome.next in ("", END, REVISE):
+            return
+        target = plan.stage(outcome.next)
+        if target is None:
+            known = [*leads, END, REVISE]
+            near = difflib.get_close_matches(outcome.next, known, 1)
+            hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
+            self.wrong(place, f"there is no stage `{outcome.next}`", hint)
+        elif target.most_runs == 1 and stage.name in _reached([target.name], leads):
+            message = f"leads back to `{target.name}`, which may run once"
+            self.wrong(place, message, f"say how often in `{target.name}`: `most_runs: 2`")
+
+
+_NOTHING = parse("kept")  # stands in for a condition that could not be read; a plan with one is never used
+
+
+def _reached(begin: Sequence[str], leads: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    left = list(begin)
+    while left:
+        if (name := left.pop()) not in found:
+            found.add(name)
+            left += leads.get(name, ())
+    return found
+
+
+def _spoken(place: Place) -> str:
+    """`stages[0].outcomes[1].next`"""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+
+
+def _kind(value: object) -> str:
+    words = {str: "text", list: "a list", dict: "a mapping", bool: "true or false", type(None): "nothing"}
+    return words.get(type(value), "a number")
+
+
+def named_files(plan: StagedPlan) -> Iterator[tuple[Place, str]]:
+    """Every file or folder that the plan itself names, relative to it, and where it does."""
+    if plan.topic:
+        yield ("topic",), plan.topic
+    for n, stage in enumerate(plan.stages):
+        for key in ("file", "blueprint", "queue", "space"):
+            if isinstance(stage.campaign.get(key), str):
+                yield ("stages", n, "campaign", key), stage.campaign[key]

@@ -1,0 +1,72 @@
+"""The numbers that the conditions of a plan ask for, from the campaign that a stage was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from autoresearch.core.campaign.decision import gain
+from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.plans.model import Stage
+from autoresearch.core.plans.view import Met
+from autoresearch.core.run.ending import Verdict
+from autoresearch.core.statistics.noise import noise_of
+
+
+def stage_facts(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Every word of `core.plans.condition`, and those about each idea; None is not known."""
+    ideas = [idea for idea in view.ideas if idea.index > 1]
+    begun = [idea for idea in view.ideas if idea.attempted]
+    crashed = sum(idea.status == Verdict.CRASH for idea in begun)
+    best = view.best
+    ends = [row.ended for row in view.rows if row.ended is not None]
+    proofs = (verdict.get("delta") for verdict in verdicts if verdict.get("do") == "confirmed")
+    proved = [float(delta) for delta in proofs if isinstance(delta, int | float)]
+    found: dict[str, float | None] = {
+        "baseline": view.baseline.value if view.baseline else None,
+        "best": best.value if best else None,
+        "delta": _delta(view, best),
+        "noise": noise_of(idea.values for idea in view.ideas).sd,
+        "kept": sum(idea.kept for idea in ideas),
+        "confirmed": sum(_confirmed(idea) for idea in ideas),
+        "confirmed_delta": max(proved, default=None),
+        "demoted": sum(idea.confirmed == "demoted" for idea in ideas),
+        "attempted": len(begun),
+        "crashed": crashed,
+        "crashed_share": crashed / len(begun) if begun else None,
+        "runs": len(view.rows),
+        "hours": (max(ends) - view.spec.created) / 3600 if ends else None,
+        "gpu_hours": view.gpu_hours,
+        "ended": float(not view.told_stop),
+    }
+    for idea in ideas:
+        found[f"value({idea.slug})"] = idea.value
+        found[f"delta({idea.slug})"] = _delta(view, idea)
+        found[f"kept({idea.slug})"] = float(idea.kept)
+        found[f"confirmed({idea.slug})"] = float(_confirmed(idea))
+        found[f"crashed({idea.slug})"] = float(idea.status == Verdict.CRASH)
+    return found
+
+
+def judged(stage: Stage, facts: Mapping[str, float | None]) -> tuple[Met, int]:
+    """Expectation against result, and which outcome it is."""
+    holds = stage.expectation.when.holds(facts)
+    met = Met.UNDECIDED if holds is None else Met.MET if holds else Met.NOT_MET
+    return met, stage.outcome(facts)
+
+
+def asked_for(stage: Stage, facts: Mapping[str, float | None]) -> dict[str, float | None]:
+    """The numbers that this stage's conditions ask for."""
+    conditions = [stage.expectation.when, *(outcome.when for outcome in stage.outcomes if outcome.when)]
+    return {word: facts.get(word) for condition in conditions for word in condition.words}
+
+
+def _confirmed(idea: Idea) -> bool:
+    return idea.kept and idea.confirmed == "confirmed"
+
+
+def _delta(view: CampaignView, idea: Idea | None) -> float | None:
+    baseline = view.baseline
+    if idea is None or baseline is None or not idea.values or not baseline.values:
+        return None
+    return gain(view.spec.objective, idea.values, baseline.values)

@@ -1,0 +1,62 @@
+"""The limits a run lives within; all in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from autoresearch.core.text.durations import spoken
+
+FIRST_STEP_S = 20 * 60.0
+MAX_TIME_S = 24 * 3600.0
+GRACE_S = 30.0
+FIRST_STEP_CAP_S = 2 * 3600.0
+EVALUATE_S = 30 * 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds; `stall_s` None means that a stall is only reported, never ends the run."""
+
+    first_step_s: float = FIRST_STEP_S
+    max_s: float = MAX_TIME_S
+    stall_s: float | None = None
+    grace_s: float = GRACE_S
+    first_step_cap_s: float = FIRST_STEP_CAP_S  # boot and validation may suspend the first-step clock this long
+    strict_first_step: bool = False  # an explicit --first-step-timeout: nothing suspends the clock
+    first_step_since_output: bool = False  # the clock of the first step begins again with each output
+
+    def first_step_rule(self, *, steps_known: bool) -> str:
+        """What the limit to the first step will do, in a sentence without an end.
+
+        steps_known: whether the trainer is a named one, or its blueprint declares how a step looks.
+        """
+        limit = spoken(self.first_step_s)
+        unknown = "nobody knows how a step of this trainer looks"
+        if self.first_step_since_output:
+            return f"{unknown}: until one is recognised the run is ended once nothing new is printed for {limit}"
+        if not steps_known:
+            return f"ended {limit} after the start if no step is recognised, whatever is printed; {unknown}"
+        if self.strict_first_step:
+            return f"ended {limit} after the start if there is no first step, whatever the run is doing"
+        cap = spoken(self.first_step_cap_s)
+        return f"ended {limit} after the start if there is no first step; boot and validation may add {cap}"
+
+    def override(
+        self,
+        *,
+        first_step_s: float | None = None,
+        max_s: float | None = None,
+        stall_s: float | None = None,
+        grace_s: float | None = None,
+    ) -> Limits:
+        """The same limits with what a person gave on the command line; None keeps."""
+        new = self
+        if first_step_s is not None:
+            new = replace(new, first_step_s=first_step_s, strict_first_step=True, first_step_since_output=False)
+        if max_s is not None:
+            new = replace(new, max_s=max_s)
+        if stall_s is not None:
+            new = replace(new, stall_s=stall_s)
+        if grace_s is not None:
+            new = replace(new, grace_s=grace_s)
+        return new

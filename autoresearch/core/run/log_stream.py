@@ -1,0 +1,77 @@
+"""Reading what a Runner tells on stdout, where a job's log is the only way back; the format is `runner.told`'s."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoresearch.core.run.job_launcher import Seen
+
+LOG = "run.log"
+EVALUATION = "evaluation.log"
+_MARK = b"\x1e{"
+
+
+@dataclass(slots=True)
+class Told:
+    """One run, from the beginning of its job's log as far as it is known; files are whole from byte 0."""
+
+    run: str
+    files: dict[str, bytes] = field(default_factory=dict)  # growing files by name
+    records: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # runner.json, exit.json
+
+    def seen(self, offsets: Mapping[str, int], most: int) -> Seen:
+        """What follows these offsets, at most so many bytes of each file."""
+        grown = {name: data[offsets[name] :][:most] for name, data in self.files.items() if name in offsets}
+        runner = self.records.get("runner.json", {})
+        beat = self.records.get("lock", {}).get("t")
+        return Seen(
+            claimed=bool(runner),
+            beat=float(beat) if isinstance(beat, int | float) else None,
+            runner=runner,
+            exit=self.records.get("exit.json", {}),
+            evaluating=EVALUATION in self.files,
+            grown={name: piece for name, piece in grown.items() if piece},
+            more=any(len(piece) == most for piece in grown.values()),
+        )
+
+
+def read(stream: bytes, run: str) -> Told:
+    """Take a job's log apart. What is not framed by this run's Runner is the log, a cut frame at its end is not yet.
+
+    A launcher's own lines before the Runner's are part of the log.
+    """
+    told = Told(run)
+    log = bytearray()
+    at = 0
+    stream = stream.removesuffix(_MARK[:1])
+    while (mark := stream.find(_MARK, at)) >= 0 and (end := stream.find(b"\n", mark)) >= 0:
+        frame = _frame(stream[mark + 1 : end], run)
+        if frame is None:  # a trainer may print the byte, too
+            log += stream[at : mark + len(_MARK)]
+            at = mark + len(_MARK)
+            continue
+        log += stream[at:mark]
+        at = end + 1
+        _take(told, frame)
+    log += stream[at : mark if mark >= 0 else None]
+    told.files[LOG] = bytes(log)
+    return told
+
+
+def _take(told: Told, frame: Mapping[str, Any]) -> None:
+    name = str(frame["file"])
+    if isinstance(frame.get("record"), dict):
+        told.records[name] = frame["record"]
+    else:
+        told.files[name] = told.files.get(name, b"") + str(frame.get("text", "")).encode()
+
+
+def _frame(line: bytes, run: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and value.get("told") == run and "file" in value else None

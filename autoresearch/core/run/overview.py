@@ -1,0 +1,287 @@
+"""Overview: all runs of an account at one look, wherever they are: nouns, their order, which of them are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import Kind, Place
+
+_RANK = {state: rank for rank, state in enumerate((  # what may need somebody comes first
+    RunState.UNREACHABLE, RunState.DEAD, RunState.PENDING, RunState.STARTING, RunState.RUNNING,
+    RunState.EVALUATING, RunState.STOPPING, RunState.ENDED,
+))}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """One GPU that a run of this machine has."""
+
+    uuid: str
+    index: int | None = None  # nvidia-smi's; None where nobody told
+    used_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One run. Seconds are of now, `since` and `ended` are wall times; None is unknown."""
+
+    run: str
+    state: RunState
+    place: str = "local"  # as `label` says it
+    kind: str = Kind.LOCAL.value
+    job: str = ""  # what its launcher calls it
+    node: str = ""
+    reason: str = ""  # why it waits, why nobody answers, how it ended
+    since: float | None = None  # of that state, where somebody noted it
+    campaign: str = ""
+    member: bool = False  # of a campaign; else it is its own
+    slug: str = ""
+    index: int = 0
+    replicate: int = 1
+    why: str = ""
+    step: int | None = None
+    metric_name: str = ""
+    metric_value: float | None = None
+    upwards: bool = True  # a larger value is a better one
+    gpus: tuple[GpuUse, ...] = ()
+    gpu_count: int = 0
+    elapsed_s: float | None = None  # of the run: time in a queue is none
+    left_s: float | None = None  # until the nearest limit
+    limit: str = ""  # which one: first_step, output (the same, since the last output), max_time, evaluation
+    newest_output: str = ""  # the last line that was printed, as long as no step is known
+    queue_s: float | None = None  # that it waited, or waits, before its Runner began
+    created: float = 0.0
+    session: str = ""
+    branch: str = ""
+    run_dir: str = ""
+    result_dir: str = ""
+    ending: str = ""
+    verdict: str = ""
+    ended: float | None = None
+    trouble: str = ""  # what keeps it from being read, in a sentence
+
+    @property
+    def idea(self) -> str:
+        """Campaign and idea as people say it: `sort #3 lr-up`."""
+        if not self.member:
+            return self.slug
+        again = f".{self.replicate}" if self.replicate > 1 else ""
+        return f"{short_campaign(self.campaign)} #{self.index}{again} {self.slug}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The flat object; the names are those of `status` where it has them."""
+        return {
+            "run": self.run,
+            "state": self.state.value,
+            "place": self.place.removeprefix(f"{self.kind}:"),
+            "launcher": self.kind,
+            "job": self.job or None,
+            "node": self.node or None,
+            "reason": self.reason or None,
+            "since": self.since,
+            "unreachable_since": self.since if self.state is RunState.UNREACHABLE else None,
+            "campaign": self.campaign or None,
+            "slug": self.slug or None,
+            "index": self.index or None,
+            "replicate": self.replicate,
+            "why": self.why or None,
+            "step": self.step,
+            "metric_name": self.metric_name or None,
+            "metric_value": self.metric_value,
+            "gpus": [gpu.uuid for gpu in self.gpus],
+            "gpu_indices": [gpu.index for gpu in self.gpus],
+            "gpu_memory_mib": [gpu.used_mib for gpu in self.gpus],
+            "gpu_count": self.gpu_count,
+            "elapsed_s": _rounded(self.elapsed_s),
+            "left_s": _rounded(self.left_s),
+            "limit": self.limit or None,
+            "newest_output": self.newest_output or None,
+            "queue_s": _rounded(self.queue_s),
+            "ending": self.ending or None,
+            "verdict": self.verdict or None,
+            "ended": self.ended,
+            "session": self.session or None,
+            "branch": self.branch or None,
+            "run_dir": self.run_dir,
+            "result_dir": self.result_dir or None,
+            "trouble": self.trouble or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceLine:
+    """One place: what it has room for, and whether it answers."""
+
+    place: str
+    kind: str
+    slots: int = 0  # 0: nobody said
+    used: int = 0  # by living runs, those in its queue too
+    pending: int = 0
+    unreachable_since: float | None = None
+    reason: str = ""
+    followed: bool | None = None  # whether its Follower lives; None where it has none: this machine, or nothing there
+    trouble: str = ""  # why its Follower could not begin
+    gpus: int = 0  # of this machine
+    gpus_leased: int = 0
+
+    @property
+    def free(self) -> int | None:
+        """Slots that are left; None where nobody said how many there are."""
+        return max(0, self.slots - self.used) if self.slots else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The flat object."""
+        return {
+            "place": self.place.removeprefix(f"{self.kind}:"),
+            "launcher": self.kind,
+            "slots": self.slots or None,
+            "used": self.used,
+            "free": self.free,
+            "pending": self.pending,
+            "unreachable_since": self.unreachable_since,
+            "reason": self.reason or None,
+            "followed": self.followed,
+            "trouble": self.trouble or None,
+            "gpus": self.gpus or None,
+            "gpus_leased": self.gpus_leased,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignLine:
+    """One campaign that runs, or of which something still runs."""
+
+    name: str
+    state: str
+    plan: str = ""  # the plan that it is a stage of
+    attempted: int = 0
+    remaining: int | None = None  # ideas; None: no count
+    deadline_s: float | None = None  # until its deadline
+    best: str = ""
+    best_index: int | None = None
+    best_value: float | None = None
+    metric_name: str = ""
+    running: int = 0
+    directory: str = ""
+    trouble: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The flat object."""
+        return {
+            "campaign": self.name,
+            "state": self.state,
+            "plan": self.plan or None,
+            "attempted": self.attempted,
+            "remaining": self.remaining,
+            "deadline_s": _rounded(self.deadline_s),
+            "best": self.best or None,
+            "best_index": self.best_index,
+            "best_value": self.best_value,
+            "metric_name": self.metric_name or None,
+            "running": self.running,
+            "directory": self.directory,
+            "trouble": self.trouble or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Everything at one moment."""
+
+    now: float  # wall clock
+    runs: tuple[RunLine, ...] = ()  # that live
+    over: tuple[RunLine, ...] = ()  # that ended lately, if that was asked for
+    places: tuple[PlaceLine, ...] = ()
+    campaigns: tuple[CampaignLine, ...] = ()
+    remarks: tuple[str, ...] = ()  # what could not be looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which runs are shown, and in which order. "" is any."""
+
+    place: str = ""  # a label, a place's name or a kind
+    campaign: str = ""  # its name or a part of it
+    states: frozenset[RunState] = frozenset()
+    words: tuple[str, ...] = ()  # each is part of the place, the campaign, the idea, the state or the run
+    sort: str = "place"
+
+    def shows(self, line: RunLine) -> bool:
+        """Whether a run is one of them."""
+        if self.place and self.place not in (line.place, line.kind, line.place.partition(":")[2]):
+            return False
+        if self.campaign and self.campaign not in line.campaign:
+            return False
+        if self.states and line.state not in self.states:
+            return False
+        return mentions(line, self.words)
+
+    def of(self, lines: Iterable[RunLine]) -> list[RunLine]:
+        """Those that are shown, in order."""
+        return sorted(filter(self.shows, lines), key=SORTS[self.sort])
+
+    def of_ended(self, lines: Iterable[RunLine]) -> list[RunLine]:
+        """Those that ended, in the order in which they did."""
+        return [line for line in lines if replace(self, states=frozenset()).shows(line)]
+
+
+def mentions(line: RunLine, words: Sequence[str]) -> bool:
+    """Whether each of these words stands somewhere in a line."""
+    text = "\n".join((line.run, line.place, line.campaign, line.slug, line.state, line.job, line.node)).lower()
+    return all(word.lower() in text for word in words)
+
+
+def label(place: Place) -> str:
+    """A place as people say it: `local`, `slurm`, `ssh:gpu1`."""
+    return place.name if place.name == place.kind.value else f"{place.kind.value}:{place.name}"
+
+
+def short_campaign(name: str) -> str:
+    """A campaign's name without its date."""
+    date, _, rest = name.partition("-")
+    return rest if rest and len(date) == 8 and date.isdecimal() else name
+
+
+def place_lines(runs: Iterable[RunLine], known: Iterable[PlaceLine]) -> tuple[PlaceLine, ...]:
+    """The places with what runs there; `known` says what there is to say without its runs."""
+    lines = {line.place: line for line in known}
+    for run in runs:
+        line = lines.get(run.place) or PlaceLine(run.place, run.kind)
+        silent = run.state is RunState.UNREACHABLE
+        since = [at for at in (line.unreachable_since, run.since if silent else None) if at is not None]
+        lines[run.place] = replace(
+            line,
+            used=line.used + run.state.lives,
+            pending=line.pending + (run.state is RunState.PENDING),
+            unreachable_since=min(since, default=None),
+            reason=run.reason if silent else line.reason,
+        )
+    return tuple(lines[name] for name in sorted(lines, key=lambda name: (name != "local", name)))
+
+
+def _last(value: float | None, sign: float = 1.0) -> tuple[bool, float]:
+    """A sort key that puts the unknown last."""
+    return value is None, 0.0 if value is None else sign * value
+
+
+def _home(line: RunLine) -> tuple[Any, ...]:
+    return line.place != "local", line.place, line.campaign, line.created, line.run
+
+
+SORTS: dict[str, Callable[[RunLine], tuple[Any, ...]]] = {
+    "place": _home,
+    "state": lambda line: (_RANK[line.state], *_home(line)),
+    "campaign": lambda line: (not line.member, line.campaign, line.index, line.replicate, line.created, line.run),
+    "elapsed": lambda line: (*_last(line.elapsed_s, -1.0), *_home(line)),
+    "left": lambda line: (*_last(line.left_s), *_home(line)),
+    "step": lambda line: (*_last(line.step, -1.0), *_home(line)),
+    "metric": lambda line: (line.metric_name, *_last(line.metric_value, -1.0 if line.upwards else 1.0), *_home(line)),
+    "run": lambda line: (line.run,),
+}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

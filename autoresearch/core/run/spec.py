@@ -1,0 +1,96 @@
+"""RunSpec: everything that was decided about one run before it started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import SignalPattern
+from autoresearch.core.run.limits import EVALUATE_S, Limits
+from autoresearch.core.run.trainer import Source
+from autoresearch.core.swarm.spec import Swarm
+
+
+class RunState(StrEnum):
+    """What a run directory says about its run right now."""
+
+    STARTING = "starting"  # spec written, the Runner has not reported yet
+    PENDING = "pending"  # a scheduler has it in its queue; its clocks stand still
+    RUNNING = "running"
+    EVALUATING = "evaluating"  # its trainer is over, the Runner is having it measured
+    STOPPING = "stopping"  # a stop request is there, the Runner is still alive
+    UNREACHABLE = "unreachable"  # the place where it runs does not answer; nothing is concluded from that
+    ENDED = "ended"  # there is an exit record
+    DEAD = "dead"  # neither an exit record nor a living Runner: to be recorded as `lost`
+
+    @property
+    def lives(self) -> bool:
+        """Whether it is not over."""
+        return self not in (RunState.ENDED, RunState.DEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """Written once as `spec.json`, before anything is started; never changed afterwards.
+
+    All paths are absolute. `environment` is for the record only: secrets in it are masked; the real
+    one goes through a file that the Runner reads and removes.
+    """
+
+    run: str  # run id, e.g. "sort-lr-7k2m9x"
+    slug: str
+    purpose: str
+    campaign: str
+    experiment: str  # directory name under the campaign; unique there
+    index: int  # the attempted idea, from 1
+    replicate: int
+    blueprint: str
+    blueprint_sha: str
+    recipe: str  # "" if there is none
+    trainer: str
+    command: str  # the launch command, for `bash -c`
+    cwd: str
+    interpreter: str  # exp_venv_exe as resolved
+    limits: Limits
+    session: str
+    run_dir: str
+    result_dir: str
+    ledger: str
+    created: float  # wall clock, seconds
+    launcher: str = "tmux"
+    objective: Objective | None = None
+    branch: str = ""
+    commit: str = ""
+    recipe_in_commit: str = ""  # where that commit holds the recipe; "" where it does not
+    parent_commit: str = ""
+    parent_branch: str = ""
+    fix_of: str = ""
+    seed: int | None = None
+    seed_by: str = ""  # how it reaches the training
+    driven_by: str = ""  # the coding agent that typed the command, if one did
+    lines: tuple[str, ...] = ()  # how its steps look, where the blueprint says: `step ...`, `validation ...`
+    sources: tuple[Source, ...] = ()
+    source_offsets: tuple[int, ...] = ()  # bytes that each source held before the run: not ours
+    source_marks: tuple[str, ...] = ()  # of those bytes, so that a file which was written anew is known
+    signals: tuple[SignalPattern, ...] = ()
+    prepare: tuple[str, ...] = ()
+    cleanup: tuple[str, ...] = ()
+    evaluate: tuple[str, ...] = ()  # what measures it once its trainer is over; (): what the trainer says counts
+    evaluate_s: float = EVALUATE_S  # for all of them, beside the limits
+    evaluate_in: str = ""  # where they run; "" is `cwd`
+    evaluate_place: str = ""  # our own command, which makes that place afresh
+    worktree: str = ""  # of ours, in which it trains; "" for the user's own checkout
+    sandbox: str = ""  # what it trains in: bwrap, or "" for nothing
+    environment: dict[str, str] = field(default_factory=dict)
+    added: tuple[str, ...] = ()  # words of ours in the command, which have metrics written into a file of ours
+    gpus: tuple[str, ...] = ()  # UUIDs
+    keep_children: bool = False
+    left_out: tuple[str, ...] = ()  # what the snapshot did not take, and why
+    no_snapshot: str = ""  # why no commit holds the code of a lone run
+    notes: str = ""
+    claims: tuple[str, ...] = ()  # what a campaign's hypothesis says of itself: simpler, smoke
+    timed_by: str = ""  # which limit `limits.max_s` is, where it is not exp_max_time: timeout, recipe
+    why: str = ""  # in a campaign: baseline, first, retest, retry, confirm
+    far_paths: dict[str, str] = field(default_factory=dict)  # of a host that has its own code: path here -> there
+    swarm: Swarm | None = None  # the server's half, in AgentJet's swarm mode

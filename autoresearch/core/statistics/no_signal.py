@@ -1,0 +1,38 @@
+"""No signal: a run that had nothing to learn from, whatever its metric says; it speaks neither for nor against an idea.
+
+Where every answer is rewarded alike, the advantages of GRPO and its kin are zero and so is the gradient: a
+data set that is too hard or too easy, a verifier that always says the same, a group of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, REWARD_KEYS
+from autoresearch.core.metrics.signal import Reading
+
+NO_SIGNAL = "no_signal"
+LEAST_REWARDS = 5  # steps: means of a few small groups may agree by chance
+LEAST_GRADIENTS = 3
+
+
+def no_signal(steps: Sequence[Reading]) -> str:
+    """Why these training steps taught nothing, in words; "" where they did, or where too few are known.
+
+    steps: of one source, by step. A reward that is only printed with three digits counts as it is printed.
+    """
+    for key in GRADIENT_KEYS:
+        norms = _finite(steps, key)
+        if len(norms) >= LEAST_GRADIENTS and not any(norms):
+            return f"{key} is 0 in all {len(norms)} steps: nothing could be learnt"
+    for key in REWARD_KEYS:
+        rewards = _finite(steps, key)
+        if len(rewards) >= LEAST_REWARDS:
+            same = all(reward == rewards[0] for reward in rewards)
+            return f"{key} is {rewards[0]:g} in all {len(rewards)} steps: nothing could be learnt" if same else ""
+    return ""
+
+
+def _finite(steps: Sequence[Reading], key: str) -> list[float]:
+    return [value for reading in steps if math.isfinite(value := reading.metrics.get(key, math.nan))]

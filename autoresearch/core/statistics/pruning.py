@@ -1,0 +1,186 @@
+"""Early stopping from the curve: when a run is so far behind the others that it is not worth its time.
+
+A curve is the validations of one run, (step, value) in the order of the steps. Rules look at nothing else and
+never speak before the first validation after the declared warm-up. They are off unless asked for: a curve that
+starts slowly and wins in the end is what they kill, and `replay` shows on past runs whether they would have.
+
+Median rule: Golovin et al., "Google Vizier", KDD 2017, 3.1 (with the best value so far, as Optuna has it).
+Successive halving, asynchronous: Li et al., "A System for Massively Parallel Hyperparameter Tuning",
+arXiv:1810.05934.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from autoresearch.core.metrics.objective import Direction, Objective
+
+Curve = Sequence[tuple[int, float]]
+PRUNED = "pruned"  # cause of the stop in the exit record, failure in the row, status of the attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a run is to be ended."""
+
+    step: int  # of the validation that decided
+    value: float  # of the run
+    bound: float  # what it had to be better than, or as good as
+    others: int  # curves that it was compared with
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} at step {self.step}, behind {self.bound:.4g} of {self.others} other runs"
+
+
+class PruningRule(Protocol):
+    """Says of one validation of a running curve whether the run is to be ended."""
+
+    def judge(self, curve: Curve, others: Sequence[Curve], objective: Objective) -> Stop | None:
+        """Judge the last point of `curve` against the curves of other runs, ended and running; None: go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class MedianRule:
+    """Ends a run whose best value so far is worse than the median of the others at the same step."""
+
+    warmup: int  # steps; the first validation after them is the first that counts
+    least: int = 4  # other curves that have come as far, before anything is judged
+
+    def judge(self, curve: Curve, others: Sequence[Curve], objective: Objective) -> Stop | None:
+        """See the class."""
+        if not curve or curve[-1][0] <= self.warmup:
+            return None
+        step = curve[-1][0]
+        bars = [value for other in others if (value := value_at(other, step)) is not None]
+        if len(bars) < max(1, self.least):
+            return None
+        return _behind(curve, statistics.median(bars), len(bars), objective)
+
+
+@dataclass(frozen=True, slots=True)
+class HalvingRule:
+    """Ends a run at a rung unless it is among the best 1/eta of all that have come there.
+
+    Rungs: the first validation after `warmup`, then the first at or after eta, eta^2 ... times its step.
+    """
+
+    warmup: int
+    eta: int = 3  # from 2 on
+
+    def judge(self, curve: Curve, others: Sequence[Curve], objective: Objective) -> Stop | None:
+        """See the class; best values so far are compared. With fewer than eta curves at a rung nobody is ended."""
+        if not self._at_rung(curve):
+            return None
+        step = curve[-1][0]
+        come = [[point for point in other if point[0] <= step] for other in others if other and other[-1][0] >= step]
+        bars = [best for other in come if (best := _best(other, objective)) is not None]
+        stay = (len(bars) + 1) // max(2, self.eta)
+        if not stay:
+            return None
+        ranked = sorted(bars, reverse=objective.direction is Direction.MAXIMIZE)
+        return _behind(curve, ranked[stay - 1], len(bars), objective)
+
+    def _at_rung(self, curve: Curve) -> bool:
+        """Whether the last point is the first at or after a rung's step."""
+        steps = [step for step, _ in curve if step > self.warmup]
+        if not steps:
+            return False
+        rung, before = steps[0], steps[-2] if len(steps) > 1 else 0
+        while rung <= before:
+            rung *= max(2, self.eta)
+        return steps[-1] >= rung
+
+
+def value_at(curve: Curve, step: int) -> float | None:
+    """What a run showed at a step: its last finite value up to there; None if it did not come so far."""
+    if not curve or curve[-1][0] < step:
+        return None
+    values = [value for at, value in curve if at <= step and math.isfinite(value)]
+    return values[-1] if values else None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a rule would have done to past runs."""
+
+    stopped: dict[int, Stop]  # number of the run, in the order given
+    winner: int | None  # the run with the best last value; None where none has one
+    best_left: int | None  # the best of those that would have come to their end
+    lost: float  # how much better the winner is than that one; 0 where it is the winner
+    saved: float  # share of all steps that would not have been run
+
+    @property
+    def kills_winner(self) -> bool:
+        """Whether the run that won in the end would have been ended."""
+        return self.winner in self.stopped
+
+    def sentence(self) -> str:
+        """The result, in words."""
+        begins = f"would have ended {len(self.stopped)} runs and saved {self.saved:.0%} of the steps"
+        if self.winner is None:
+            return f"{begins}; no run has a result"
+        if not self.kills_winner:
+            return f"{begins}; the winner would have lived"
+        return f"{begins}, but ended the winner ({self.stopped[self.winner]}), a loss of {self.lost:.4g}"
+
+
+def replay(
+    rule: PruningRule, curves: Sequence[Curve], objective: Objective, *, spared: Collection[int] = ()
+) -> Replay:
+    """Apply a rule to past runs in the order in which they ran, each against those before it, cut as they were.
+
+    `spared` are the numbers of runs that are never judged, such as the baseline's; others are compared with them.
+    """
+    stopped: dict[int, Stop] = {}
+    seen: list[Curve] = []
+    for number, curve in enumerate(curves):
+        length, stop = (len(curve), None) if number in spared else first_stop(rule, curve, seen, objective)
+        if stop is not None:
+            stopped[number] = stop
+        seen.append(curve[:length])
+    winner = _winner(curves, range(len(curves)), objective)
+    left = _winner(curves, [n for n in range(len(curves)) if n not in stopped], objective)
+    lost = math.nan if winner is None or left is None else abs(curves[winner][-1][1] - curves[left][-1][1])
+    steps, run = (sum(curve[-1][0] for curve in some if curve) for some in (curves, seen))
+    return Replay(stopped, winner, left, lost, 1 - run / steps if steps else 0.0)
+
+
+def first_stop(
+    rule: PruningRule, curve: Curve, others: Sequence[Curve], objective: Objective
+) -> tuple[int, Stop | None]:
+    """How many validations of a whole curve would have been run, and why no more.
+
+    The last one is never judged: there is nothing left to save.
+    """
+    for length in range(1, len(curve)):
+        stop = rule.judge(curve[:length], others, objective)
+        if stop is not None:
+            return length, stop
+    return len(curve), None
+
+
+def _behind(curve: Curve, bar: float, others: int, objective: Objective) -> Stop | None:
+    own = _best(curve, objective)
+    if own is not None and not objective.better(bar, own):
+        return None
+    return Stop(curve[-1][0], curve[-1][1] if own is None else own, bar, others)
+
+
+def _best(curve: Curve, objective: Objective) -> float | None:
+    best = objective.best(curve)
+    return None if best is None else best[1]
+
+
+def _winner(curves: Sequence[Curve], numbers: Sequence[int], objective: Objective) -> int | None:
+    """The first of those whose last value is the best."""
+    best: int | None = None
+    for number in numbers:
+        if objective.last(curves[number]) is None:
+            continue
+        if best is None or objective.better(curves[number][-1][1], curves[best][-1][1]):
+            best = number
+    return best

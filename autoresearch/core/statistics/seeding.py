@@ -1,0 +1,237 @@
+"""Seeding: whether another seed truly makes another run, seen in the runs themselves.
+
+A script that seeds itself gives every "replicate" the same numbers, up to the jitter of GPU kernels. Copies are no
+replicates: their spread says nothing about chance, and any worthless difference passes a test against it. So the
+baseline's second run repeats the first one's seed, its third takes another, and their whole series are compared.
+
+At each step at which the runs differ at all, the difference between seeds is divided by that within one seed (a
+difference counts as at least one unit of the last digit that is written; a quotient as at most 1,000 and at least
+1/1,000). The seed's effect is seen where the geometric mean of the quotients reaches TIMES, over the whole series or
+over its first third: on GPUs, runs of one seed begin alike and drift apart. A series of one or two such steps has to
+show FEW_TIMES. It is also seen where runs of one seed are equal to the last digit, and those of another are not, at
+five steps or more.
+
+How often that is wrong, in percent of 4,000 simulated baselines of three runs each (`python -m tests.bench.seeding`):
+the standard deviation between seeds is 0.01, series have 1, 10 and 50 values, in brackets strongly autocorrelated ones.
+
+    called seeded, and is not                          1             10            50
+      seeds itself, jitter 2e-5, six digits              2.1 (1.8)     0.1 (1.8)     0.0 (0.0)
+      seeds itself, jitter that grows to the full spread 2.2 (2.6)     0.4 (2.7)     0.0 (0.0)
+      no seed at all, every run is another               2.7 (2.8)     0.5 (2.3)     0.0 (0.1)
+    called unseeded, and takes its seed
+      repeats exactly, full precision                    0.0 (0.0)     0.0 (0.0)     0.0 (0.0)
+      repeats exactly, four digits                       11.7 (11.7)   0.0 (0.0)     0.0 (0.0)
+      repeats exactly, two digits                        100.0 (100.0) 3.3 (11.3)    0.0 (0.0)
+      repeats up to a jitter of 2e-5                     2.3 (2.5)     0.0 (0.0)     0.0 (0.0)
+      repeats up to a jitter of 1e-3                     70.5 (70.0)   34.1 (38.2)   35.4 (36.8)
+      runs of one seed drift apart to the full spread    97.5 (97.1)   0.0 (0.0)     0.0 (0.0)
+
+An objective of one or two values, such as that of an evaluation, is no series: then whatever else the runs logged is
+compared in the same way, but for times, throughput and memory. (Of the baseline only, whose code nobody edited.)
+
+A single value alone shows a seed only where the training repeats it nearly exactly and writes it finely; ten show it
+even where runs of one seed drift apart. A jitter of a tenth of the spread is the border, which TIMES is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import combinations
+
+from autoresearch.core.text.regex import later
+
+VARIABLE = "AUTORESEARCH_SEED"
+"""Set for every run of a campaign, whatever else its seed is written into."""
+
+DECLARE = (
+    f"read ${VARIABLE} in the training, or say in the notes of the blueprint how it takes a seed: "
+    "`- seed: KEY` (of the recipe), `- seed: --flag` or `- seed: $NAME`"
+)
+"""What to do where the seed does nothing."""
+
+TIMES = 10.0
+FEW, FEW_TIMES = 3, 20.0
+ALIKE = 5
+NEARLY = 5.0
+MOST = math.log(1000.0)
+
+_OF_THE_MACHINE = later(
+    r"(?i)tim(?:e|ing)|elapsed|(?:^|[^a-z])eta(?:$|[^a-z])|second|sec\b|_s(?:$|/)|_ms\b|through|perf/|per_|speed|tokens"
+    r"|tps|flops|mfu|mem|gpu|cpu|_gb|seed"
+)
+
+Series = Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class SeedWay:
+    """How a seed gets to the training. `kind`: key, flag or variable."""
+
+    kind: str
+    name: str
+    fixed: int | None = None  # what the blueprint itself sets there
+
+    @property
+    def first(self) -> int:
+        """The seed of the first run of every idea."""
+        return self.fixed or 0
+
+    def __str__(self) -> str:
+        words = {"key": "recipe key", "flag": "flag", "variable": "variable"}
+        return f"{words[self.kind]} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SeededRun:
+    """A run that is over: its seed, every value of the objective with its step, and what else it logged."""
+
+    seed: int
+    series: Series
+    others: Mapping[str, Series] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What the comparison of runs says. `values`: at which they differ at all."""
+
+    seen: bool
+    times: float  # geometric mean of the quotients; 1 where the runs do not differ
+    values: int
+    exact: bool  # runs of one seed are equal to the last digit
+    early: float = 1.0  # `times` of the first third
+    others: bool = False  # not the objective, which has too few values, but what else was logged
+
+    @property
+    def reason(self) -> str:
+        """One clause with the numbers."""
+        if not self.values:
+            return "runs with another seed are equal to the last digit"
+        values = f"{self.values} value{'s' * (self.values != 1)}{' of what else is logged' * self.others}"
+        times = "1,000 or more" if self.times > 999 else f"{self.times:.3g}"
+        if self.exact:
+            units = f"{times} units of the last digit"
+            return f"runs with one seed are equal, those with another seed differ by {units}, in {values}"
+        return f"runs with another seed differ {times} times as much as runs with one seed, in {values}"
+
+
+def effect(runs: Sequence[SeededRun]) -> Effect | None:
+    """What the seed does in runs of one and the same code, which is the user's own.
+
+    None while there are not both: two measured runs of one seed, and a run of another.
+    """
+    within, between = _pairs([(run.seed, {"": run.series}) for run in runs])
+    if not (within and between):
+        return None
+    found = _compared(within, between)
+    if found.seen or max(len(run.series) for run in runs) >= FEW:
+        return found
+    within, between = _pairs([(run.seed, _trained(run.others)) for run in runs])
+    rest = _compared(within, between) if within and between else found
+    return replace(rest, others=True) if rest.seen else found
+
+
+def differs(runs: Sequence[SeededRun], baseline: Sequence[SeededRun]) -> Effect | None:
+    """What other seeds do in runs of an idea, which may fix a seed itself; only its objective is believed.
+
+    That is seen by the rule above, against runs of one seed of the baseline; or they differ nearly as much as the
+    baseline's runs of several seeds do. None where there is nothing to compare.
+    """
+    within, between = _pairs([(run.seed, {"": run.series}) for run in baseline])
+    own = _pairs([(run.seed, {"": run.series}) for run in runs])[1]
+    if not (within and between and own):
+        return None
+    found, beside = _compared(within, own), _compared(between, own)
+    alike = bool(beside.values) and min(beside.times, beside.early) >= 1 / NEARLY
+    alike = alike and _differing(own) >= _differing(between) / NEARLY  # coarse numbers are equal now and then
+    return replace(found, seen=found.seen or alike)
+
+
+def copies(runs: Sequence[tuple[str, int]]) -> list[str]:
+    """The names of the runs, in this order, whose seed an earlier one had."""
+    seen: set[int] = set()
+    found = []
+    for name, seed in runs:
+        if seed in seen:
+            found.append(name)
+        seen.add(seed)
+    return found
+
+
+_Run = Mapping[tuple[int, str], float]
+_Pair = tuple[_Run, _Run]
+
+
+def _pairs(runs: Iterable[tuple[int, Mapping[str, Series]]]) -> tuple[list[_Pair], list[_Pair]]:
+    """(of one seed, of two seeds)."""
+    measured = [(seed, _by_step(metrics)) for seed, metrics in runs]
+    within: list[_Pair] = []
+    between: list[_Pair] = []
+    for (seed, a), (other, b) in combinations([one for one in measured if one[1]], 2):
+        (within if seed == other else between).append((a, b))
+    return within, between
+
+
+def _by_step(metrics: Mapping[str, Series]) -> _Run:
+    return {(n, key): value for key, series in metrics.items() for n, value in series if math.isfinite(value)}
+
+
+def _trained(metrics: Mapping[str, Series]) -> dict[str, Series]:
+    """What was logged of the training itself: no times, throughput, memory, and no seed."""
+    return {key: series for key, series in metrics.items() if not _OF_THE_MACHINE.search(key)}
+
+
+def _compared(within: Sequence[_Pair], between: Sequence[_Pair]) -> Effect:
+    quotients: list[float] = []
+    exact = True
+    for alike, apart in _steps(within, between):
+        if not any(a != b for a, b in (*alike, *apart)):
+            continue
+        unit = _unit(value for pair in (*alike, *apart) for value in pair)
+        exact = exact and all(a == b for a, b in alike)
+        quotient = _mean_log(apart, unit) - _mean_log(alike, unit)
+        quotients.append(min(MOST, max(-MOST, quotient)))
+    n, third = len(quotients), len(quotients) // 3
+    if not n:
+        return Effect(False, 1.0, 0, exact)
+    whole = math.fsum(quotients) / n
+    early = math.fsum(quotients[:third]) / third if third >= FEW else whole
+    needed = math.log(TIMES if n >= FEW else FEW_TIMES)
+    seen = max(whole, early) >= needed or (exact and n >= ALIKE)
+    return Effect(seen, math.exp(whole), n, exact, math.exp(early))
+
+
+_Values = list[tuple[float, float]]
+
+
+def _steps(within: Sequence[_Pair], between: Sequence[_Pair]) -> Iterable[tuple[_Values, _Values]]:
+    """The pairs of values at each step that all runs have; where they share none, by their order."""
+    pairs = (*within, *between)
+    shared = set.intersection(*({*a} & {*b} for a, b in pairs))
+    if shared:
+        for step in sorted(shared):
+            yield [(a[step], b[step]) for a, b in within], [(a[step], b[step]) for a, b in between]
+        return
+    lists = {id(one): list(one.values()) for pair in pairs for one in pair}
+    for n in range(min(map(len, lists.values()))):
+        yield (
+            [(lists[id(a)][n], lists[id(b)][n]) for a, b in within],
+            [(lists[id(a)][n], lists[id(b)][n]) for a, b in between],
+        )
+
+
+def _differing(pairs: Sequence[_Pair]) -> float:
+    """The share of values in which two runs differ."""
+    found = [a[at] != b[at] for a, b in pairs for at in a.keys() & b.keys()]
+    return sum(found) / len(found) if found else 0.0
+
+
+def _mean_log(pairs: _Values, unit: float) -> float:
+    return math.fsum(math.log(max(abs(a - b), unit)) for a, b in pairs) / len(pairs)
+
+
+def _unit(values: Iterable[float]) -> float:
+    """The unit of the last digit that any of them has: what is written as 0.51 is not known more exactly."""
+    return min(10.0 ** int(Decimal(repr(value)).as_tuple().exponent) for value in values)

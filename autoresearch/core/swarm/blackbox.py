@@ -1,0 +1,147 @@
+"""Blackbox: an agent given by its command line, the items it works on, and where its reward comes from.
+
+Placeholders in braces are filled in word by word when an episode begins; no shell reads them, so that a prompt can
+hold whatever it likes.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePath
+
+from autoresearch.core.text.regex import later
+from autoresearch.errors import UsageError
+
+_SHARED = ("workdir", "here", "python")  # where the agent works, the directory of the files, their Python
+AGENT_PLACEHOLDERS = ("prompt", "prompt_file", "base_url", "api_key", "model", "item_id", *_SHARED)
+REWARD_PLACEHOLDERS = ("output_file", "answer", "answer_file", "item_file", *_SHARED)
+AGENT_TIMEOUT_S = 600.0
+REWARD_TIMEOUT_S = 120.0
+
+_PLACEHOLDER = later(r"\{([a-z_]+)\}")
+_FUNCTION = later(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+
+
+class RewardKind(StrEnum):
+    """Where a reward comes from; also the name of its template."""
+
+    EXACT = "exact"
+    REGEX = "regex"
+    COMMAND = "command"
+    FUNCTION = "function"
+    JUDGE = "judge"
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """A kind of reward with what it needs: a pattern, the words of a command, a file and a function, a model."""
+
+    kind: RewardKind
+    text: str = ""  # the pattern, or the function's name
+    file: str = ""
+    words: tuple[str, ...] = ()
+    judge_url: str = ""
+    judge_key_env: str = ""
+
+    @property
+    def needs_answer(self) -> bool:
+        """Whether every item must hold an answer to compare with."""
+        return self.kind in (RewardKind.EXACT, RewardKind.REGEX)
+
+
+@dataclass(frozen=True, slots=True)
+class Blackbox:
+    """All that the rendered files have to know. Paths are as the files will hold them; times in seconds."""
+
+    agent: tuple[str, ...]
+    dataset: str
+    reward: Reward
+    eval_dataset: str = ""  # "": some rows are held out
+    prompt_column: str = "prompt"
+    answer_column: str = "answer"
+    id_column: str = "id"
+    agent_timeout_s: float = AGENT_TIMEOUT_S
+    model_path: str = "Qwen/Qwen2.5-7B-Instruct"
+    project: str = "blackbox"
+
+    @property
+    def eval_name(self) -> str:
+        """What validation results are listed under."""
+        return PurePath(self.eval_dataset).stem if self.eval_dataset else f"{PurePath(self.dataset).stem}-held-out"
+
+
+def agent_words(text: str) -> tuple[str, ...]:
+    """The words of an agent's command line. Raises UsageError for one that could never work or never be safe."""
+    words = _words("--agent-command", text, AGENT_PLACEHOLDERS)
+    if not any("{prompt}" in word or "{prompt_file}" in word for word in words):
+        raise UsageError(
+            "--agent-command holds neither {prompt} nor {prompt_file}: the agent would not know what to do",
+            hint=f"placeholders: {_listed(AGENT_PLACEHOLDERS)}",
+        )
+    return words
+
+
+def reward_from(text: str) -> Reward:
+    """The reward that a word such as `exact`, `regex:PATTERN`, `command:...` or `FILE.py:function` names."""
+    kind, colon, rest = text.partition(":")
+    if text in ("exact", "regex"):
+        return Reward(RewardKind(text))
+    if kind == "regex" and colon:
+        return Reward(RewardKind.REGEX, _pattern(rest))
+    if kind == "command" and colon:
+        return Reward(RewardKind.COMMAND, words=_words("--reward command:", rest, REWARD_PLACEHOLDERS))
+    if found := _FUNCTION.fullmatch(text):
+        return Reward(RewardKind.FUNCTION, found["name"], found["file"])
+    raise UsageError(
+        f"--reward {text!r} names no reward",
+        hint="exact, regex, regex:PATTERN, 'command:PROGRAM {output_file}', FILE.py:function, or --judge-model NAME",
+    )
+
+
+def _pattern(text: str) -> str:
+    try:
+        compiled = re.compile(text)
+    except re.error as error:
+        raise UsageError(f"--reward regex: {text!r} is no regular expression: {error}") from None
+    if compiled.match("") and not compiled.groups:
+        raise UsageError(f"--reward regex: {text!r} finds an answer in no output at all")
+    return text
+
+
+def _words(flag: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"{flag} {text!r}: {str(error).lower()}") from None
+    if not words:
+        raise UsageError(f"{flag} is empty")
+    for word in words:
+        for name in _PLACEHOLDER.findall(word):
+            if name not in known:
+                raise UsageError(f"{flag}: {{{name}}} is no placeholder", hint=f"placeholders: {_listed(known)}")
+    _no_shell_reads_it(flag, words)
+    return words
+
+
+def _no_shell_reads_it(flag: str, words: Sequence[str]) -> None:
+    """A text that a model or a dataset wrote must not become shell code."""
+    for n, word in enumerate(words[:-1]):
+        by_a_shell = any(PurePath(before).name in _SHELLS for before in words[:n])
+        if (
+            by_a_shell
+            and re.fullmatch(r"-[a-z]*c", word)
+            and any(f"{{{name}}}" in words[n + 1] for name in ("prompt", "answer", "item_id"))
+        ):
+            raise UsageError(
+                f"{flag}: the shell would run what stands in the dataset",
+                hint="""hand it over as an argument: bash -c 'agent "$1"' agent {prompt}""",
+            )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " ".join(f"{{{name}}}" for name in names)

@@ -1,0 +1,50 @@
+"""What a swarm client's own evaluation measured, by step and data set.
+
+The trainer never validates in swarm mode; the client does, and counts a task as passed when its reward is above 0,
+where the trainer's own validation wants 1 or more. So every name begins with `swarm/`: it is another metric.
+
+    swarm/<data set>/task_pass_rate@1     of one data set
+    swarm/task_pass_rate@1                the mean over the data sets, once all that are known have this step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoresearch.core.metrics.python_values import number
+
+PREFIX = "swarm/"
+
+
+def share(text: str) -> float | None:
+    """`21.67%` as 0.2167, any other number as it is; None for what is no number."""
+    text = text.strip()
+    if text.endswith("%"):
+        percent = number(text[:-1].strip())
+        return None if percent is None else percent / 100.0
+    return number(text)
+
+
+class Evaluations:
+    """The evaluations in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, None] = {}  # data sets, in order
+        self._step: int | None = None
+        self._of_step: dict[str, Mapping[str, float]] = {}
+
+    def add(self, step: int, dataset: str, metrics: Mapping[str, float]) -> dict[str, float]:
+        """The metrics that this one adds to its step, by their full names."""
+        if step != self._step:
+            self._step, self._of_step = step, {}
+        self._known[dataset] = None
+        self._of_step[dataset] = metrics
+        found = {f"{PREFIX}{dataset}/{key}": value for key, value in metrics.items()} if dataset else {}
+        if self._of_step.keys() >= self._known.keys():
+            found |= {PREFIX + key: mean for key, mean in self._means()}
+        return found
+
+    def _means(self) -> list[tuple[str, float]]:
+        own = list(self._of_step.values())
+        keys = [key for key in own[0] if all(key in metrics for metrics in own)]
+        return [(key, sum(metrics[key] for metrics in own) / len(own)) for key in keys]

@@ -1,0 +1,120 @@
+"""The notes that turn a run into one of swarm mode, read from a blueprint and written back into one.
+
+    - swarm_server: ajet-swarm start --swarm-port=10086     started in a session of its own, ended with the run
+    - swarm_url: http://127.0.0.1:10086                     where it answers, if the command does not tell
+    - swarm_debug: python agent_roll_one_episode_debug.py   one episode that must work before the client starts
+    - swarm_debug_timeout: 30m
+    - swarm_on_busy: refuse                                 or stop: a training engine that is found running
+    - swarm_ssh: user@host                                  swarm_url is seen from there; its port is forwarded to here
+    - swarm_retries: 20 in 5m                               the same traceback so often without progress ends the run
+    - swarm_poll: 2s                                        how often the engine is looked at
+
+`ajet-swarm start --swarm-port=$AJET_SWARM_PORT` takes any free port; server, check and client find it and
+AJET_SWARM_URL in their environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from autoresearch.core.swarm.spec import DEBUG_S, HEALTH_S, POLL_S, STORM_COUNT, STORM_S, Swarm, is_url
+from autoresearch.core.text.durations import parse_duration, problem, spoken
+
+COMMANDS = ("swarm_server", "swarm_debug")
+TEXTS = (
+    *("swarm_url", "swarm_ssh", "swarm_on_busy", "swarm_debug_timeout", "swarm_retries"),
+    *("swarm_poll", "swarm_health_timeout"),
+)
+MEANINGS = {
+    "swarm_server": "AgentJet's swarm server, a shell command that runs in a session of its own and ends with the run",
+    "swarm_url": "where the swarm server answers; left out, it is told from the command's port",
+    "swarm_debug": "a command that tries one episode, prints `reward: NUMBER` and aborts it; before the client starts",
+    "swarm_debug_timeout": "how long that may take, the engine's boot included; 30 minutes if left out",
+    "swarm_on_busy": "refuse or stop: a training engine that is found running is never used as it is",
+    "swarm_ssh": "words for ssh: the swarm server is on that host, and its port is forwarded to here",
+    "swarm_retries": "COUNT in DURATION: the same exception so often, with nothing moving, ends the run",
+    "swarm_poll": "how often the engine is looked at; 2 seconds if left out",
+    "swarm_health_timeout": "how long the server may take to be healthy; 90 seconds if left out",
+}
+_RETRIES = re.compile(r"(\d{1,6})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
+
+
+class BadNote(ValueError):  # noqa: N818 - it names what was found
+    """A value that cannot be meant; args: the key, what is wrong, what to write."""
+
+
+def read_swarm(texts: Mapping[str, str], commands: Mapping[str, Sequence[str]]) -> Swarm | None:
+    """What the notes say; None where they say nothing of a swarm. BadNote for the first value that is none."""
+    given = {key: texts.get(key, "") for key in TEXTS}
+    for key in COMMANDS:
+        if len(commands.get(key, ())) > 1:
+            raise BadNote(key, "is given twice", "keep one of them")
+        given[key] = next(iter(commands.get(key, ())), "").strip()
+    if not any(given.values()):
+        return None
+    return Swarm(
+        server=given["swarm_server"],
+        url=_url(given["swarm_url"]),
+        debug=given["swarm_debug"],
+        debug_timeout_s=_seconds("swarm_debug_timeout", given, DEBUG_S),
+        on_busy=_on_busy(given["swarm_on_busy"]),
+        ssh=given["swarm_ssh"],
+        retries=_retries(given["swarm_retries"]),
+        poll_s=_seconds("swarm_poll", given, POLL_S),
+        health_s=_seconds("swarm_health_timeout", given, HEALTH_S),
+    )
+
+
+def swarm_lines(swarm: Swarm | None) -> list[tuple[str, str]]:
+    """(key, text) of each note that says this, in the order of the schema; what is usual is left out."""
+    if swarm is None:
+        return []
+    count, seconds = swarm.retries
+    lines = [
+        ("swarm_server", swarm.server),
+        ("swarm_url", swarm.url),
+        ("swarm_debug", swarm.debug),
+        ("swarm_ssh", swarm.ssh),
+        ("swarm_on_busy", "" if swarm.on_busy == "refuse" else swarm.on_busy),
+        ("swarm_debug_timeout", "" if swarm.debug_timeout_s == DEBUG_S else spoken(swarm.debug_timeout_s)),
+        ("swarm_retries", "" if swarm.retries == (STORM_COUNT, STORM_S) else f"{count} in {spoken(seconds)}"),
+        ("swarm_poll", "" if swarm.poll_s == POLL_S else spoken(swarm.poll_s)),
+        ("swarm_health_timeout", "" if swarm.health_s == HEALTH_S else spoken(swarm.health_s)),
+    ]
+    return [(key, text) for key, text in lines if text]
+
+
+def _url(text: str) -> str:
+    text = text.strip("`<>\"'")
+    if text and not is_url(text):
+        raise BadNote("swarm_url", f"{text[:80]!r} is no address of a server", "write http://HOST:PORT")
+    return text.rstrip("/")
+
+
+def _on_busy(text: str) -> str:
+    word = text.lower().strip("`\"'. ")
+    if word in ("", "refuse", "stop"):
+        return word or "refuse"
+    raise BadNote("swarm_on_busy", f"{text[:60]!r} is neither refuse nor stop", "an engine is never used as it is")
+
+
+def _seconds(key: str, given: Mapping[str, str], usual: float) -> float:
+    if not given[key]:
+        return usual
+    try:
+        seconds = parse_duration(given[key])
+    except ValueError as error:
+        raise BadNote(key, str(error), "durations look like 30m, 90 s or 1h30m") from None
+    if trouble := problem(seconds):
+        raise BadNote(key, f"{given[key]!r} {trouble}", "durations look like 30m, 90 s or 1h30m")
+    return seconds
+
+
+def _retries(text: str) -> tuple[int, float]:
+    if not text:
+        return STORM_COUNT, STORM_S
+    found = _RETRIES.match(text.strip("`\"' "))
+    if found is None or int(found[1]) < 1:
+        raise BadNote("swarm_retries", f"{text[:60]!r} is no count and time", "write it like `20 in 5m`")
+    return int(found[1]), _seconds("swarm_retries", {"swarm_retries": found[2]}, STORM_S)

@@ -1,0 +1,131 @@
+"""AgentJet's swarm mode: a server with the training engine, and the client that this run is about.
+
+Statuses and the shape of both answers: modelscope/AgentJet, ajet/tuner_lib/experimental/swarm_server.py and
+interchange_utils.py (at c0ef49bb). A status is read with the step only, as the server keeps old steps and counters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autoresearch.core.text.regex import later
+
+PORT = 10086  # where `ajet-swarm start` listens unless told otherwise
+HEALTH_S = 90.0  # AgentJet itself gives up after 30; a cold disk takes longer to import vLLM
+DEBUG_S = 1800.0
+POLL_S = 2.0
+STORM_COUNT, STORM_S = 20, 300.0
+
+OFFLINE = "ENGINE.OFFLINE"
+BOOTING = "ENGINE.BOOTING"
+ROLLING = "ENGINE.ROLLING"
+SYNCING = "ENGINE.WEIGHT_SYNCING"
+STEPPING = (ROLLING, "ENGINE.ROLLING_POST", SYNCING, "ENGINE.WEIGHT_EXPORTING")
+"""Statuses of an engine that trains; only with them is its global_step its own."""
+
+_PORT_FLAG = later(r"--swarm[-_]port(?:=|\s+)[\"']?(\d{1,5})\b")
+_PORT_VARIABLE = later(r"\$(?:AJET_SWARM_PORT\b|\{AJET_SWARM_PORT\})")
+_PUBLISHED = later(r"(?:-p|--publish)(?:=|\s*)[\"']?(?:[\d.]+:)?(\d{1,5}):\d{1,5}\b")
+_CONTAINER = later(r"\s*(?:sudo\s+(?:-n\s+)?)?(?:docker|podman)\s+(?:container\s+)?run\s")
+_NAMED = later(r"\s--name(?:=|\s+)[\"']?([A-Za-z0-9][\w.-]{0,200})")
+_URL = later(r"(?P<scheme>https?)://(?P<host>[^/:\s]+|\[[^\]\s]+\])(?::(?P<port>\d{1,5}))?/?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Swarm:
+    """What the notes say of the other half of the run. Without `server` and `ssh` a server must be there already."""
+
+    server: str = ""  # shell command of the server, started in a session of its own
+    url: str = ""  # where it answers; "" follows from the command
+    debug: str = ""  # shell command of the one-episode check; "" for none
+    debug_timeout_s: float = DEBUG_S
+    on_busy: str = "refuse"  # or "stop": what happens to a training engine that is found running
+    ssh: str = ""  # words for ssh: `url` is seen from there, and reached through a forward of its port
+    retries: tuple[int, float] = (STORM_COUNT, STORM_S)  # the same traceback so often, for so many seconds
+    poll_s: float = POLL_S
+    health_s: float = HEALTH_S
+
+    @property
+    def ours(self) -> bool:
+        """Whether a session of ours has to run beside the client's."""
+        return bool(self.server or self.ssh)
+
+    @property
+    def there(self) -> str:
+        """`host:port` of the server as the host behind `ssh` sees it."""
+        found = _URL.match(self.url)
+        return f"{found['host'] if found else '127.0.0.1'}:{self.port or PORT}"
+
+    @property
+    def container(self) -> bool:
+        """Whether the server's command is `docker run ...` or the like."""
+        return _CONTAINER.match(self.server) is not None
+
+    @property
+    def container_name(self) -> str:
+        """The name that the command gives its container; "" where it gives none."""
+        found = _NAMED.search(self.server)
+        return found[1] if found else ""
+
+    @property
+    def port(self) -> int | None:
+        """The port on this machine; None where any free one will do, as the command takes it from a variable."""
+        if found := _URL.match(self.url):
+            return int(found["port"] or (443 if found["scheme"] == "https" else 80))
+        if self.server and _PORT_VARIABLE.search(self.server):
+            return None
+        found = _PORT_FLAG.search(self.server) or (_PUBLISHED.search(self.server) if self.container else None)
+        return int(found[1]) if found else PORT
+
+    def named_container(self, name: str) -> str:
+        """The server's command with a name for its container, so that it can be stopped by that."""
+        if not self.container or self.container_name:
+            return self.server
+        return re.sub(r"(\brun)\s", rf"\1 --name {name} ", self.server, count=1)
+
+
+def is_url(text: str) -> bool:
+    """Whether this is the address of a server and no more than that."""
+    return _URL.match(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at the server. `status` is "" where it did not answer, and `trouble` says why."""
+
+    status: str = ""
+    step: int | None = None
+    episodes: tuple[int, int] = (0, 0)  # completed, wanted for this step
+    tasks: tuple[int, int] = (0, 0)
+    running: int = 0  # episodes that a client has claimed
+    trouble: str = ""
+
+    @property
+    def counters(self) -> str:
+        """The pool in a few words; "" where nothing was ever in it."""
+        if self.episodes == self.tasks == (0, 0) and not self.running:
+            return ""
+        (done, wanted), (tasks, whole) = self.episodes, self.tasks
+        return f"completed {done}/{wanted} episodes {tasks}/{whole} tasks running {self.running}"
+
+
+def look_of(status: Mapping[str, object], pool: Mapping[str, object]) -> Look:
+    """What /get_engine_status and /get_current_batch_rollout_pool_information answered; what is odd is left out."""
+    said = status.get("engine_status")
+    step = status.get("global_step")
+    running = pool.get("running_episode_details")
+    return Look(
+        status=said if isinstance(said, str) else "",
+        step=step if isinstance(step, int) and not isinstance(step, bool) else None,
+        episodes=(_count(pool, "completed_episodes"), _count(pool, "completed_episode_target")),
+        tasks=(_count(pool, "completed_tasks"), _count(pool, "completed_task_target")),
+        running=len(running) if isinstance(running, Mapping) else 0,
+        trouble="" if isinstance(said, str) else f"no engine status in its answer: {str(dict(status))[:120]}",
+    )
+
+
+def _count(pool: Mapping[str, object], key: str) -> int:
+    value = pool.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

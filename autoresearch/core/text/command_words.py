@@ -1,0 +1,41 @@
+"""Words that are put behind the trainer's own command, wherever that stands in a launch command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+
+from autoresearch.core.text.shell_words import SHELLS, Simple, simple_commands
+
+_BESIDE = frozenset([
+    "cd", "export", "set", "unset", "source", ".", "echo", "printf", "mkdir", "rm", "cp", "mv", "ls", "cat",
+    "tee", "sleep", "wait", "trap", "ulimit", "pip", "git", "module", "conda", "true", "false", "test", "[",
+    "[[", "kill", "curl", "wget", "nvidia-smi", "grep", "tail", "head", "exit",
+])  # fmt: skip
+"""What stands before and after a trainer, and takes none of its settings."""
+
+_ELSEWHERE = frozenset(["eval", "ssh", "sbatch", "nrl-k8s", "kubectl"])
+"""What starts a trainer from a text or a file of its own: words behind it are no words of the trainer's."""
+
+
+def with_words(command: str, words: Sequence[str], recognises: Callable[[str], bool], *, surely: bool = False) -> str:
+    """The command with these words, quoted, behind the last simple command that is the trainer's.
+
+    Where none is recognised it is the last that could be, or, with `surely`, none. "" where there is no place:
+    nothing behind `bash run.sh`, `bash -c '...'` or `COMMAND='...' sbatch ray.sub` reaches what they start.
+    """
+    if not words:
+        return command
+    own = [simple for simple in simple_commands(command) if not simple.depth and _may_be(simple)]
+    known = [simple for simple in own if recognises(command[simple.start : simple.stop])]
+    found = known[-1:] or ([] if surely else own[-1:])
+    if not found or found[0].name in SHELLS or found[0].name in _ELSEWHERE:
+        return ""
+    at = found[0].stop
+    return f"{command[:at]} {shlex.join(words)}{command[at:]}"
+
+
+def _may_be(simple: Simple) -> bool:
+    if simple.name == "ray":
+        return simple.argv[1:3] == ["job", "submit"]
+    return bool(simple.name) and simple.name not in _BESIDE

@@ -1,0 +1,59 @@
+"""Lines: what a terminal's worth of raw bytes says once colours, bars and Ray's prefixes are gone.
+
+Ray writes `(Actor pid=N) ` before each line of a worker, coloured even into a file, and the workers of
+vLLM add their own, so prefixes nest. tqdm returns the carriage instead of ending a line, and what is
+printed next is glued to the bar. Everything here is pure and looks at each byte a bounded number of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autoresearch.core.text.regex import later
+
+_ESCAPE = later(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]")
+_CONTROL = later(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_PREFIX = later(
+    r"\[(?:rank|default)\d{1,5}\]:(?: |(?=\S)(?!\[))|[ \t]{0,8}\("  # torch's hook for exceptions, torchrun --tee; Ray
+    r"(?:(?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}"  # (TaskRunner pid=512), (Worker[rank=0] pid=7), (pid=7)
+    r"|raylet|gcs_server|autoscaler[^()\n]{0,40})"  # Ray's own daemons
+    r"(?:, ip=[^()\n]{1,60})?\) ?"
+)
+_MAX_PREFIXES = 8
+
+
+def logical_lines(raw: bytes) -> Iterator[str]:
+    """The lines of a piece of a log, stripped of escapes, prefixes and repeat marks; empty ones are left out.
+
+    Bytes that are no UTF-8 become U+FFFD. Every segment between carriage returns is a line of its own.
+    Indentation is kept: it tells the frames of a traceback from its message.
+    """
+    for line in raw.decode("utf-8", "replace").split("\n"):
+        if "\r" not in line:
+            if stripped := plain(line):
+                yield stripped
+            continue
+        for segment in line.split("\r"):
+            if stripped := plain(segment):
+                yield stripped
+
+
+def plain(line: str) -> str:
+    """One line without escapes, control characters, prefixes and Ray's repeat mark; "" if nothing is left."""
+    if not line.isprintable():  # most lines hold no more than the colour of Ray's prefix
+        line = line.replace("\x1b[36m", "", 1).replace("\x1b[0m", "", 1)
+        if "\x1b" in line or "\x9b" in line:
+            line = _ESCAPE.sub("", line)
+        line = _CONTROL.sub("", line)
+    for _ in range(_MAX_PREFIXES):
+        prefix = _PREFIX.match(line) if line.startswith("[") or "(" in line[:9] else None
+        if prefix is None:
+            break
+        line = line[prefix.end() :]
+    return _without_repeat_mark(line).rstrip()
+
+
+def _without_repeat_mark(line: str) -> str:
+    """Ray says `[repeated 4x across cluster]` after a line that it shows once for many workers."""
+    at = line.rfind(" [repeated ")
+    return line[:at] if at >= 0 and "x across cluster]" in line[at:] else line

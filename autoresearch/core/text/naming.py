@@ -1,0 +1,45 @@
+"""Names that are safe everywhere: slugs, run ids, sessions, branches, campaigns."""
+
+from __future__ import annotations
+
+import re
+
+from autoresearch.core.text.regex import later
+
+SLUG_MAX = 40
+SLUG_LEAST = 3  # characters: what is left of most titles in another script says nothing
+SESSION = later(r"ajet_[A-Za-z0-9_-]{1,60}\Z")
+RUN_ID = later(r"[a-z0-9][a-z0-9-]{0,59}\Z")
+
+
+def slugify(text: str, *, fallback: str = "experiment") -> str:
+    """Lower-case ASCII letters, digits and single hyphens, at most 40 characters; never empty.
+
+    Accents are dropped, every other character becomes a hyphen, so that no shell, tmux, git or
+    file system reads anything into a name.
+    """
+    import unicodedata
+
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    slug = re.sub(r"[^a-z0-9]+", "-", ascii_text.lower()).strip("-")
+    return slug[:SLUG_MAX].strip("-") or fallback
+
+
+def run_id(slug: str, token: str) -> str:
+    """`<slug>-<token>`; the token (6 of [a-z0-9]) makes it unique."""
+    return f"{slug}-{token}"
+
+
+def session_name(slug: str, token: str) -> str:
+    """`ajet_<slug>_<token>`: contains `ajet`, says the purpose, means nothing to tmux's target syntax."""
+    return f"ajet_{slug}_{token}".replace("-", "_")
+
+
+def campaign_name(date: str, slug: str) -> str:
+    """`<yyyymmdd>-<slug>`; also the name of the directory under reports/auto_research/."""
+    return f"{date}-{slug}"
+
+
+def branch_name(campaign: str, experiment: str) -> str:
+    """`autoresearch/<campaign>/<experiment>`."""
+    return f"autoresearch/{campaign}/{experiment}"

@@ -1,0 +1,241 @@
+"""Which scripts a shell text starts, and where they lie: `cd X && bash Y.sh` names X/Y.sh. Pure; nothing is run.
+
+Followed are `cd`, `pushd`, subshells, variables that are known, `env -C`, `make -C`, and texts inside texts. What stays
+open (a variable that nobody knows, another host) is a Script without a path: its caller says that nobody read it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from autoresearch.core.text.shell_words import SHELLS, Simple, simple_commands
+
+_SCRIPT = re.compile(r"\S+\.(?:sh|bash)\Z")
+_JOB = re.compile(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^{}$`]*))?\})")
+_OWN_FOLDER = re.compile(  # `$(dirname "$0")`, `$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)`
+    r"\$\(\s*cd\s+(?:--\s+)?\"?\$\(dirname[^()]*\)\"?[^()]*\bpwd[^()]*\)|\$\(\s*dirname[^()]*\)"
+)
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
+_PASS_ON = frozenset(
+    ["srun", "mpirun", "mpiexec", "torchrun", "accelerate", "deepspeed", "docker", "podman", "singularity", "apptainer",
+     "kubectl", "ray", "parallel", "find", "watch", "tmux", "screen", "conda", "mamba", "uv", "poetry", "pixi"]
+)  # fmt: skip
+"""What starts a command that is given to it, perhaps on another machine or in another file system."""
+_MAKES_NOTHING = frozenset(
+    ["cd", "pushd", "popd", "export", "set", "unset", "shopt", "ulimit", "umask", "trap", "true", ":",
+     "test", "[", "[[", "module", "conda", "nvidia-smi", "hostname", "date", "sleep", "wait", "ls", "pwd", "exit",
+     "local", "declare"]
+)  # fmt: skip
+_SPEAKS = frozenset({"echo", "printf", "cat", "chmod"})  # they make no script, unless they name it: `echo ... > run.sh`
+_OPENS, _CLOSES = frozenset({"if", "for", "while", "until", "case", "{"}), frozenset({"fi", "done", "esac", "}"})
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that a text names."""
+
+    name: str  # as it is written
+    path: str  # absolute, or from the directory where the text runs; "" where that is not known
+    line: int
+    cwd: str | None = ""  # where it runs, as `path`; None: not known
+    must: bool = False  # it has to be there, on the machine where the text runs, before the text begins
+    makefile: bool = False
+    shell: bool = True  # False: a program that may as well be of another kind
+
+
+def named_scripts(
+    text: str,
+    variables: Mapping[str, str] | None = None,
+    *,
+    folder: str = "",
+    cwd: str | None = "",
+    earlier: Sequence[str] = (),
+    line: int = 1,
+) -> tuple[Script, ...]:
+    """The scripts that a text starts or sources. `folder`: of the script that it is; `earlier`: run before it."""
+    state = _State(dict(variables or {}), folder, cwd)
+    state.made = [one for other in earlier for one in simple_commands(other)]
+    found: dict[tuple[str, str], Script] = {}
+    for script in _walk(list(simple_commands(text, line=line)), state):
+        before = found.setdefault((script.name, script.path), script)
+        if script.must and not before.must:
+            found[script.name, script.path] = replace(before, must=True)
+    return tuple(found.values())
+
+
+def recipe_lines(makefile: str) -> str:
+    """The shell text of a Makefile, each line where it stands."""
+    lines = makefile.replace("$$", "$").split("\n")
+    return "\n".join(line.lstrip("\t @+-") if line.startswith("\t") else "" for line in lines)
+
+
+@dataclass(slots=True)
+class _State:
+    """Where a text has got to."""
+
+    variables: dict[str, str]
+    own: str  # the directory of the script itself
+    cwd: str | None = ""  # None: not known
+    stack: list[str | None] = field(default_factory=list)  # of pushd
+    outer: list[str | None] = field(default_factory=list)  # of subshells
+    made: list[Simple] = field(default_factory=list)  # what ran before and may have made a file
+    open: int = 0  # inside an `if`, a loop, a function
+    away: bool = False  # on another machine
+
+    def inside(self, cwd: str | None, *, away: bool) -> _State:
+        """For a text within this one."""
+        return _State(dict(self.variables), self.own, cwd, made=self.made, open=self.open, away=self.away or away)
+
+    def value(self, word: str) -> str | None:
+        """A word with its variables; None where one is not known."""
+        word = _OWN_FOLDER.sub(lambda _: self.own or ".", word)
+        word = re.sub(r"\$\(pwd\)|\$PWD\b|\$\{PWD\}", lambda _: "." if self.cwd is not None else "$(", word)
+        if word == "~" or word.startswith("~/"):
+            word = "$HOME" + word[1:]
+        unknown = False
+
+        def known(match: re.Match[str]) -> str:
+            nonlocal unknown
+            value = self.variables.get(match[1] or match[2], match[3])
+            unknown = unknown or value is None
+            return value or ""
+
+        word = _VARIABLE.sub(known, word)
+        return None if unknown or re.search(r"[$`*?{}]", word) else word
+
+    def path(self, word: str, cwd: str | None) -> str:
+        """Where a file lies that a word names; "" where that is not known."""
+        value = self.value(word)
+        if value is None or self.away or (cwd is None and not value.startswith("/")):
+            return ""
+        return posixpath.normpath(posixpath.join(cwd or "", value))
+
+
+def _walk(commands: Sequence[Simple], state: _State) -> Iterator[Script]:
+    """The scripts of these commands, those of inner texts included, which follow the command that holds them."""
+    at, before = 0, Simple(0)
+    while at < len(commands):
+        command, depth = commands[at], commands[at].depth
+        end = next((n for n in range(at + 1, len(commands)) if commands[n].depth <= depth), len(commands))
+        inner = commands[at + 1 : end]
+        cwd = _joined(state, state.cwd, command.folder)
+        for word in command.words:
+            state.open += (word in _OPENS) - (word in _CLOSES and state.open > 0) if word in command.words[:2] else 0
+        yield from _started(command, before, state, cwd, commands[end : end + 1])
+        if inner:
+            same = command.name == "eval"
+            within = state if same else state.inside(cwd, away=command.name == "ssh")
+            yield from _walk(inner, within)
+        _follow(command, state)
+        at, before = end, command
+
+
+def _follow(command: Simple, state: _State) -> None:
+    """What a command changes for those behind it."""
+    argv = command.argv
+    for word in argv[1:] if command.name in ("export", "declare", "local", "readonly") else command.words:
+        if not (assigned := _ASSIGNMENT.match(word)):
+            if command.name not in ("export", "declare", "local", "readonly"):
+                break
+            continue
+        if argv and command.name not in ("export", "declare", "local", "readonly"):
+            break  # for that one command only
+        value = state.value(assigned[2])
+        state.variables.pop(assigned[1], None)
+        if value is not None:
+            state.variables[assigned[1]] = value
+    where = next((word for word in argv[1:] if not re.match(r"-[LPe@-]*\Z", word) or word == "-"), "")
+    if command.name == "pushd":
+        state.stack.append(state.cwd)
+    if command.name == "popd":
+        state.cwd = state.stack.pop() if state.stack else None
+    elif command.name in ("cd", "pushd"):
+        state.cwd = None if where == "-" else _joined(state, state.cwd, where or "$HOME")
+    if command.end == "(":
+        state.outer.append(state.cwd)
+    elif command.end == ")" and state.outer:
+        state.cwd = state.outer.pop()
+    state.made.append(command)
+
+
+def _joined(state: _State, cwd: str | None, word: str) -> str | None:
+    value = state.value(word)
+    if value is None or (cwd is None and not value.startswith("/")):
+        return None
+    return posixpath.normpath(posixpath.join(cwd or "", value)) if word else cwd
+
+
+def _started(
+    command: Simple, before: Simple, state: _State, cwd: str | None, after: Sequence[Simple]
+) -> Iterator[Script]:
+    """The scripts that one command starts itself."""
+    argv, name = command.argv, command.name
+    if not argv:
+        return
+    surely = not (state.open or state.away or before.end == "||" or (before.end == "&&" and before.name in _TESTS))
+
+    def script(word: str, *, must: bool = True) -> Script:
+        path = state.path(word, cwd)
+        must = bool(must and surely and path and not any(_may_make(one, word) for one in state.made))
+        known = name in SHELLS or name in ("source", ".") or bool(_SCRIPT.match(word))
+        return Script(word, path, command.line, cwd, must, shell=known)
+
+    if name in SHELLS or name in ("source", "."):
+        if word := _first_operand(argv, name):
+            yield script(word)
+    elif name in ("make", "gmake"):
+        yield from _makefile(argv, state, cwd, command.line)
+    elif name in _PASS_ON or name == "sbatch":
+        folder = next((b for a, b in pairwise(argv) if a == "--working-dir"), "")
+        within = replace(state, cwd=_joined(state, cwd, folder))
+        for word in argv[1:]:
+            if (_JOB if name == "sbatch" else _SCRIPT).match(word):
+                yield Script(word, within.path(word, within.cwd), command.line, within.cwd)
+            elif re.search(r"\s", word) and re.search(r"\.(?:sh|bash)\b", word):  # a text: `tmux new 'bash x.sh'`
+                yield from _walk(list(simple_commands(word, line=command.line)), within.inside(within.cwd, away=False))
+    elif "/" in argv[0] or _SCRIPT.match(argv[0]):
+        yield script(argv[0], must=bool(_SCRIPT.match(argv[0])))
+    if command.end in ("|", "|&") and after and after[0].name in SHELLS:  # `cat x.sh | bash`
+        yield from (script(word, must=False) for word in argv[1:] if _SCRIPT.match(word))
+
+
+_TESTS = frozenset({"test", "[", "[["})
+
+
+def _first_operand(argv: Sequence[str], name: str) -> str:
+    """The file that a shell reads; "" for a text behind -c, and for its input."""
+    words = list(argv[1:])
+    while name in SHELLS and words and words[0][:1] in "-+" and words[0] != "-":
+        option = words.pop(0)
+        if re.match(r"-\w*c\w*\Z", option):
+            return ""
+        if option in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file") and words:
+            words.pop(0)
+    first = words[0] if words else ""
+    return "" if first in ("-", "--", "/dev/stdin") or first[:1] in ("<", "&") else first
+
+
+def _makefile(argv: Sequence[str], state: _State, cwd: str | None, line: int) -> Iterator[Script]:
+    names: list[str] = []
+    for n, word in enumerate(argv[1:], 1):
+        option, given, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+        value = value if given else (argv[n + 1] if n + 1 < len(argv) else "")
+        if option in ("-C", "--directory"):
+            cwd = _joined(state, cwd, value)
+        elif option in ("-f", "--file", "--makefile"):
+            names.append(value)
+    for name in names or ["Makefile"]:
+        yield Script(name, state.path(name, cwd), line, cwd, makefile=True)
+
+
+def _may_make(command: Simple, script: str) -> bool:
+    """Whether a command could be what makes a script."""
+    name = posixpath.basename(script)
+    if command.name in _SPEAKS:
+        return command.name != "chmod" and any(word.endswith(name) for word in command.words[1:])
+    return bool(command.name) and command.name not in _MAKES_NOTHING
