@@ -22,7 +22,7 @@ PACKAGE = "autoresearch"
 
 # Every room, and the rooms it may import from; the leaf `runner` is open to everybody.
 _LOW = ("errors", "core", "records")
-_SIDE = ("repository", "trainers", "launchers", "proposers", "researchers", "sinks")
+_SIDE = ("git_repo", "trainers", "launchers", "proposers", "agents", "readers")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": (),
     "errors": (),
@@ -45,7 +45,7 @@ ALONE = ("runner", "tinygrpo")  # programs of their own
 # One file owns each outside library: that file, or any single one below that folder.
 OWNERS = {
     "libtmux": "autoresearch/launchers/tmux.py",
-    "git": "autoresearch/repository/",
+    "git": "autoresearch/git_repo/",
     "jinja2": "autoresearch/lab/render.py",
     "yaml": "autoresearch/lab/yaml_files.py",
     "psutil": "autoresearch/",
@@ -153,7 +153,7 @@ Rule = Callable[[Sequence[Source]], list[str]]
 
 
 def imports_run_one_way(sources: Sequence[Source]) -> list[str]:
-    """errors <- core <- records <- {repository, trainers, sinks, ...} <- lab <- commands <- cli."""
+    """errors <- core <- records <- {git_repo, trainers, readers, ...} <- lab <- commands <- cli."""
     modules = {source.module for source in sources}
     faults = []
     for source in sources:
@@ -402,7 +402,7 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
         ({HERE: "from ..lab import run"}, "core must not import autoresearch.lab"),
         ({LAB: "import autoresearch.commands"}, "lab must not"),
         ({LAB: "import autoresearch.tinygrpo"}, "lab must not"),
-        ({TMUX: "import autoresearch.sinks.x"}, "launchers must not"),
+        ({TMUX: "import autoresearch.readers.x"}, "launchers must not"),
         ({RUNNER: "import autoresearch.errors"}, "runner must not"),
         ({TINY: "import autoresearch.runner"}, "tinygrpo must not"),
         ({"autoresearch/errors.py": "from autoresearch.core import a"}, "errors must not"),
@@ -454,8 +454,8 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
         ({LAB: lazily("import yaml")}, "yaml belongs to"),
         ({TMUX: "import libtmux"}, "heavy"),
         (
-            {f"autoresearch/repository/{name}.py": lazily("import git") for name in "ab"},
-            "git has several owners: autoresearch/repository/a.py, autoresearch/repository/b.py",
+            {f"autoresearch/git_repo/{name}.py": lazily("import git") for name in "ab"},
+            "git has several owners: autoresearch/git_repo/a.py, autoresearch/git_repo/b.py",
         ),
     ],
     few_broad_excepts: [
@@ -491,7 +491,7 @@ FINE: dict[Rule, list[dict[str, str]]] = {
     imports_run_one_way: [
         {HERE: "from autoresearch.core import b\nfrom autoresearch.errors import X\nfrom . import c"},
         {HERE: "if TYPE_CHECKING:\n    from autoresearch.lab import run"},
-        {"autoresearch/sinks/a.py": "from autoresearch.runner import follow"},
+        {"autoresearch/readers/a.py": "from autoresearch.runner import follow"},
         {LAB: "from autoresearch import __version__"},
         {"autoresearch/cli.py": "from autoresearch.commands import run\nimport autoresearch.lab"},
         {RUNNER: "from autoresearch.runner import b\nfrom . import c"},

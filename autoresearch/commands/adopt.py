@@ -9,7 +9,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.sessions import session_info
+from autoresearch.lab.runs.sessions import session_info
 from autoresearch.records.rundir import RunDir
 
 
@@ -17,7 +17,7 @@ def adopt(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
     """Find every run again after a crash: report the living, record the dead. Exits 6 if one cannot be recorded."""
     from pathlib import Path
 
-    from autoresearch.lab.adopt import adopt_all
+    from autoresearch.lab.runs.adopt import adopt_all
 
     runs: list[dict[str, Any]] = []
     lines: list[str] = []

@@ -19,7 +19,7 @@ def attach(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Attach this terminal to the tmux session of a run; without a terminal, print the line to type."""
-    from autoresearch.lab import sessions
+    from autoresearch.lab.runs import sessions
     from autoresearch.records import order_file
 
     parts = real_parts()
@@ -29,7 +29,7 @@ def attach(
     what, log = ("server's session", rundir.path / "server/run.log") if server else ("session", rundir.log)
     order = None if server else order_file.read(rundir)
     if order and rundir.state().lives and not (info and parts.launcher(info.socket).exists(info)):
-        from autoresearch.lab.far.ordering import show_log
+        from autoresearch.lab.remote.order import show_log
 
         info = show_log(rundir, spec.session, parts, order.socket)
     if info is None or not parts.launcher(info.socket).exists(info):

@@ -82,12 +82,12 @@ def check(
 ) -> int:
     """Parse and lint one blueprint; exits 3 where it could not be run."""
     from autoresearch.commands.wiring import parts
-    from autoresearch.lab.far.remote_code import files_of
-    from autoresearch.lab.plan import limits_of
-    from autoresearch.lab.preflight import resolve
+    from autoresearch.lab.agentjet.swarm_setup import trainer_of
+    from autoresearch.lab.remote_files.remote_code import files_of
+    from autoresearch.lab.resolve.preflight import resolve
+    from autoresearch.lab.resolve.run_plan import limits_of
+    from autoresearch.lab.resolve.trainer_settings import terms
     from autoresearch.lab.settings import load
-    from autoresearch.lab.swarm.arrange import trainer_of
-    from autoresearch.lab.terms import terms
     from autoresearch.trainers import ask
 
     settings = load(Path(path).absolute().parent, environ=os.environ)

@@ -17,8 +17,8 @@ from autoresearch.errors import AutoresearchError, UsageError
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
     from autoresearch.core.campaign.view import CampaignView
-    from autoresearch.lab.campaign.charter import Charter
-    from autoresearch.records.campaign_dir import CampaignDir
+    from autoresearch.lab.campaign_setup.campaign_spec import Charter
+    from autoresearch.records.campaign_records import CampaignDir
 
 
 def start(
@@ -67,10 +67,10 @@ def start(
 ) -> int:
     """Start a campaign: print the plan, ask, then run ideas until a stop rule is met."""
     from autoresearch.lab import settings as project
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.charter import charter
-    from autoresearch.lab.campaign.declare import declare
-    from autoresearch.lab.enough_gpus import checks
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup.campaign_options import declare
+    from autoresearch.lab.campaign_setup.campaign_spec import charter
+    from autoresearch.lab.resolve.gpu_check import checks
 
     flags: dict[str, Any] = {
         "count": count or None,
@@ -119,14 +119,14 @@ def start(
     settings = project.load(declared.blueprint.parent, environ=os.environ, flags={})
     socket, looks = settings.text("tmux_socket"), checks(settings.text("gpu_check"))
     plan = charter(declared, parts, tmux_socket=socket, gpu_check=looks, project=settings)
-    plan = begin.with_own_results(plan, parts)
-    findings = begin.preflight(plan)
+    plan = start_campaign.with_own_results(plan, parts)
+    findings = start_campaign.preflight(plan)
     if not yes and not _agreed(plan, findings, as_json=as_json):
         return 0
     if not ask.steps_known(plan.trainer):
         output.remark(f"first step: {plan.first_step_rule}")
-    place = begin.begin(plan, parts)
-    attach = begin.go_on(place, plan.spec, parts)
+    place = start_campaign.begin(plan, parts)
+    attach = start_campaign.go_on(place, plan.spec, parts)
     if detach:
         view = _view(place)
         lines = [f"{plan.spec.name} in {place.path} runs; attach: {attach}", f"ledger: {place.ledger}"]
@@ -211,7 +211,7 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
 
 def _seed_check_words(spec: CampaignSpec) -> str:
     """How it will be seen whether the seed does anything."""
-    from autoresearch.lab.campaign.runs import CHECKED
+    from autoresearch.lab.campaigns.idea_run import CHECKED
 
     if spec.replicates >= CHECKED:
         return "run 2 of the baseline repeats the first one's, which shows whether seeds do anything"
@@ -235,7 +235,7 @@ def _evaluation_row(plan: Charter) -> list[tuple[str, str]]:
 def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:
     """Who the researcher is and what it may do."""
     from autoresearch.core.campaign.stop_rules import span
-    from autoresearch.lab.campaign.shelf import HYBRID
+    from autoresearch.lab.agent_work.agent_proposer import HYBRID
 
     own = spec.research
     if not own.agent:
@@ -254,13 +254,13 @@ def status(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
-    from autoresearch.lab.campaign import begin
+    from autoresearch.lab.campaign_setup import start_campaign
 
     parts = real_parts()
-    place = begin.find(campaign, parts)
+    place = start_campaign.find(campaign, parts)
     view = _view(place)
     payload = _payload(place, view)
-    others = [one.name for one in begin.known(parts) if one.place != place and one.place.controlled]
+    others = [one.name for one in start_campaign.known(parts) if one.place != place and one.place.controlled]
     lines = [
         _headline(payload),
         payload["standing"],
@@ -287,13 +287,13 @@ def wait(
 ) -> int:
     """Wait for the next row, a pause or the end of a campaign."""
     from autoresearch.core.text.durations import parse_duration
-    from autoresearch.lab.campaign import begin
+    from autoresearch.lab.campaign_setup import start_campaign
 
     try:
         limit = parse_duration(seconds)
     except ValueError as error:
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
-    place = begin.find(campaign, real_parts())
+    place = start_campaign.find(campaign, real_parts())
     rows, state = _mark(place)
     before = (rows if since < 0 else since, state)
     until = time.monotonic() + limit
@@ -379,7 +379,7 @@ def _print_new(log: Path, at: int) -> int:
 
 
 def _view(place: CampaignDir) -> CampaignView:
-    from autoresearch.lab.campaign.book import Book
+    from autoresearch.lab.campaigns.campaign_state import Book
 
     return Book(place).view()
 
@@ -392,17 +392,17 @@ def _mark(place: CampaignDir) -> tuple[int, str]:
 def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
     """The flat object about a campaign."""
     from autoresearch.core.campaign.stop_rules import stand
-    from autoresearch.lab.campaign.agenda import facts
-    from autoresearch.lab.campaign.shelf import held
-    from autoresearch.lab.campaign.standing import next_commands, reason_now, running, state_now
-    from autoresearch.lab.campaign.summary import seed_words
+    from autoresearch.lab.agent_work.agent_proposer import held
+    from autoresearch.lab.campaign_report.summary import seed_words
+    from autoresearch.lab.campaigns.campaign_status import next_commands, reason_now, running, state_now
+    from autoresearch.lab.campaigns.scheduler import facts
 
     found = stand(view.spec.rules, facts(view, real_parts().clock()), view.spec.objective)
     state = state_now(place, view)
     best = view.best
     waits = None
     if view.spec.research.agent:
-        from autoresearch.lab.research.patience import read_waiting
+        from autoresearch.lab.agents.rate_limits import read_waiting
 
         waits = read_waiting(place.waiting)
     return {

@@ -18,7 +18,7 @@ from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.runner.masking import clean_text
 
 if TYPE_CHECKING:
-    from autoresearch.records.campaign_dir import CampaignDir
+    from autoresearch.records.campaign_records import CampaignDir
 
 Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)]
 Reason = Annotated[str, typer.Option(help="Why; goes into the journal.")]
@@ -56,12 +56,12 @@ def skip(
     as_json: Json = False,
 ) -> int:
     """Do not try an idea; if it runs, stop it."""
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.agenda import decided
-    from autoresearch.lab.campaign.sources import waiting_names
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns.idea_sources import waiting_names
+    from autoresearch.lab.campaigns.scheduler import decided
 
     refuse_baseline(slug)
-    place = begin.find(campaign, real_parts())
+    place = start_campaign.find(campaign, real_parts())
     view = _view(place)
     idea = view.by_slug(slug)
     proposed = {one.hypothesis.slug for one in view.research.proposed.values()}
@@ -93,10 +93,11 @@ def resume(
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
     from autoresearch.core.campaign.spec import CampaignState
-    from autoresearch.lab.campaign import begin, requests
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    place = begin.find(campaign, parts)
+    place = start_campaign.find(campaign, parts)
     view = _view(place)
     if view.state is CampaignState.ENDED:
         raise ConflictError(
@@ -107,7 +108,7 @@ def resume(
     if view.state is CampaignState.PAUSED or place.controlled:
         requests.ask(place, "resume")
     if not place.controlled:
-        begin.go_on(place, view.spec, parts)
+        start_campaign.go_on(place, view.spec, parts)
     if detach or output.agent_or_pipe():
         _settled(place)
         view = _view(place)
@@ -133,11 +134,12 @@ def add(
 ) -> int:
     """Add an idea to the queue of a campaign that runs."""
     from autoresearch.core.campaign.spec import CampaignState
-    from autoresearch.lab.campaign import begin, requests
-    from autoresearch.lab.campaign.sources import ADDED
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns import requests
+    from autoresearch.lab.campaigns.idea_sources import ADDED
     from autoresearch.records.appending import append_line
 
-    place = begin.find(campaign, real_parts())
+    place = start_campaign.find(campaign, real_parts())
     entries = _listed(file)
     given = {"slug": slug, "sentence": sentence, "parent": parent, "simpler": simpler}
     if set_:
@@ -161,8 +163,8 @@ def add(
 
 def refuse_entries(place: CampaignDir, entries: list[Any], file: str) -> None:
     """QueueInvalid with all that is wrong with new entries; ConflictError where one stands in a queue already."""
-    from autoresearch.lab.campaign.refuse import QueueInvalid, entry_findings
-    from autoresearch.lab.campaign.sources import ADDED
+    from autoresearch.lab.campaign_setup.checks import QueueInvalid, entry_findings
+    from autoresearch.lab.campaigns.idea_sources import ADDED
     from autoresearch.lab.yaml_files import parse_any
     from autoresearch.proposers.queue_entry import QUEUE, token_of
 
@@ -188,11 +190,11 @@ def fix(
     as_json: Json = False,
 ) -> int:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.refuse import QueueInvalid, entry_findings
-    from autoresearch.lab.campaign.requests import unrepairable
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup.checks import QueueInvalid, entry_findings
+    from autoresearch.lab.campaigns.requests import unrepairable
 
-    view = _view(begin.find(campaign, real_parts()))
+    view = _view(start_campaign.find(campaign, real_parts()))
     known = view.by_slug(idea)
     if known is None:
         raise NotFoundError(f"{view.spec.name} has no idea {idea!r}", fix="autoresearch campaign brief")
@@ -250,11 +252,12 @@ def set_rules(
 ) -> int:
     """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
     from autoresearch.core.campaign.spec import CampaignState, Rules, parse_target
-    from autoresearch.lab.campaign import begin, requests
-    from autoresearch.lab.campaign.declare import as_deadline
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup.campaign_options import as_deadline
+    from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    place = begin.find(campaign, parts)
+    place = start_campaign.find(campaign, parts)
     view = _view(place)
     try:
         rules = Rules(
@@ -267,13 +270,13 @@ def set_rules(
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
-    changes = begin.changed_rules(view.spec, rules)
+    changes = start_campaign.changed_rules(view.spec, rules)
     if place.controlled:
         requests.ask(place, "set", **changes)
         _settled(place)
     elif view.state is CampaignState.ENDED:
-        begin.continue_with(place, changes)
-        begin.go_on(place, view.spec, parts)
+        start_campaign.continue_with(place, changes)
+        start_campaign.go_on(place, view.spec, parts)
     else:
         requests.note(place, "rules", **changes)
     view = _view(place)
@@ -289,10 +292,12 @@ def confirm(
 ) -> int:
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
     from autoresearch.core.campaign.spec import CampaignState
-    from autoresearch.lab.campaign import begin, requests, summary
+    from autoresearch.lab.campaign_report import summary
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    place = begin.find(campaign, parts)
+    place = start_campaign.find(campaign, parts)
     view = _view(place)
     for slug in ideas or []:
         idea = view.by_slug(slug)
@@ -307,8 +312,8 @@ def confirm(
     requests.ask(place, "confirm", slugs=list(ideas or []))
     if not place.controlled:
         if view.state is CampaignState.ENDED:
-            begin.continue_with(place, {})
-        begin.go_on(place, view.spec, parts)
+            start_campaign.continue_with(place, {})
+        start_campaign.go_on(place, view.spec, parts)
     lines = [f"{', '.join(ideas or ['the best idea'])} of {view.spec.name} in {place.path} is put to the proof"]
     output.emit("confirm", _payload(place, _view(place)), as_json=as_json, lines=lines)
     return 0
@@ -317,12 +322,12 @@ def confirm(
 def brief(campaign: Name = "", as_json: Json = False) -> int:
     """What somebody who takes over must know, in at most 60 lines."""
     from autoresearch.core.campaign.stop_rules import stand
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.agenda import facts
-    from autoresearch.lab.campaign.memory import brief as told
+    from autoresearch.lab.campaign_report.memory import brief as told
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns.scheduler import facts
 
     parts = real_parts()
-    place = begin.find(campaign, parts)
+    place = start_campaign.find(campaign, parts)
     view = _view(place)
     lines = told(view, stand(view.spec.rules, facts(view, parts.clock()), view.spec.objective))
     if as_json:
@@ -336,12 +341,12 @@ def brief(campaign: Name = "", as_json: Json = False) -> int:
 def report(campaign: Name = "", as_json: Json = False) -> int:
     """Write report.md, report.html and progress.png of a campaign, as it stands now."""
     from autoresearch.core.campaign.stop_rules import stand
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.agenda import facts
-    from autoresearch.lab.campaign.report import write_report
+    from autoresearch.lab.campaign_report.report import write_report
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns.scheduler import facts
 
     parts = real_parts()
-    place = begin.find(campaign, parts)
+    place = start_campaign.find(campaign, parts)
     view = _view(place)
     found = stand(view.spec.rules, facts(view, parts.clock()), view.spec.objective)
     written = write_report(place, view, found)
@@ -363,19 +368,19 @@ def control(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
     """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
     import signal
 
-    from autoresearch.lab import detached
-    from autoresearch.lab.campaign import begin
-    from autoresearch.records.campaign_dir import CampaignDir
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.runs import detached
+    from autoresearch.records.campaign_records import CampaignDir
 
     place = CampaignDir(Path(directory))
-    with begin.in_control(place):
+    with start_campaign.in_control(place):
         mark = os.environ.get("AUTORESEARCH_RUN_ID", "")
         os.environ.clear()
         os.environ.update(detached.take_environment(place.path))
         os.environ.pop("AUTORESEARCH_RUN_ID", None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the campaign stays
         detached.reported(place.path)
-        from autoresearch.lab.campaign.controller import Controller
+        from autoresearch.lab.campaigns.controller import Controller
 
         say = Speaker(place.log)
         say(f"controller {os.getpid()} {mark} took {place.path}")
@@ -406,9 +411,10 @@ class Speaker:
 def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: Any) -> int:
     """Hand a request to the controller of a campaign, and say where the campaign stands then."""
     from autoresearch.core.campaign.spec import CampaignState
-    from autoresearch.lab.campaign import begin, requests
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns import requests
 
-    place = begin.find(campaign, real_parts())
+    place = start_campaign.find(campaign, real_parts())
     view = _view(place)
     if view.state is CampaignState.ENDED:
         fix = f"autoresearch campaign report {view.spec.name}"
@@ -424,7 +430,7 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: A
 
 def _settled(place: CampaignDir) -> None:
     """Wait a moment for the controller to have obeyed."""
-    from autoresearch.records.campaign_dir import entries
+    from autoresearch.records.campaign_records import entries
 
     last = max((e["seq"] for e in entries(place.requests)), default=0)
     until = time.monotonic() + 3.0

@@ -17,8 +17,8 @@ def close(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Close the tmux session of a run that is over, or is elsewhere; its records stay."""
-    from autoresearch.lab import sessions
-    from autoresearch.lab.adopt import adopt
+    from autoresearch.lab.runs import sessions
+    from autoresearch.lab.runs.adopt import adopt
 
     parts = real_parts()
     rundir = sessions.find(run, parts)

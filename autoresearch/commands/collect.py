@@ -15,8 +15,8 @@ def collect(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Write the records of a run that is over; does nothing twice."""
-    from autoresearch.lab import sessions
-    from autoresearch.lab.collect import collect as write_records
+    from autoresearch.lab.results.collect import collect as write_records
+    from autoresearch.lab.runs import sessions
 
     parts = real_parts()
     rundir = sessions.find(run, parts)

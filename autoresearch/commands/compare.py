@@ -11,7 +11,7 @@ from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
-    from autoresearch.lab.compare import Comparison
+    from autoresearch.lab.results.compare import Comparison
 
 SHOWN = 6  # differing keys of a kind, for people
 WIDE = 36
@@ -23,11 +23,11 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Compare two runs: metrics, recipe by key, code, environment, limits."""
-    from autoresearch.lab import rows
-    from autoresearch.lab.compare import compare as compared
+    from autoresearch.lab.results import ledger_rows
+    from autoresearch.lab.results.compare import compare as compared
 
     parts = real_parts()
-    found = compared(rows.find(a, parts), rows.find(b, parts))
+    found = compared(ledger_rows.find(a, parts), ledger_rows.find(b, parts))
     if as_json:
         output.emit("compare", _payload(found), as_json=True)
         return 0
@@ -44,7 +44,7 @@ def compare(
 
 
 def _payload(found: Comparison) -> dict[str, Any]:
-    from autoresearch.lab.compare import metrics_of
+    from autoresearch.lab.results.compare import metrics_of
 
     return {
         "a": found.a.run,
@@ -65,7 +65,7 @@ def _payload(found: Comparison) -> dict[str, Any]:
 
 
 def _lines(found: Comparison) -> list[str]:
-    from autoresearch.lab.compare import metrics_of
+    from autoresearch.lab.results.compare import metrics_of
 
     a, b = metrics_of(found.a), metrics_of(found.b)
     rows = [["", "A", "B"]]
@@ -92,7 +92,7 @@ def _lines(found: Comparison) -> list[str]:
 
 
 def _section(title: str, pairs: Mapping[str, tuple[Any, Any]], most: int = SHOWN) -> list[str]:
-    from autoresearch.lab.campaign.texts import plain
+    from autoresearch.lab.campaign_report.texts import plain
 
     if not pairs:
         return [f"{title}: the same"]

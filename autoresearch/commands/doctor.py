@@ -14,7 +14,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import EnvironmentUnusable
 
 if TYPE_CHECKING:
-    from autoresearch.lab.far.inspect import Inspected
+    from autoresearch.lab.remote.inspect import Inspected
     from autoresearch.lab.settings import Settings
 
 WIDTH = 80
@@ -31,11 +31,11 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Check tmux, git, disk, GPUs and sandboxes on this machine. Exits 6 where a run could not start."""
+    from autoresearch.git_repo import checkout as repository
     from autoresearch.lab import settings as project
-    from autoresearch.launchers import sandbox, surroundings, volume
+    from autoresearch.launchers import host_sandbox_check, machine, volume
     from autoresearch.launchers.tmux import TmuxLauncher
     from autoresearch.records.index import state_home
-    from autoresearch.repository import checkout as repository
 
     blueprint = Path(path).absolute() if Path(path).is_file() else None
     here = blueprint.parent if blueprint else Path(path).absolute()
@@ -43,8 +43,8 @@ def doctor(
     repo = repository.find(here)
     home = (repo.root if repo else here) / "reports" / "auto_research"
     asked = _asked(settings, blueprint, home if canary else None) if launcher or canary else []
-    around = surroundings.look([here, state_home()], git_directory=repo.git_dir if repo else None)
-    found = surroundings.findings(around, TmuxLauncher(settings.text("tmux_socket")))
+    around = machine.look([here, state_home()], git_directory=repo.git_dir if repo else None)
+    found = machine.findings(around, TmuxLauncher(settings.text("tmux_socket")))
     big = volume.find(settings.text("big_volume"), os.environ)
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"
@@ -56,7 +56,7 @@ def doctor(
         ["git", around.git or "missing"],
         ["repository", str(repo.root) if repo else repository.why_not(here)],
         ["GPUs", gpus],
-        ["driven by", sandbox.driven_by(os.environ) or "a person"],
+        ["driven by", host_sandbox_check.driven_by(os.environ) or "a person"],
         *(["disk", f"{d.free_bytes / 1e9:.1f} GB free for {d.directory}"] for d in around.disks),
         ["big volume", big.sentence],
         *([f.severity.value, str(f)] for f in found),
@@ -88,9 +88,9 @@ def doctor(
 
 def _asked(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:
     """Every place that was named but this machine, which the rest of the command is about."""
-    from autoresearch.lab.far.inspect import inspect
-    from autoresearch.lab.far.interpreter import InterpreterSearch, search_for
-    from autoresearch.lab.preflight import resolve
+    from autoresearch.lab.remote.inspect import inspect
+    from autoresearch.lab.remote_files.interpreter import InterpreterSearch, search_for
+    from autoresearch.lab.resolve.preflight import resolve
 
     parts = real_parts()
     read = resolve(blueprint, environ=parts.environ) if blueprint else None

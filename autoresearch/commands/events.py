@@ -18,7 +18,7 @@ def events(
 ) -> int:
     """The events of a run, from a sequence number on."""
     from autoresearch.commands.live import event_line
-    from autoresearch.lab import sessions
+    from autoresearch.lab.runs import sessions
     from autoresearch.records.events import read as read_events
 
     rundir = sessions.find(run, real_parts())

@@ -18,9 +18,9 @@ from autoresearch.errors import NotFoundError
 def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_default=False)]) -> int:
     """Follow every run of a place until there is none."""
     from autoresearch.core.run.targets import Place
-    from autoresearch.lab import detached
-    from autoresearch.lab.far.attend import take_up
-    from autoresearch.lab.far.follower import Follower
+    from autoresearch.lab.remote.follower import Follower
+    from autoresearch.lab.remote.start_follower import take_up
+    from autoresearch.lab.runs import detached
     from autoresearch.records.rundir import locked, read_json
 
     folder = Path(directory)

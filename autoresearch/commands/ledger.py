@@ -31,7 +31,7 @@ def show(
     from autoresearch.core.run.ledger_row import LedgerRow
     from autoresearch.core.statistics.comparable import mixed
     from autoresearch.records import ledger_views
-    from autoresearch.records.campaign_dir import CampaignDir, entries
+    from autoresearch.records.campaign_records import CampaignDir, entries
     from autoresearch.records.ledger import Ledger
 
     if style not in FORMATS:
@@ -105,7 +105,7 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> l
 
 
 def _ledger(name: str) -> Path:
-    from autoresearch.lab import sessions
+    from autoresearch.lab.runs import sessions
 
     if name.endswith(".tsv"):
         return Path(name).absolute()
@@ -113,8 +113,8 @@ def _ledger(name: str) -> Path:
     try:
         return Path(sessions.spec_of(sessions.find(name, parts)).ledger)
     except NotFoundError as unknown:
-        from autoresearch.lab.campaign import begin
+        from autoresearch.lab.campaign_setup import start_campaign
 
         with contextlib.suppress(NotFoundError):
-            return begin.find(name, parts).ledger
+            return start_campaign.find(name, parts).ledger
         raise unknown from None

@@ -11,11 +11,11 @@ from autoresearch.commands import output
 from autoresearch.commands.wait import ATTEND_S, attend
 from autoresearch.core.run.report_cadence import nap
 from autoresearch.core.run.spec import RunSpec, RunState
-from autoresearch.lab.adopt import adopt
-from autoresearch.lab.outcome import Outcome
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.standing import Standing, standing
-from autoresearch.lab.watch import WAKING, Watcher
+from autoresearch.lab.runs.adopt import adopt
+from autoresearch.lab.runs.outcome import Outcome
+from autoresearch.lab.runs.run_status import Standing, standing
+from autoresearch.lab.runs.watch import WAKING, Watcher
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
 from autoresearch.records.rundir import RunDir

@@ -24,8 +24,8 @@ def logs(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """The log of a run: the tail, a search, or followed live. Escapes are stripped, secrets masked."""
-    from autoresearch.lab import sessions
-    from autoresearch.lab.standing import tail_lines
+    from autoresearch.lab.runs import sessions
+    from autoresearch.lab.runs.run_status import tail_lines
 
     rundir = sessions.find(run, real_parts())
     spec = sessions.spec_of(rundir)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from autoresearch.core.metrics.signal import Reading
-    from autoresearch.lab.readout import Readout
+    from autoresearch.lab.results.readout import Readout
 
 STEP_ROWS = 10
 VALIDATION_ROWS = 5
@@ -38,7 +38,7 @@ def metrics(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Metrics by step, validations, and the source that was believed."""
-    from autoresearch.lab import metric_frame
+    from autoresearch.lab.results import metric_frame
 
     if out:
         metric_frame.check_name(Path(out))
@@ -55,7 +55,7 @@ def metrics(
 
 
 def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[str, Readout]:
-    from autoresearch.lab import readout
+    from autoresearch.lab.results import readout
 
     if run and log:
         raise UsageError("a run or --log FILE, not both", fix="autoresearch metrics --log FILE --trainer NAME")
@@ -66,7 +66,7 @@ def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[s
             "--trainer is for --log FILE; a run has its trainer", fix="autoresearch metrics --log FILE --trainer NAME"
         )
     from autoresearch.commands.wiring import parts
-    from autoresearch.lab import sessions
+    from autoresearch.lab.runs import sessions
 
     rundir = sessions.find(run or "last", parts())
     spec = sessions.spec_of(rundir)
@@ -112,7 +112,7 @@ def _next(name: str, log: str, out: str, *, empty: bool) -> list[str]:
 
 def _lines(name: str, found: Readout, payload: dict[str, Any]) -> list[str]:
     from autoresearch.core.metrics.signal import SignalKind
-    from autoresearch.lab.results import STEP_COLUMNS, telling
+    from autoresearch.lab.results.results_file import STEP_COLUMNS, telling
 
     steps, validations = found.of(SignalKind.STEP), found.of(SignalKind.VALIDATION)
     lines = [f"{name} ({found.trainer}): {len(steps)} steps, {len(validations)} validations"]
@@ -138,7 +138,7 @@ def _lines(name: str, found: Readout, payload: dict[str, Any]) -> list[str]:
 
 def _table(title: str, readings: Sequence[Reading], wanted: Sequence[str], rows: int) -> list[str]:
     """A few columns and at most `rows` rows, the first and the last among them."""
-    from autoresearch.lab.results import columns_of, thinned
+    from autoresearch.lab.results.results_file import columns_of, thinned
 
     if not readings:
         return []

@@ -18,7 +18,7 @@ def note(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Add a line to the experiment log of a run."""
-    from autoresearch.lab import sessions
+    from autoresearch.lab.runs import sessions
     from autoresearch.records import events, journal
 
     if not text.strip():

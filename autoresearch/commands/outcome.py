@@ -8,7 +8,7 @@ from pathlib import Path
 from autoresearch.commands import output
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.lab.outcome import Outcome, as_payload, where_now
+from autoresearch.lab.runs.outcome import Outcome, as_payload, where_now
 from autoresearch.records.rundir import RunDir
 
 

@@ -13,7 +13,7 @@ from autoresearch.commands.wiring import parts as real_parts
 if TYPE_CHECKING:
     from autoresearch.core.plans.model import StagedPlan
     from autoresearch.core.plans.view import PlanView
-    from autoresearch.lab.planning.place import PlanPlace
+    from autoresearch.lab.plans.plan_dir import PlanPlace
 
 Topic = Annotated[Path, typer.Argument(metavar="TOPIC.md", show_default=False)]
 Out = Annotated[str, typer.Option(metavar="FILE", help="Where to; <topic>.plan.yaml beside the topic.")]
@@ -29,7 +29,7 @@ TurnTimeout = Annotated[str, typer.Option(metavar="DURATION", help="Of each turn
 
 def new(topic: Topic, out: Out = "", as_json: Json = False) -> int:
     """Write the skeleton of a plan beside its topic, to be filled in by hand."""
-    from autoresearch.lab.planning.write import out_path, skeleton
+    from autoresearch.lab.plans.write import out_path, skeleton
     from autoresearch.records.rundir import write_atomically
 
     path = out_path(topic, out)
@@ -56,8 +56,8 @@ def write(
         return new(topic, out, as_json)
     from autoresearch.commands.plan_agent import asked, chosen_agent
     from autoresearch.core.plans.plan_text import told
-    from autoresearch.lab.planning.draft import read_topic
-    from autoresearch.lab.planning.write import out_path, place_for
+    from autoresearch.lab.plans.draft import read_topic
+    from autoresearch.lab.plans.write import out_path, place_for
     from autoresearch.records.rundir import write_atomically
 
     parts = real_parts()
@@ -87,7 +87,7 @@ def write(
 def check(plan: Plan, as_json: Json = False) -> int:
     """Parse and check a plan, down to the campaign of each stage; changes nothing."""
     from autoresearch.core.plans.plan_text import told
-    from autoresearch.lab.planning.draft import raise_on_faults, read_draft
+    from autoresearch.lab.plans.draft import raise_on_faults, read_draft
 
     draft = read_draft(Path(plan), real_parts())
     found = raise_on_faults(draft)
@@ -108,7 +108,7 @@ def check(plan: Plan, as_json: Json = False) -> int:
 def show(plan: Plan = "", as_json: Json = False) -> int:
     """The stages of a plan and what each outcome will mean; what was registered when."""
     from autoresearch.core.plans.plan_text import as_data, told
-    from autoresearch.lab.planning.register import open_plan, registered_plan
+    from autoresearch.lab.plans.register import open_plan, registered_plan
 
     place, draft = open_plan(plan, real_parts())
     view = _registered(place)
@@ -136,8 +136,8 @@ def approve(
     as_json: Json = False,
 ) -> int:
     """Fix a plan in git, with the code and every file that it names, and say yes to exactly that."""
-    from autoresearch.lab.planning import register
-    from autoresearch.lab.planning.draft import raise_on_faults
+    from autoresearch.lab.plans import register
+    from autoresearch.lab.plans.draft import raise_on_faults
 
     parts = real_parts()
     place, draft = register.open_plan(plan, parts)
@@ -173,7 +173,7 @@ def revise(
 ) -> int:
     """Register what the plan's file says now as its next version; with --agent, an agent writes it anew first."""
     from autoresearch.commands.plan_agent import chosen_agent, rewritten
-    from autoresearch.lab.planning import register
+    from autoresearch.lab.plans import register
 
     parts = real_parts()
     place, draft = register.open_plan(plan, parts)
@@ -210,13 +210,13 @@ def _agreed(typed: str, place: PlanPlace, plan: StagedPlan, *, as_json: bool) ->
 
 
 def _registered(place: PlanPlace) -> PlanView | None:
-    from autoresearch.lab.planning.place import read_view
+    from autoresearch.lab.plans.plan_dir import read_view
 
     return read_view(place) if place.tip else None
 
 
 def _need(place: PlanPlace) -> PlanView:
-    from autoresearch.lab.planning.place import read_view
+    from autoresearch.lab.plans.plan_dir import read_view
 
     return read_view(place)
 
@@ -235,7 +235,7 @@ def _version(place: PlanPlace, view: PlanView) -> dict[str, Any]:
 
 
 def _history(view: PlanView) -> list[str]:
-    from autoresearch.lab.campaign.texts import stamp
+    from autoresearch.lab.campaign_report.texts import stamp
 
     return [f"{stamp(r['t'])} {str(r['commit'])[:12]} {r['do']} {r.get('stage') or r.get('version') or ''}".rstrip()
             for r in view.records]  # fmt: skip

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from autoresearch.core.agents.agent import Ask, ResearchSpec
     from autoresearch.core.plans.view import PlanView
     from autoresearch.lab.parts import Parts
-    from autoresearch.lab.planning.ask import WrittenPlan
-    from autoresearch.lab.planning.draft import Draft
-    from autoresearch.lab.planning.place import PlanPlace
-    from autoresearch.lab.planning.pursue import Rewrite
+    from autoresearch.lab.plans.ask_agent import WrittenPlan
+    from autoresearch.lab.plans.draft import Draft
+    from autoresearch.lab.plans.plan_dir import PlanPlace
+    from autoresearch.lab.plans.run_stages import Rewrite
 
 Chosen: TypeAlias = Mapping[str, str]
 """What was typed about the agent, by the keys of a campaign file."""
@@ -44,7 +44,7 @@ def asked(
     reason: str = "",
 ) -> WrittenPlan:
     """Have an agent write the plan that will lie at `path`. ResearcherFailed where it writes none."""
-    from autoresearch.lab.planning.ask import Question, written
+    from autoresearch.lab.plans.ask_agent import Question, written
 
     spec = _spec(chosen)
     ask, resumes = researcher_of(spec, parts)
@@ -53,7 +53,7 @@ def asked(
 
 def rewriting(place: PlanPlace, chosen: Chosen, parts: Parts) -> Rewrite | None:
     """Who rewrites a plan while it runs; None where no agent was named."""
-    from autoresearch.lab.planning import register
+    from autoresearch.lab.plans import register
 
     if not chosen.get("agent"):
         return None
@@ -62,9 +62,9 @@ def rewriting(place: PlanPlace, chosen: Chosen, parts: Parts) -> Rewrite | None:
 
 def rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, parts: Parts) -> Draft:
     """The plan as an agent writes it anew in the light of its results; what it replaces is in git."""
-    from autoresearch.lab.planning import register
-    from autoresearch.lab.planning.place import read_view
-    from autoresearch.lab.planning.write import topic_of
+    from autoresearch.lab.plans import register
+    from autoresearch.lab.plans.plan_dir import read_view
+    from autoresearch.lab.plans.write import topic_of
     from autoresearch.records.rundir import write_atomically
 
     view = read_view(place)
@@ -78,7 +78,7 @@ def rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, parts
 def _spec(chosen: Chosen) -> ResearchSpec:
     """What was typed, checked as a campaign's own keys are."""
     from autoresearch.core.text.durations import parse_duration
-    from autoresearch.lab.campaign.declare_research import RESEARCH, converted, research_spec
+    from autoresearch.lab.campaign_setup.agent_options import RESEARCH, converted, research_spec
 
     values = dict(RESEARCH)
     for key, value in chosen.items():
@@ -93,10 +93,10 @@ def researcher_of(spec: ResearchSpec, parts: Parts) -> tuple[Ask, bool]:
     """How to ask an agent, and whether it remembers its last turn. UsageError, EnvironmentUnusable for none."""
     import threading
 
-    from autoresearch.lab.research import crew
-    from autoresearch.lab.research.turn import run_turn
+    from autoresearch.lab.agents import agent_factory
+    from autoresearch.lab.agents.turn import run_turn
 
-    crew.check(spec, parts.environ)
-    who, premises = crew.call(spec, parts.environ)
+    agent_factory.check(spec, parts.environ)
+    who, premises = agent_factory.call(spec, parts.environ)
     stop = threading.Event()
     return lambda turn: run_turn(who, turn, premises, stop), who.traits.resumes

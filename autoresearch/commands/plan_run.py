@@ -19,7 +19,7 @@ from autoresearch.runner.masking import clean_text
 if TYPE_CHECKING:
     from autoresearch.core.plans.view import PlanView
     from autoresearch.lab.parts import Parts
-    from autoresearch.lab.planning.place import PlanPlace
+    from autoresearch.lab.plans.plan_dir import PlanPlace
 
 Plan = Annotated[str, typer.Argument(metavar="PLAN", show_default=False)]
 Json = Annotated[bool, typer.Option("--json")]
@@ -43,9 +43,9 @@ def run(
     """Run the stages of an approved plan as campaigns, one after another; again after a crash or a pause."""
     from autoresearch.commands.plan_agent import chosen_agent, rewriting
     from autoresearch.core.plans.view import PlanState
-    from autoresearch.lab.planning import register
-    from autoresearch.lab.planning.place import read_view
-    from autoresearch.lab.planning.pursue import in_pursuit, pursue_alone
+    from autoresearch.lab.plans import register
+    from autoresearch.lab.plans.plan_dir import read_view
+    from autoresearch.lab.plans.run_stages import in_pursuit, pursue_alone
 
     if agent and not no_human:
         raise UsageError("an agent that revises while the plan runs asks nobody", hint="--agent needs --no-human")
@@ -95,7 +95,7 @@ def wait(
 ) -> int:
     """Wait for the next record of a plan that runs, for a pause or for the end."""
     from autoresearch.core.text.durations import parse_duration
-    from autoresearch.lab.planning.place import read_view
+    from autoresearch.lab.plans.plan_dir import read_view
 
     try:
         limit = parse_duration(seconds)
@@ -117,7 +117,7 @@ def wait(
 
 def report(plan: Plan = "", as_json: Json = False) -> int:
     """Write final_report.md and its figures, as the plan stands now."""
-    from autoresearch.lab.planning.report import write_report
+    from autoresearch.lab.plans.report import write_report
 
     place, view = _known(plan)
     written = write_report(place, view, now=real_parts().clock())
@@ -140,10 +140,10 @@ def control(
 
     from autoresearch.commands.campaign_control import Speaker
     from autoresearch.commands.plan_agent import rewriting
-    from autoresearch.lab import detached
-    from autoresearch.lab.planning.place import PlanPlace
-    from autoresearch.lab.planning.pursue import in_pursuit, pursue_alone
-    from autoresearch.repository import checkout as repository
+    from autoresearch.git_repo import checkout as repository
+    from autoresearch.lab.plans.plan_dir import PlanPlace
+    from autoresearch.lab.plans.run_stages import in_pursuit, pursue_alone
+    from autoresearch.lab.runs import detached
 
     found = repository.find(directory.parents[3])
     if found is None:
@@ -219,9 +219,9 @@ def _next(place: PlanPlace, view: PlanView, campaign_state: str) -> list[str]:
 
 
 def _campaign_state(place: PlanPlace, view: PlanView) -> str:
-    from autoresearch.lab.campaign.book import Book
-    from autoresearch.lab.campaign.standing import state_now
-    from autoresearch.lab.planning.stages import campaign_place
+    from autoresearch.lab.campaigns.campaign_state import Book
+    from autoresearch.lab.campaigns.campaign_status import state_now
+    from autoresearch.lab.plans.stages import campaign_place
 
     assert view.live is not None
     there = campaign_place(place, view.live)
@@ -243,8 +243,8 @@ def _lines(payload: dict[str, Any]) -> list[str]:
 
 def _known(plan: str) -> tuple[PlanPlace, PlanView]:
     """A registered plan, by its name or its file, whatever the file says by now."""
-    from autoresearch.lab.planning.draft import slug_of
-    from autoresearch.lab.planning.place import find, read_view
+    from autoresearch.lab.plans.draft import slug_of
+    from autoresearch.lab.plans.plan_dir import find, read_view
 
     place = find(slug_of(Path(plan)) if plan.endswith((".yaml", ".yml")) else plan, real_parts())
     return place, read_view(place)
@@ -266,10 +266,10 @@ def _said_and_logged(place: PlanPlace) -> Any:
 def _detached(place: PlanPlace, view: PlanView, parts: Parts, researcher: str, *, as_json: bool) -> int:
     """Start `plan control` in a session of its own."""
     from autoresearch.core.text import naming
-    from autoresearch.lab import detached
     from autoresearch.lab import settings as project
-    from autoresearch.lab.plan import new_token
-    from autoresearch.lab.planning.place import make
+    from autoresearch.lab.plans.plan_dir import make
+    from autoresearch.lab.resolve.run_plan import new_token
+    from autoresearch.lab.runs import detached
     from autoresearch.records.rundir import locked
 
     make(place, parts)

@@ -109,7 +109,7 @@ def _static(parts: Parts, wanted: Wanted, ended: int, limit: int, *, as_json: bo
 
 def _settle(parts: Parts) -> list[str]:
     """Record what is over and have the rest followed, as `status` does; what cannot be recorded now."""
-    from autoresearch.lab.adopt import adopt_all
+    from autoresearch.lab.runs.adopt import adopt_all
 
     return [f"{found.entry.run}: not recorded: {found.trouble}" for found in adopt_all(parts) if found.trouble]
 

@@ -11,7 +11,7 @@ from autoresearch.commands import output, place_option
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
-    from autoresearch.lab.repro import Redone
+    from autoresearch.lab.results.repro import Redone
 
 SHOWN = 9  # caveats, for people
 
@@ -25,12 +25,12 @@ def repro(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Check a row's commit out again and print what to type; with --run, launch it."""
-    from autoresearch.lab import rows
     from autoresearch.lab import settings as project
-    from autoresearch.lab.repro import redo, run_again
+    from autoresearch.lab.results import ledger_rows
+    from autoresearch.lab.results.repro import redo, run_again
 
     parts = real_parts()
-    redone = redo(rows.find(row, parts), parts)
+    redone = redo(ledger_rows.find(row, parts), parts)
     payload = _payload(redone)
     if not run:
         payload["next"] = [f"autoresearch repro {row} --run"]

@@ -15,10 +15,10 @@ from autoresearch.commands.outcome import show_outcome
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
-from autoresearch.lab.experiment import Experiment, asked, begin
-from autoresearch.lab.launch import Launched
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plan import Plan
+from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.lab.runs.experiment import Experiment, asked, begin
+from autoresearch.lab.runs.launch import Launched
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir
 
@@ -195,8 +195,8 @@ def _already(launched: Launched) -> str:
 
 def living_payload(launched: Launched) -> dict[str, Any]:
     """What `run --detach` says about a run that lives."""
-    from autoresearch.lab.standing import as_payload as living
-    from autoresearch.lab.standing import standing
+    from autoresearch.lab.runs.run_status import as_payload as living
+    from autoresearch.lab.runs.run_status import standing
 
     spec = launched.spec
     rundir = RunDir(Path(spec.run_dir))

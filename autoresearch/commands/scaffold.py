@@ -44,7 +44,7 @@ def blackbox(
 ) -> int:
     """Render the files of AgentJet's train-complex-blackbox skill for an agent, and check that they work."""
     from autoresearch.core.text.naming import slugify
-    from autoresearch.lab import blackbox as files
+    from autoresearch.lab.agentjet import scaffold_files as files
 
     target = Path(directory).resolve()
     endpoint = _endpoint(base_url, api_key_env)
@@ -94,11 +94,11 @@ def check(
 
 def _checked(directory: Path, python: str, endpoint: Any, item: str) -> tuple[dict[str, Any], list[str]]:
     """The findings as data and as lines."""
-    from autoresearch.lab import blackbox_check
+    from autoresearch.lab.agentjet import scaffold_check
 
     try:
-        done = blackbox_check.check(directory, python, endpoint, item=item)
-    except blackbox_check.CheckFailed as failed:
+        done = scaffold_check.check(directory, python, endpoint, item=item)
+    except scaffold_check.CheckFailed as failed:
         failed.fix = f"autoresearch scaffold check {directory}"
         failed.hint = failed.hint or "mend the file that is named, or write all of them again with --force"
         raise
@@ -134,7 +134,7 @@ def _reward(text: str, judge: str, url: str, key_env: str) -> Reward:
 
 
 def _endpoint(base_url: str, key_env: str) -> Any:
-    from autoresearch.lab.blackbox_check import Endpoint
+    from autoresearch.lab.agentjet.scaffold_check import Endpoint
 
     if base_url and not base_url.startswith(("http://", "https://")):
         raise UsageError(f"--base-url {base_url!r} is no address", hint="write http://HOST:PORT/v1")
@@ -148,7 +148,7 @@ def _endpoint(base_url: str, key_env: str) -> Any:
 def _interpreter(directory: Path) -> str:
     """What the blueprint beside the files says, else our own."""
     from autoresearch.core.blueprint.model import parse_blueprint
-    from autoresearch.lab.blackbox import BLUEPRINT
+    from autoresearch.lab.agentjet.scaffold_files import BLUEPRINT
 
     path = directory / BLUEPRINT
     named = parse_blueprint(path.read_bytes(), str(path)).venv_exe if path.is_file() else ""

@@ -38,7 +38,7 @@ def evaluate(
     Each attempt gets a project, a state directory and a tmux server of its own; the agent may type any command there,
     with your login and outside a sandbox. It costs what your agent costs.
     """
-    from autoresearch.lab.evals import evals
+    from autoresearch.lab.skill_evals import evaluation
 
     if not agent:
         return _list(as_json=as_json, triggers=triggers)
@@ -48,7 +48,7 @@ def evaluate(
         raise UsageError(f"--timeout: {error}", hint="durations look like 90s, 10m or 1h") from None
     if not 1 <= attempts <= 100:
         raise UsageError(f"--attempts {attempts} cannot be", hint="1 to 100 attempts")
-    wanted = evals.Wanted(
+    wanted = evaluation.Wanted(
         agent,
         model,
         tuple(shlex.split(template)),
@@ -60,7 +60,7 @@ def evaluate(
         seconds,
     )
     target = Path(out).absolute() if out else _place()
-    summary = evals.evaluate(wanted, target, os.environ, _tell)
+    summary = evaluation.evaluate(wanted, target, os.environ, _tell)
     payload = {**summary, "out": str(target), "next": []}
     if as_json:
         output.emit("skill eval", payload, as_json=True)
@@ -71,9 +71,9 @@ def evaluate(
 
 
 def _list(*, as_json: bool, triggers: bool) -> int:
-    from autoresearch.lab.evals import evals
+    from autoresearch.lab.skill_evals import evaluation
 
-    found = evals.tasks(triggers=triggers)
+    found = evaluation.tasks(triggers=triggers)
     payload = {
         "evals": [{"id": task.id, "name": task.name, "prompt": task.prompt} for task in found],
         "next": ["autoresearch skill eval --agent claude --attempts 3"],

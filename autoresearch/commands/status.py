@@ -22,7 +22,7 @@ def status(
 
 def _one(run: str, parts: Parts, *, as_json: bool) -> int:
     from autoresearch.commands.wait import _living, elsewhere, settled
-    from autoresearch.lab import sessions
+    from autoresearch.lab.runs import sessions
 
     rundir = sessions.find(run, parts)
     spec = sessions.spec_of(rundir)
@@ -55,9 +55,9 @@ def _all(parts: Parts, *, as_json: bool) -> int:
     from pathlib import Path
 
     from autoresearch.commands.wait import elsewhere
-    from autoresearch.lab import standing
-    from autoresearch.lab.adopt import adopt_all
-    from autoresearch.lab.sessions import server_session_info
+    from autoresearch.lab.runs import run_status
+    from autoresearch.lab.runs.adopt import adopt_all
+    from autoresearch.lab.runs.sessions import server_session_info
     from autoresearch.records.rundir import RunDir
 
     living: list[dict[str, Any]] = []
@@ -66,7 +66,7 @@ def _all(parts: Parts, *, as_json: bool) -> int:
         entry = found.entry
         ending = found.outcome.exit.ending.value if found.outcome else None
         rundir = RunDir(Path(entry.run_dir))
-        server, where = server_session_info(rundir), standing.elsewhere(rundir)
+        server, where = server_session_info(rundir), run_status.elsewhere(rundir)
         living.append(
             {
                 "run": entry.run,

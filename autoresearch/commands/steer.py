@@ -39,12 +39,12 @@ def approve(
     as_json: Json = False,
 ) -> int:
     """Let a code idea be edited that waits for a person (--hold-edits, `pause --before-edits`)."""
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.shelf import held
+    from autoresearch.lab.agent_work.agent_proposer import held
+    from autoresearch.lab.campaign_setup import start_campaign
 
     if every:
         return ask(campaign, "hold", as_json=as_json, command="campaign approve", on=False)
-    view = _view(begin.find(campaign, real_parts()))
+    view = _view(start_campaign.find(campaign, real_parts()))
     names = [one.slug for one in held(view)]
     if not idea:
         raise UsageError("which idea is approved?", hint=f"waiting: {', '.join(names) or 'none'}; or --all")
@@ -60,10 +60,10 @@ def proposals(
     campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "", as_json: Json = False
 ) -> int:
     """What the researcher has proposed and nobody has begun, what it was told, and what it has cost."""
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.shelf import held, waiting
+    from autoresearch.lab.agent_work.agent_proposer import held, waiting
+    from autoresearch.lab.campaign_setup import start_campaign
 
-    place = begin.find(campaign, real_parts())
+    place = start_campaign.find(campaign, real_parts())
     view = _view(place)
     if not view.spec.research.agent:
         raise ConflictError(f"{view.spec.name} has no researcher", hint="--agent NAME when it is started")

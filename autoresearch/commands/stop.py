@@ -25,10 +25,10 @@ def stop(
     """End a run: its whole process tree, TERM, grace, KILL; then its records are written."""
     from autoresearch.commands.outcome import show_outcome
     from autoresearch.commands.wait import attend
-    from autoresearch.lab import sessions, standing
-    from autoresearch.lab.adopt import adopt
-    from autoresearch.lab.stopping import ask_to_stop
-    from autoresearch.lab.watch import Watcher
+    from autoresearch.lab.runs import run_status, sessions
+    from autoresearch.lab.runs.adopt import adopt
+    from autoresearch.lab.runs.stop import ask_to_stop
+    from autoresearch.lab.runs.watch import Watcher
 
     if not reason and not sys.stdin.isatty():
         raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
@@ -42,7 +42,7 @@ def stop(
             alone = 0  # so often it was found that nobody follows a run elsewhere, although one was started
             while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
                 watcher.wait(1.0)
-                alone = alone + 1 if standing.unfollowed(rundir) else 0
+                alone = alone + 1 if run_status.unfollowed(rundir) else 0
                 if alone >= ALONE:
                     break
                 attend(rundir, parts)
@@ -55,10 +55,10 @@ def stop(
     name = f"{spec.run} in {rundir.path}"
     said = f"{name} is asked to stop"
     if state is RunState.UNREACHABLE:
-        payload |= standing.elsewhere(rundir)
+        payload |= run_status.elsewhere(rundir)
         said = f"{payload['place']} does not answer; {name} is stopped as soon as it does"
-    elif standing.unfollowed(rundir):
-        payload |= standing.elsewhere(rundir)
+    elif run_status.unfollowed(rundir):
+        payload |= run_status.elsewhere(rundir)
         why = payload.get("trouble") or f"see {rundir.order} and the log of its place"
         said = f"nobody can follow {name}, which is stopped as soon as somebody does: {why}"
     output.emit("stop", payload, as_json=as_json, lines=[said])

@@ -13,29 +13,29 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from autoresearch.lab.swarm.place import Place
+    from autoresearch.lab.agentjet.swarm_dir import Place
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", show_default=False)]
 
 
 def up(run: RunArgument) -> int:
     """Start the server, see the engine off and one episode work: a `prepare` step."""
-    from autoresearch.lab.swarm.up import up as bring_up
+    from autoresearch.lab.agentjet.up import up as bring_up
 
     return _telling(lambda: bring_up(_place(run), real_parts(), output.say))
 
 
 def serve(run: RunArgument) -> int:
     """Be the server's session."""
-    from autoresearch.lab.swarm.child import pass_on
-    from autoresearch.lab.swarm.serve import serve as be_server
+    from autoresearch.lab.agentjet.child import pass_on
+    from autoresearch.lab.agentjet.serve import serve as be_server
 
     return pass_on(be_server(_place(run), output.say))
 
 
 def client(run: RunArgument) -> int:
     """Be the client's session: the launch command, watched."""
-    from autoresearch.lab.swarm.client import client as be_client
+    from autoresearch.lab.agentjet.client import client as be_client
 
     codes: list[int] = []
     return _telling(lambda: codes.append(be_client(_place(run), output.say))) or codes[0]
@@ -44,7 +44,7 @@ def client(run: RunArgument) -> int:
 def down(run: RunArgument, as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
     """Stop the engine, end the server, see its port free: a `cleanup` step, harmless to repeat."""
     from autoresearch.core.run.spec import RunState
-    from autoresearch.lab.swarm.down import down as take_down
+    from autoresearch.lab.agentjet.down import down as take_down
 
     place = _place(run)
     said: list[str] = []
@@ -67,8 +67,8 @@ def _inside(place: Place) -> bool:
 
 
 def _place(run: str) -> Place:
-    from autoresearch.lab import sessions
-    from autoresearch.lab.swarm.place import place_of
+    from autoresearch.lab.agentjet.swarm_dir import place_of
+    from autoresearch.lab.runs import sessions
     from autoresearch.records.rundir import RunDir
 
     here = RunDir(Path(run))
@@ -83,7 +83,7 @@ def _place(run: str) -> Place:
 
 
 def _telling(act: Callable[[], None]) -> int:
-    from autoresearch.lab.swarm.fault import EXIT, SwarmFault
+    from autoresearch.lab.agentjet.fault import EXIT, SwarmFault
 
     try:
         act()

@@ -84,7 +84,7 @@ class Watch(threading.Thread):
 
 
 def _attend(rundirs: list[RunDir], parts: Parts) -> None:
-    from autoresearch.lab.far.attend import attend_run
+    from autoresearch.lab.remote.start_follower import attend_run
 
     for rundir in rundirs:
         attend_run(rundir, parts)
@@ -137,7 +137,7 @@ def _do(action: Action, screen: Screen, terminal: Terminal, watch: Watch, parts:
 
 def _log(line: RunLine, terminal: Terminal) -> None:
     """Show its log until a key comes back."""
-    from autoresearch.lab.standing import tail_lines
+    from autoresearch.lab.runs.run_status import tail_lines
 
     rundir = RunDir(Path(line.run_dir))
     path = rundir.evaluation if rundir.evaluation.exists() and line.state.lives else rundir.log
@@ -162,7 +162,7 @@ def _log(line: RunLine, terminal: Terminal) -> None:
 
 def _attach(line: RunLine, terminal: Terminal, parts: Parts) -> str:
     """Lend the terminal to its tmux session; what there is to say when it comes back."""
-    from autoresearch.lab import sessions
+    from autoresearch.lab.runs import sessions
 
     info = sessions.session_info(RunDir(Path(line.run_dir)))
     if info is None or not parts.launcher(info.socket).exists(info):
@@ -177,7 +177,7 @@ def _attach(line: RunLine, terminal: Terminal, parts: Parts) -> str:
 
 def _stop(line: RunLine, reason: str) -> str:
     """Ask it to stop, as `stop` does; what there is to say."""
-    from autoresearch.lab.stopping import ask_to_stop
+    from autoresearch.lab.runs.stop import ask_to_stop
 
     rundir = RunDir(Path(line.run_dir))
     if not rundir.state().lives:

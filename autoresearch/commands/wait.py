@@ -15,8 +15,8 @@ from autoresearch.errors import UsageError
 from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
-    from autoresearch.lab.outcome import Outcome
     from autoresearch.lab.parts import Parts
+    from autoresearch.lab.runs.outcome import Outcome
     from autoresearch.records.events import Event
 
 LINES = 5  # of the log
@@ -42,7 +42,7 @@ def wait(
     as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 0: still running, 1: ended.")] = False,
 ) -> int:
     """Wait for a run; returns early on its end, first step, error or limit. Exits 0 whenever it could answer."""
-    from autoresearch.lab import sessions
+    from autoresearch.lab.runs import sessions
     from autoresearch.records.events import read as read_events
 
     try:
@@ -91,7 +91,7 @@ def wait(
 
 def _news(rundir: RunDir, parts: Parts, since: int, until: float) -> tuple[list[Event], int]:
     """What happens until then; a run elsewhere is looked after meanwhile."""
-    from autoresearch.lab.watch import wait_for_news
+    from autoresearch.lab.runs.watch import wait_for_news
 
     while True:
         attend(rundir, parts)
@@ -103,12 +103,12 @@ def _news(rundir: RunDir, parts: Parts, since: int, until: float) -> tuple[list[
 
 
 def settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
-    """What `lab.adopt` makes of a run; its imports are spared where the run simply lives."""
+    """What `lab.runs.adopt` makes of a run; its imports are spared where the run simply lives."""
     state = rundir.state()
     if state not in (RunState.ENDED, RunState.DEAD):
         attend(rundir, parts)
         return state, None
-    from autoresearch.lab.adopt import adopt
+    from autoresearch.lab.runs.adopt import adopt
 
     return adopt(rundir, parts)
 
@@ -116,7 +116,7 @@ def settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
 def attend(rundir: RunDir, parts: Parts) -> None:
     """A run elsewhere is followed from now on, if nobody did; the import is spared where it is here."""
     if rundir.order.exists():
-        from autoresearch.lab.far.attend import attend_run
+        from autoresearch.lab.remote.start_follower import attend_run
 
         attend_run(rundir, parts)
 
@@ -125,13 +125,13 @@ def elsewhere(payload: dict[str, Any], state: RunState) -> list[str]:
     """A line about where a run is that is not here."""
     if not payload.get("place"):
         return []
-    from autoresearch.lab.far.about import clause
+    from autoresearch.lab.remote.remote_status import clause
 
     return [f"at {clause(payload, state)}"]
 
 
 def _living(rundir: RunDir, spec: Any, tail: int) -> dict[str, Any]:
-    from autoresearch.lab.standing import as_payload, standing, tail_lines
+    from autoresearch.lab.runs.run_status import as_payload, standing, tail_lines
     from autoresearch.records.events import read as read_events
 
     seen = any(e.event == "first_step" for e in read_events(rundir.events, 0)[0])

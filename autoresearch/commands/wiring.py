@@ -27,7 +27,7 @@ def _tmux(socket: str) -> Launcher:
 
 def job_launcher(place: Place, environ: Mapping[str, str]) -> JobLauncher:
     """The launcher of a place that is not this machine's tmux."""
-    from autoresearch.launchers.places import launcher_of
+    from autoresearch.launchers.registry import launcher_of
 
     return launcher_of(place, environ, _manifest)
 

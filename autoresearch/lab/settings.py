@@ -120,7 +120,7 @@ class Settings:
 
 def places_of(value: object, declared: Declared, source: str) -> tuple[Place, ...]:
     """The places that a value names, as text, block or list of these. UsageError names its source."""
-    from autoresearch.launchers.places import check
+    from autoresearch.launchers.registry import check
 
     try:
         found = parse_pool(*spelled(value, declared))

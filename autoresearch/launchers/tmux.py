@@ -25,7 +25,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.text import naming
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
-from autoresearch.launchers import program, sandbox
+from autoresearch.launchers import host_sandbox_check, program
 from autoresearch.launchers.tmux_session import (
     FIELDS,
     MARKER,
@@ -91,7 +91,7 @@ class TmuxLauncher:
 
     def preflight(self) -> list[Finding]:
         """What would keep a session from living here; empty where nothing would."""
-        found = sandbox.findings(sandbox.look(os.environ))
+        found = host_sandbox_check.findings(host_sandbox_check.look(os.environ))
         try:
             require_tmux()
         except EnvironmentUnusable as problem:
@@ -100,7 +100,7 @@ class TmuxLauncher:
         answer = self._ask("list-sessions", "-F", "#{session_id}")
         if not answer.ok and not answer.absent:
             message = f"the tmux server cannot be reached: {answer.error}"
-            found.append(Finding(Severity.ERROR, "tmux_unreachable", message, sandbox.REMEDY))
+            found.append(Finding(Severity.ERROR, "tmux_unreachable", message, host_sandbox_check.REMEDY))
         return found
 
     def start(self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> SessionInfo:
@@ -203,7 +203,7 @@ class TmuxLauncher:
         info = self._info(announced[0])
         if not self._ask("has-session", "-t", info.session_id).ok:
             message = f"tmux said that session {session} was started, but it is gone"
-            raise EnvironmentUnusable(message, code="session_lost", hint=sandbox.REMEDY)
+            raise EnvironmentUnusable(message, code="session_lost", hint=host_sandbox_check.REMEDY)
         return info
 
     def _known_panes(self, server_pids: Iterable[int] = ()) -> list[Pane]:
@@ -243,7 +243,7 @@ class TmuxLauncher:
         the markers of the run, the pane or the agent that happens to start it.
         """
         keeper = f"keeper-{secrets.token_hex(3)}"
-        unwanted = {MARKER, "TMUX", "TMUX_PANE", *sandbox.AGENT_MARKERS}
+        unwanted = {MARKER, "TMUX", "TMUX_PANE", *host_sandbox_check.AGENT_MARKERS}
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # the caller's next call says why
             subprocess.run(
                 keeper_session(self.socket, keeper, KEEPER_S),  # "tmux": its path may hold such a word

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.errors import UsageError
-from autoresearch.launchers import sandbox
+from autoresearch.launchers import host_sandbox_check
 from autoresearch.runner.courier import BIG_VOLUME, CACHES, caches
 
 USUAL = Path(BIG_VOLUME)
@@ -47,7 +47,7 @@ def find(setting: str, environ: Mapping[str, str], usual: Path = USUAL) -> Volum
     if word == NONE:
         return Volume(why="the setting big_volume says so")
     path = usual if word == AUTO else Path(word).expanduser()
-    if word != AUTO and not (path.is_absolute() and path.is_dir() and sandbox.can_write(path)):
+    if word != AUTO and not (path.is_absolute() and path.is_dir() and host_sandbox_check.can_write(path)):
         message = f"big_volume: {word} is no directory that can be written"
         raise UsageError(message, hint="auto, none, or the path of a directory", code="bad_big_volume")
     if word == AUTO and (why := _unfit(path, home)):
@@ -61,7 +61,7 @@ def _unfit(path: Path, home: Path) -> str:
     """Why the usual volume is not used; "" where it is."""
     if not path.is_dir():
         return f"there is no {path}"
-    if not sandbox.can_write(path):
+    if not host_sandbox_check.can_write(path):
         return f"{path} cannot be written"
     try:
         own, theirs = os.statvfs(path), os.statvfs(next(p for p in (home, *home.parents) if p.is_dir()))

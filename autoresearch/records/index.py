@@ -40,7 +40,7 @@ class Entry:
     blueprint: str = ""
     blueprint_sha: str = ""
     created: float = 0.0  # wall clock, seconds
-    project: str = ""  # of the codebase (`repository.checkout.project_of`); "" in entries of old versions
+    project: str = ""  # of the codebase (`git_repo.checkout.project_of`); "" in entries of old versions
     started_in: str = ""  # the project where it was typed
 
 

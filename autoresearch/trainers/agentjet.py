@@ -3,7 +3,7 @@
 As of modelscope/AgentJet d20cce0e (the newest whole tree) and, file by file, in the stored versions after it:
 ajet/{launcher,backbone/trainer_verl}.py, ajet/utils/{launch_utils,config_utils,smart_daemon}.py. The console is verl's
 (see `step_line`); a validation is printed as a step line, too, twice at the start. What is measured is written into
-two files in append mode, one dict a line (see `sinks.dict_lines`). docs/agentjet.md has the rules one by one.
+two files in append mode, one dict a line (see `readers.dict_lines`). docs/agentjet.md has the rules one by one.
 
 `task_pass_rate@1` counts answers with a reward of 1 or more. A swarm's clients count every reward above 0, which is
 why theirs has another name here and is never compared with it. The KL is in every line, 0 where it is off.

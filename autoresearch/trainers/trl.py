@@ -1,7 +1,7 @@
 """TRL, and any script around Hugging Face's Trainer. As of huggingface/trl f2cd5771, transformers 4 and 5.
 
 Formats: transformers/trainer_callback.py (dicts and bar, see `trl_log`; trainer_state.json, see
-`sinks.trainer_state`), trl/trainer/{base_config,grpo_config}.py (recipe), trl/scripts/utils.py (`--config`: a flat
+`readers.trainer_state`), trl/trainer/{base_config,grpo_config}.py (recipe), trl/scripts/utils.py (`--config`: a flat
 YAML, over which flags win). `logging_steps` is 10 and the first step is not logged on its own, so that for ten steps
 the bar alone shows that training goes on. The KL is there only where `beta` is not 0, which for GRPO it is.
 

@@ -23,8 +23,8 @@ from typing import Any
 from unittest import mock
 
 from autoresearch.core.campaign.view import CampaignView
-from autoresearch.lab.research.growth import bytes_below
-from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.lab.agents.disk_growth import bytes_below
+from autoresearch.records.campaign_records import CampaignDir
 from tests.agents.cheats import FAKE, Act, Way, acts
 
 PATIENCE_S = 240.0
@@ -172,7 +172,7 @@ class World:
 
     def view(self) -> CampaignView:
         """The campaign as its files tell it."""
-        from autoresearch.lab.campaign.book import Book
+        from autoresearch.lab.campaigns.campaign_state import Book
 
         return Book(self.place).view()
 
@@ -307,8 +307,8 @@ def _in_this_process(place: CampaignDir) -> Iterator[None]:
     """Whoever starts a controller gets it here, until its end."""
     import dataclasses
 
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.controller import Controller
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns.controller import Controller
 
     patience = time.monotonic() + PATIENCE_S
 
@@ -321,20 +321,20 @@ def _in_this_process(place: CampaignDir) -> Iterator[None]:
             with given.log.open("a") as file:
                 file.write(f"{text}\n")
 
-        with begin.in_control(given):
+        with start_campaign.in_control(given):
             Controller(given, dataclasses.replace(parts, clock=clock), say).run()
         return ""
 
-    with mock.patch.object(begin, "start_controller", control):
+    with mock.patch.object(start_campaign, "start_controller", control):
         yield
 
 
 @contextlib.contextmanager
 def _small_bounds() -> Iterator[None]:
     """A turn may print and write little, so that no real disk is filled to see what happens."""
-    from autoresearch.lab.research import crew
-    from autoresearch.lab.research.premises import Premises
+    from autoresearch.lab.agents import agent_factory
+    from autoresearch.lab.agents.turn_environment import Premises
 
     small: Callable[..., Premises] = functools.partial(Premises, printed_bytes=PRINTED, written_bytes=WRITTEN)
-    with mock.patch.object(crew, "Premises", small):
+    with mock.patch.object(agent_factory, "Premises", small):
         yield

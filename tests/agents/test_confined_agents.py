@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from autoresearch.agents import registry
 from autoresearch.core.agents.agent import Bounds, Chosen, Role, Turn
-from autoresearch.lab.research.confine import Level
-from autoresearch.lab.research.premises import Premises
-from autoresearch.lab.research.turn import run_turn
-from autoresearch.lab.research.turn_dir import next_directory
-from autoresearch.researchers import registry
+from autoresearch.lab.agents.agent_sandbox import Level
+from autoresearch.lab.agents.turn import run_turn
+from autoresearch.lab.agents.turn_dir import next_directory
+from autoresearch.lab.agents.turn_environment import Premises
 
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autoresearch.lab import skill
+from autoresearch.lab.skill_evals import skill
 from tests.agents.taught import ACCEPTED, LET_THROUGH, REFUSED, command_lines, forms, texts
 
 if TYPE_CHECKING:

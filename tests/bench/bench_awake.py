@@ -30,7 +30,7 @@ os._exit(3)
 WATCH = """
 import sys, time
 from pathlib import Path
-from autoresearch.lab.watch import Watcher
+from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records.events import read
 from autoresearch.records.rundir import RunDir
 rundir = RunDir(Path(sys.argv[1]))

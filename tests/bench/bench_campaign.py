@@ -27,11 +27,11 @@ from pathlib import Path
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
-from autoresearch.lab.campaign import begin
-from autoresearch.lab.campaign.charter import charter
-from autoresearch.lab.campaign.declare import declare
+from autoresearch.lab.campaign_setup import start_campaign
+from autoresearch.lab.campaign_setup.campaign_options import declare
+from autoresearch.lab.campaign_setup.campaign_spec import charter
 from autoresearch.records import tsv
-from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.campaign_records import CampaignDir
 from tests.bench.bench_snapshot import FILES, fill
 from tests.bench.bench_turnaround import _theirs
 from tests.bench.result import Result
@@ -138,7 +138,7 @@ class Night:
         parts = real_parts()
         declared = declare(str(blueprint), {**flags, "prefix": f"try/{place.name}"}, start=place, now=parts.clock())
         plan = charter(declared, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"])
-        made = begin.begin(plan, parts)
+        made = start_campaign.begin(plan, parts)
         spec = plan.spec
         _live_through(made, spec, world.repo, ideas, rows)
         return cls(place, f"{rows} rows, {ideas} branches", spec, made.journal.stat().st_size)
@@ -150,7 +150,7 @@ class Night:
     def begin(self) -> None:
         """Start the controller, as `campaign start` does."""
         began = time.time()
-        begin.start_controller(self.records, self.spec, real_parts())
+        start_campaign.start_controller(self.records, self.spec, real_parts())
         until(lambda: self._stamps("first"))
         self.lead_s = next(iter(self._stamps("first").values())) - began
 

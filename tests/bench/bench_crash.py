@@ -39,7 +39,7 @@ MOST = 100  # calls of one kind; the sequence makes fewer
 COLLECT = """
 import sys
 from pathlib import Path
-from autoresearch.lab.collect import collect
+from autoresearch.lab.results.collect import collect
 from autoresearch.records.index import Index
 from autoresearch.records.rundir import RunDir
 collect(RunDir(Path(sys.argv[1])), Index(Path(sys.argv[2])))

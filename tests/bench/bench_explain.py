@@ -21,7 +21,7 @@ import threading
 import time
 from pathlib import Path
 
-from autoresearch.lab.explain import explain_log
+from autoresearch.lab.results.explain import explain_log
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers.verl import Verl
 from tests.bench import published

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
 from autoresearch.core.run.ending import Ending
-from autoresearch.lab.explain import words_of
+from autoresearch.lab.results.explain import words_of
 from tests.bench.result import Result
 
 PLACE = Path(__file__).parents[1] / "samples" / "failures"

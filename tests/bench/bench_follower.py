@@ -24,8 +24,8 @@ from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.far.follower import Follower
 from autoresearch.lab.parts import Launcher, Parts
+from autoresearch.lab.remote.follower import Follower
 from autoresearch.launchers.shared import SharedFiles
 from autoresearch.records import order_file, spec_file
 from autoresearch.records.index import Entry, Index

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from autoresearch.lab.watch import POLL_S
+from autoresearch.lab.runs.watch import POLL_S
 from autoresearch.records.rundir import RunDir
 from tests.bench import published
 from tests.bench.result import Result
@@ -45,7 +45,7 @@ WATCH = """
 import sys
 from pathlib import Path
 import autoresearch.cli, autoresearch.commands.live, autoresearch.commands.run
-from autoresearch.lab.watch import Watcher
+from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records.rundir import RunDir
 with Watcher([RunDir(Path(line)) for line in Path(sys.argv[1]).read_text().splitlines()]) as watcher:
     print("blocked", flush=True)

@@ -23,12 +23,14 @@ from pathlib import Path
 from autoresearch.commands.campaign_control import control
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.view import CampaignView
-from autoresearch.lab.campaign import begin, controller, report  # noqa: F401 - what a controller imports
-from autoresearch.lab.campaign.book import Book
-from autoresearch.lab.campaign.charter import charter
-from autoresearch.lab.campaign.declare import declare
-from autoresearch.records import campaign_dir
-from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.lab.campaign_report import report  # noqa: F401 - what a controller imports
+from autoresearch.lab.campaign_setup import start_campaign
+from autoresearch.lab.campaign_setup.campaign_options import declare
+from autoresearch.lab.campaign_setup.campaign_spec import charter
+from autoresearch.lab.campaigns import controller  # noqa: F401 - what a controller imports
+from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.records import campaign_records
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import write_atomically
 from tests.bench.result import Result
 from tests.bench.yard import World, kill, processes_with, until
@@ -100,14 +102,14 @@ def _campaign(scratch: Path, chance: random.Random, tally: Tally) -> None:
             parts,
             tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"],
         )
-        begin.preflight(plan)
-        place = begin.begin(plan, parts)
+        start_campaign.preflight(plan)
+        place = start_campaign.begin(plan, parts)
     kills = 0
     while kills < KILLS:
         kills += _killed(place, chance.uniform(0.0, LONGEST_S))
         view = Book(place).view()
         if kills < KILLS and view.state == "ended":
-            begin.continue_with(place, {"count": (view.spec.rules.count or 0) + 2})
+            start_campaign.continue_with(place, {"count": (view.spec.rules.count or 0) + 2})
     if Book(place).view().state != "ended":
         with _controlled(place) as pid:
             os.waitpid(pid, 0)
@@ -168,8 +170,8 @@ def _count(place: CampaignDir, world: World, tally: Tally) -> None:
     runs = [line.split("\t") for line in place.ledger.read_text().splitlines()]
     rows = [cells[runs[0].index("run_id")] for cells in runs[1:]]
     began = (world.place / "starts").read_text().split()
-    told = [str(line["run"]) for line in campaign_dir.entries(place.journal) if line["do"] == "started"]
-    ids = {str(line["run"]) for line in campaign_dir.entries(place.journal) if "run" in line} | set(began)
+    told = [str(line["run"]) for line in campaign_records.entries(place.journal) if line["do"] == "started"]
+    ids = {str(line["run"]) for line in campaign_records.entries(place.journal) if "run" in line} | set(began)
     with contextlib.suppress(TimeoutError):  # collectors are niced and may be at it still
         until(lambda: not _processes(ids), seconds=30, pause=0.05)
     tally.runs.append(len(rows))

@@ -28,8 +28,8 @@ OURS = """
 import sys, time
 from pathlib import Path
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.lab.metric_frame import frame
-from autoresearch.sinks.read import read_source
+from autoresearch.lab.results.metric_frame import frame
+from autoresearch.readers.read import read_source
 from autoresearch.trainers import registry
 import pandas
 verl = registry.by_name("verl")
@@ -156,7 +156,7 @@ def _console(path: Path) -> None:
 
 def _tensorboard(path: Path) -> None:
     """As SummaryWriter writes it: an event for each scalar; the checksums are right, as its reader looks at them."""
-    from autoresearch.sinks.tensorboard import masked_crc
+    from autoresearch.readers.tensorboard import masked_crc
 
     with path.open("wb") as file:
         for step, metrics in _rows():

@@ -25,12 +25,12 @@ from pathlib import Path
 
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.view import CampaignView
-from autoresearch.lab.campaign import begin
-from autoresearch.lab.campaign.book import Book
-from autoresearch.lab.campaign.charter import charter
-from autoresearch.lab.campaign.declare import declare
-from autoresearch.lab.research.confine import why_not
-from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.lab.agents.agent_sandbox import why_not
+from autoresearch.lab.campaign_setup import start_campaign
+from autoresearch.lab.campaign_setup.campaign_options import declare
+from autoresearch.lab.campaign_setup.campaign_spec import charter
+from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.records.campaign_records import CampaignDir
 from tests.bench.bench_snapshot import FILES, fill
 from tests.bench.idea_split import OPENED, PARTS
 from tests.bench.result import Result
@@ -220,7 +220,7 @@ def _declared(place: Path, files: Callable[[Path], None], boxed: bool) -> Campai
     }
     parts = real_parts()
     declared = declare(str(blueprint), flags, start=place, now=parts.clock())
-    return begin.begin(charter(declared, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"]), parts)
+    return start_campaign.begin(charter(declared, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"]), parts)
 
 
 def _idea(number: int) -> Mapping[str, object]:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.sinks.read import read_source
+from autoresearch.readers.read import read_source
 from autoresearch.trainers.registry import by_name
 from tests.bench import logs
 from tests.bench.result import Result
@@ -44,7 +44,7 @@ READ = """
 import json, resource, sys, time
 from pathlib import Path
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.sinks.read import read_source
+from autoresearch.readers.read import read_source
 from autoresearch.trainers.registry import by_name
 name, log = sys.argv[1:]
 began = time.process_time()

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from autoresearch.repository.branches import claim_branch
-from autoresearch.repository.checkout import find
-from autoresearch.repository.snapshot import snapshot
+from autoresearch.git_repo.branches import claim_branch
+from autoresearch.git_repo.checkout import find
+from autoresearch.git_repo.snapshot import snapshot
 from tests.bench.result import Result
 
 FILES, MODIFIED, UNTRACKED = 10_000, 20, 10

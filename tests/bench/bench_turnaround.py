@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.lab.collect import collect
-from autoresearch.lab.watch import Watcher
+from autoresearch.lab.results.collect import collect
+from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records.rundir import RunDir
 from tests.bench import published
 from tests.bench.bench_snapshot import FILES, fill

@@ -20,22 +20,22 @@ from typing import Any
 
 # where it is looked up when it is called: module (and class), attribute, part
 PARTS = (
-    ("autoresearch.lab.campaign.study:Study", "propose", "propose: the rest"),
-    ("autoresearch.lab.campaign.study", "gather", "propose: gather"),
-    ("autoresearch.lab.research.propose", "brief", "propose: brief"),
-    ("autoresearch.lab.campaign.study:Study", "edit", "edit: the rest"),
-    ("autoresearch.lab.campaign.study", "run_turn", "turn: start and end"),
-    ("autoresearch.lab.research.edit", "gathered", "edit: diff"),
-    ("autoresearch.lab.research.edit", "patched", "edit: patch tried"),
-    ("autoresearch.lab.research.edit", "_recipe", "edit: recipe compared"),
-    ("autoresearch.lab.research.edit", "guard", "edit: guard"),
-    ("autoresearch.lab.campaign.researching:Researching", "_take_in", "taken in"),
-    ("autoresearch.lab.campaign.beginning", "_conceived", "conceive and commit"),
-    ("autoresearch.lab.campaign.beginning", "get_ready", "prepare"),
-    ("autoresearch.lab.launch:Prepared", "go", "launch"),
-    ("autoresearch.lab.campaign.recovery", "record", "collect"),
-    ("autoresearch.lab.campaign.controller:Controller", "_after", "documents"),
-    ("autoresearch.lab.campaign.controller:Controller", "finish", "end of the campaign"),
+    ("autoresearch.lab.agent_work.agent_jobs:Study", "propose", "propose: the rest"),
+    ("autoresearch.lab.agent_work.agent_jobs", "gather", "propose: gather"),
+    ("autoresearch.lab.agent_work.propose", "brief", "propose: brief"),
+    ("autoresearch.lab.agent_work.agent_jobs:Study", "edit", "edit: the rest"),
+    ("autoresearch.lab.agent_work.agent_jobs", "run_turn", "turn: start and end"),
+    ("autoresearch.lab.agent_work.edit", "gathered", "edit: diff"),
+    ("autoresearch.lab.agent_work.edit", "patched", "edit: patch tried"),
+    ("autoresearch.lab.agent_work.edit", "_recipe", "edit: recipe compared"),
+    ("autoresearch.lab.agent_work.edit", "guard", "edit: guard"),
+    ("autoresearch.lab.agent_work.agent_worker:Researching", "_take_in", "taken in"),
+    ("autoresearch.lab.campaigns.prepare_next", "_conceived", "conceive and commit"),
+    ("autoresearch.lab.campaigns.prepare_next", "get_ready", "prepare"),
+    ("autoresearch.lab.runs.launch:Prepared", "go", "launch"),
+    ("autoresearch.lab.campaigns.recovery", "record", "collect"),
+    ("autoresearch.lab.campaigns.controller:Controller", "_after", "documents"),
+    ("autoresearch.lab.campaigns.controller:Controller", "finish", "end of the campaign"),
 )
 OPENED = ("worktree: opened", "worktree: closed")
 
@@ -45,9 +45,9 @@ _spans: list[tuple[str, float, float]] = []
 def main() -> None:
     """Be the controller."""
     from autoresearch.commands.wiring import parts
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.controller import Controller
-    from autoresearch.records.campaign_dir import CampaignDir
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns.controller import Controller
+    from autoresearch.records.campaign_records import CampaignDir
 
     place = CampaignDir(Path(sys.argv[1]))
     for where, attribute, part in PARTS:
@@ -61,7 +61,7 @@ def main() -> None:
             file.write(f"{time.time():.3f} {text}\n")
 
     try:
-        with begin.in_control(place):
+        with start_campaign.in_control(place):
             Controller(place, parts(), say).run()
     finally:
         Path(sys.argv[2]).write_text(json.dumps(_spans))
@@ -79,7 +79,7 @@ def _time(owner: Any, attribute: str, part: str) -> None:
 
 
 def _time_opening() -> None:
-    from autoresearch.repository.enclosure import Enclosure
+    from autoresearch.git_repo.isolated_worktree import Enclosure
 
     opened = Enclosure.opened
 

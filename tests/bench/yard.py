@@ -23,8 +23,8 @@ from pathlib import Path
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab import settings as project
-from autoresearch.lab.experiment import Experiment, begin
-from autoresearch.lab.launch import Prepared, prepare
+from autoresearch.lab.runs.experiment import Experiment, begin
+from autoresearch.lab.runs.launch import Prepared, prepare
 from autoresearch.records.rundir import RunDir
 
 ROOT = Path(__file__).parents[2]

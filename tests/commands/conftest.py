@@ -406,13 +406,13 @@ class Crashes:
 
     @property
     def place(self) -> Any:
-        from autoresearch.records.campaign_dir import CampaignDir
+        from autoresearch.records.campaign_records import CampaignDir
 
         return CampaignDir(self.bench.repo / "reports" / "auto_research" / self.name)
 
     def view(self) -> Any:
         """The campaign as its files tell it now."""
-        from autoresearch.lab.campaign.book import Book
+        from autoresearch.lab.campaigns.campaign_state import Book
 
         return Book(self.place).view()
 
@@ -426,7 +426,7 @@ class Crashes:
         return fold(CampaignSpec.from_json(json.loads(spec)), self.journal(), rows)
 
     def journal(self) -> list[dict[str, Any]]:
-        from autoresearch.records.campaign_dir import entries
+        from autoresearch.records.campaign_records import entries
 
         return list(entries(self.place.journal))
 

@@ -619,15 +619,15 @@ def commands() -> Iterator[tuple[str, ...]]:
 def begun(bench: Any, blueprint: Path) -> None:
     """A campaign that was begun, and whose controller died at once."""
     from autoresearch.commands.wiring import parts as real_parts
-    from autoresearch.lab.campaign import begin
-    from autoresearch.lab.campaign.charter import charter
-    from autoresearch.lab.campaign.declare import declare
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup.campaign_options import declare
+    from autoresearch.lab.campaign_setup.campaign_spec import charter
 
     with mock.patch.dict(os.environ, bench.env, clear=True):
         parts = real_parts()
         flags = {"count": 3, "queue": "ideas", "prefix": "autoresearch/words"}
         declared = declare(str(blueprint), flags, start=bench.repo, now=parts.clock())
-        begin.begin(charter(declared, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
+        start_campaign.begin(charter(declared, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
 
 
 SAME = {("add",): "campaign add", ("plan", "write"): "plan new", ("top",): "queue"}  # two names for one thing

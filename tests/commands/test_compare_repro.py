@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records.campaign_dir import add
+from autoresearch.records.campaign_records import add
 
 pytestmark = pytest.mark.system
 

@@ -22,7 +22,7 @@ WIRED = """
 import sys
 sys.path.append({repo!r})
 try:
-    import autoresearch.launchers.places as places
+    import autoresearch.launchers.registry as places
     from pathlib import Path
     from tests.far.jobs import LocalJobs
     places.check = lambda *_, **__: None
@@ -83,7 +83,7 @@ class FarBench:
 
 @pytest.fixture
 def far(bench: Any, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarBench]:
-    from autoresearch.launchers import places
+    from autoresearch.launchers import registry
 
     wired = tmp_path / "wired"
     wired.mkdir()
@@ -92,8 +92,8 @@ def far(bench: Any, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     bench.env["PYTHONPATH"] = f"{wired}{os.pathsep}{repo}"
     made = type(local_jobs)
     jobs = made(tmp_path / "launchers" / "slurm")
-    monkeypatch.setattr(places, "check", lambda *_, **__: None)
-    monkeypatch.setattr(places, "launcher_of", lambda place, *_, **__: made(tmp_path / "launchers" / place.name))
+    monkeypatch.setattr(registry, "check", lambda *_, **__: None)
+    monkeypatch.setattr(registry, "launcher_of", lambda place, *_, **__: made(tmp_path / "launchers" / place.name))
     one = FarBench(bench, jobs)
     yield one
     bench.end_followers()

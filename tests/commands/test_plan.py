@@ -79,7 +79,7 @@ class Planned:
         return Path(path)
 
     def campaign(self, name: str) -> Any:
-        from autoresearch.records.campaign_dir import CampaignDir
+        from autoresearch.records.campaign_records import CampaignDir
 
         return CampaignDir(self.bench.repo / "reports" / "auto_research" / name)
 

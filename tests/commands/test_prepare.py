@@ -19,10 +19,10 @@ import pytest
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab import settings as project
-from autoresearch.lab.adopt import adopt_all
-from autoresearch.lab.experiment import Experiment
-from autoresearch.lab.launch import Prepared, prepare
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.runs.adopt import adopt_all
+from autoresearch.lab.runs.experiment import Experiment
+from autoresearch.lab.runs.launch import Prepared, prepare
 
 pytestmark = pytest.mark.system
 
@@ -31,8 +31,8 @@ import os, signal, sys
 from pathlib import Path
 from autoresearch.commands.wiring import parts
 from autoresearch.lab import settings
-from autoresearch.lab.experiment import Experiment
-from autoresearch.lab.launch import prepare
+from autoresearch.lab.runs.experiment import Experiment
+from autoresearch.lab.runs.launch import prepare
 path = Path(sys.argv[1])
 ready = prepare(Experiment(path, settings.load(path.parent, environ=os.environ, flags={}), parts()).plan(), parts(),
                 ahead=sys.argv[2] == "ahead")

@@ -181,7 +181,7 @@ WIRED = """
 import sys
 sys.path.append({repo!r})
 try:
-    import autoresearch.launchers.places as places
+    import autoresearch.launchers.registry as places
     from pathlib import Path
     from tests.far.jobs import LocalJobs
     places.check = lambda *_, **__: None
@@ -194,14 +194,14 @@ except ImportError:  # another interpreter
 @pytest.fixture
 def jobs(bench: Bench, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The small real launcher of the tests, in the place of Slurm's, in every process that the bench starts."""
-    from autoresearch.launchers import places
+    from autoresearch.launchers import registry
 
     repo, wired = bench.env["PYTHONPATH"], tmp_path / "wired"
     wired.mkdir()
     (wired / "sitecustomize.py").write_text(WIRED.format(repo=repo, directory=str(local_jobs.directory)))
     bench.env["PYTHONPATH"] = f"{wired}{os.pathsep}{repo}"
-    monkeypatch.setattr(places, "check", lambda *_, **__: None)
-    monkeypatch.setattr(places, "launcher_of", lambda *_, **__: local_jobs)
+    monkeypatch.setattr(registry, "check", lambda *_, **__: None)
+    monkeypatch.setattr(registry, "launcher_of", lambda *_, **__: local_jobs)
     yield local_jobs
     bench.end_followers(signal.SIGKILL)
     for record in local_jobs.records():
@@ -284,7 +284,9 @@ def test_runs_at_other_places(bench: Bench, far: Far) -> None:
 @pytest.mark.system
 def test_a_place_that_nobody_follows_gets_its_follower(bench: Bench, far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("autoresearch.lab.far.attend.attend", lambda place, parts, socket: asked.append(place.name))
+    monkeypatch.setattr(
+        "autoresearch.lab.remote.start_follower.attend", lambda place, parts, socket: asked.append(place.name)
+    )
     far("waits-1", "pending")
     bench.ask("queue")
     assert asked == []

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.runner.processes import run_id_of
 from tests.commands.rows import counted, rows_of
 from tests.engines.ray.head import PATIENCE_S, RAY

@@ -29,12 +29,12 @@ class Camp:
         bench.env |= cluster.env
         (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"slurm": {"gpus_per_run": 2}}}))
         said = bench.ask("campaign", file, "--yes", "--detach", "--launcher", "slurm:4")
-        from autoresearch.records.campaign_dir import CampaignDir
+        from autoresearch.records.campaign_records import CampaignDir
 
         self.place = CampaignDir(Path(said["directory"]))
 
     def view(self) -> Any:
-        from autoresearch.lab.campaign.book import Book
+        from autoresearch.lab.campaigns.campaign_state import Book
 
         return Book(self.place).view()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab import skill
+from autoresearch.lab.skill_evals import skill
 from autoresearch.lab.yaml_files import parse_mapping
 from tests.agents.taught import ACCEPTED, REFUSED, command_lines, fenced, refusals, spans, texts
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.evals import WITH, WITHOUT
-from autoresearch.lab.evals import evals
+from autoresearch.lab.skill_evals import evaluation
 
 REPO = Path(__file__).parents[2]
 SKILL = REPO / "skills/autoresearch"
 STAND_IN = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'skill_agent.py'))} {{prompt_file}}"
-TASKS = evals.tasks()
+TASKS = evaluation.tasks()
 
 
 def measure(bench: Any, *words: object, check: int = 0) -> dict[str, Any]:
@@ -50,13 +50,13 @@ def test_there_are_tasks_and_near_misses() -> None:
     wants = [dict(check or {}).get("skill") for task in TASKS for _, check in task.assertions]
     assert len(TASKS) >= 12 and wants.count(True) >= 8 and wants.count(False) >= 2
     assert all(any(check is not None for _, check in task.assertions) for task in TASKS)
-    queries = evals.tasks(triggers=True)
+    queries = evaluation.tasks(triggers=True)
     assert [t.assertions[0][1] for t in queries].count({"skill": True}) == len(queries) / 2 == 10
 
 
 def test_no_query_quotes_the_description() -> None:
     description = (SKILL / "SKILL.md").read_text().partition("description: ")[2].partition("\n")[0].lower()
-    for query in evals.tasks(triggers=True):
+    for query in evaluation.tasks(triggers=True):
         words = re.findall(r"\w+", query.prompt.lower())
         pieces = [" ".join(words[n : n + 6]) for n in range(len(words) - 5)]
         assert not any(piece in " ".join(re.findall(r"\w+", description)) for piece in pieces), query.prompt
@@ -186,6 +186,6 @@ def test_every_check_can_hold_and_can_fail(bench: Any) -> None:
     ],
 )
 def test_what_counts_as_having_read_it(printed: str, read: bool) -> None:
-    from autoresearch.lab.evals.attempt import _SKILL_READ
+    from autoresearch.lab.skill_evals.attempt import _SKILL_READ
 
     assert bool(_SKILL_READ.search(printed.encode())) is read

@@ -40,7 +40,7 @@ def test_a_run_directory_that_is_deleted_while_it_runs_has_a_row(bench: Any, mon
     started = bench.ask("run", bench.blueprint("long"), "--detach")
     runner = bench.runner(started["run_dir"])
     shutil.rmtree(started["run_dir"])
-    monkeypatch.setattr("autoresearch.lab.adopt.STARTING_S", -1.0)
+    monkeypatch.setattr("autoresearch.lab.runs.adopt.STARTING_S", -1.0)
     assert bench.ask("adopt")["runs"] == []  # it trains on: what becomes of it is not known yet
     assert [e.run for e in Index(environ=bench.env).live()] == [started["run"]]
     for process in bench.carriers():

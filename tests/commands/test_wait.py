@@ -15,8 +15,8 @@ from autoresearch.records.events import append
 pytestmark = pytest.mark.system
 
 if TYPE_CHECKING:
-    from autoresearch.lab.outcome import Outcome
     from autoresearch.lab.parts import Parts
+    from autoresearch.lab.runs.outcome import Outcome
     from autoresearch.records.rundir import RunDir
     from tests.commands.conftest import Bench
 

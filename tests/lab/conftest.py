@@ -22,7 +22,7 @@ from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.records import spec_file
-from autoresearch.records.campaign_dir import CampaignDir, add, entries, write_spec
+from autoresearch.records.campaign_records import CampaignDir, add, entries, write_spec
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.adopt import OUT_OF_SIGHT_S, adopt_all
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.runs.adopt import OUT_OF_SIGHT_S, adopt_all
 from autoresearch.records.index import Entry, Index
 from autoresearch.records.rundir import STARTING_S
 

@@ -12,8 +12,8 @@ import pytest
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.lab.diagnosis import diagnose, killing_command
-from autoresearch.lab.explain import Explanation, explain_log, explain_run
+from autoresearch.lab.results.diagnosis import diagnose, killing_command
+from autoresearch.lab.results.explain import Explanation, explain_log, explain_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry

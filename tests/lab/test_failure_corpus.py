@@ -13,8 +13,8 @@ import pytest
 from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
 from autoresearch.core.diagnosis.failure import Failure, FailureKind, Place, Search
 from autoresearch.core.run.ending import Ending
-from autoresearch.lab.explain import words_of
-from autoresearch.sinks.last_words import last_words
+from autoresearch.lab.results.explain import words_of
+from autoresearch.readers.log_end import last_words
 
 PLACE = Path(__file__).parents[1] / "samples" / "failures"
 

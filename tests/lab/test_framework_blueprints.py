@@ -8,9 +8,9 @@ import pytest
 
 from autoresearch.core.blueprint.fields import fields_like
 from autoresearch.core.blueprint.model import parse_blueprint
-from autoresearch.lab.preflight import Resolved, resolve
 from autoresearch.lab.render import data_dir, render_blueprint
-from autoresearch.lab.terms import Terms, terms
+from autoresearch.lab.resolve.preflight import Resolved, resolve
+from autoresearch.lab.resolve.trainer_settings import Terms, terms
 from autoresearch.trainers import ask, registry
 
 BLUEPRINTS = data_dir("blueprints")

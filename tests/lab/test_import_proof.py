@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.lab.import_proof import TopLevel, import_environment, prove_imports, top_levels
+from autoresearch.lab.resolve.import_proof import TopLevel, import_environment, prove_imports, top_levels
 
 TRAP = "raise SystemExit('the package was imported')\n"
 

@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.lab import metric_frame
+from autoresearch.lab.results import metric_frame
 
 READINGS = (
     Reading(SignalKind.VALIDATION, 0, {"val/acc": 0.25}),

@@ -32,7 +32,7 @@ from autoresearch.lab.overview.gpus import GpuWatch
 from autoresearch.lab.overview.look import BYTES, Looker
 from autoresearch.lab.overview.readings import Budget, LiveReadings
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.standing import TAIL_BYTES, as_payload, boot_id, last_readings
+from autoresearch.lab.runs.run_status import TAIL_BYTES, as_payload, boot_id, last_readings
 from autoresearch.launchers.gpus import Gpu
 from autoresearch.records import events, order_file, spec_file
 from autoresearch.records.exit_record import ExitRecord
@@ -300,7 +300,7 @@ def test_how_a_run_ended_is_told_without_what_a_terminal_obeys(
     found = SimpleNamespace(
         spec=spec_file.read(rundir), exit=end, metric_step=None, metric_value=None, verdict=Verdict.CRASH
     )
-    monkeypatch.setattr("autoresearch.lab.outcome.load", lambda _: found)
+    monkeypatch.setattr("autoresearch.lab.runs.outcome.load", lambda _: found)
     assert [line.reason for line in account.looker().look(ended=1).over] == ["its last words: python: not found"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.model import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
-from autoresearch.lab.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.lab.resolve.preflight import Resolved, raise_on_errors, resolve
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
 COMMAND = "## [exp_launch_command]\n- description: x\n- command: python -m x\n"

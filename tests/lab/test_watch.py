@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab import watch
-from autoresearch.lab.watch import Watcher, wait_for_news
+from autoresearch.lab.runs import watch
+from autoresearch.lab.runs.watch import Watcher, wait_for_news
 from autoresearch.records.rundir import RunDir, locked, write_json
 
 
@@ -30,7 +30,7 @@ def emit(rundir: RunDir, event: str) -> None:
 
 def record_exit(rundir: RunDir) -> None:
     write_json(rundir.exit_record, {"ending": "finished"})
-    emit(rundir, "recorded")  # as the Runner does, and `lab.adopt` for a dead one
+    emit(rundir, "recorded")  # as the Runner does, and `lab.runs.adopt` for a dead one
 
 
 @pytest.fixture(params=["inotify", "poll"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.run.targets import Kind
-from autoresearch.launchers.places import COMMON, options_of
+from autoresearch.launchers.registry import COMMON, options_of
 
 PAGE = Path(__file__).parents[2] / "docs/launchers.md"
 TABLES = {"common": COMMON} | {

@@ -14,7 +14,7 @@ from autoresearch.lab.manifests import manifest
 from autoresearch.launchers.kubernetes import KubernetesLauncher
 from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, meaning, parsed
 from autoresearch.launchers.kubernetes_names import label_value, labels, object_name
-from autoresearch.launchers.places import check
+from autoresearch.launchers.registry import check
 from tests.engines.kubernetes.schema import complaint
 
 JOB = Job(

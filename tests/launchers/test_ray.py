@@ -15,8 +15,8 @@ from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, 
 from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import ray, ray_leftovers
-from autoresearch.launchers.places import check, pinned
 from autoresearch.launchers.ray import RayLauncher
+from autoresearch.launchers.registry import check, pinned
 from tests.far.contract import Trial
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}

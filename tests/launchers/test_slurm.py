@@ -15,7 +15,7 @@ from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, 
 from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import UsageError
 from autoresearch.launchers import slurm_job
-from autoresearch.launchers.places import launcher_of
+from autoresearch.launchers.registry import launcher_of
 from autoresearch.launchers.shared import MOST_SAID
 from autoresearch.launchers.slurm import SlurmLauncher, cleaned
 from autoresearch.launchers.slurm_answers import refusal, silence

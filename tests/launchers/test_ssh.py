@@ -17,7 +17,7 @@ import pytest
 from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
 from autoresearch.core.run.targets import Kind, Place
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.launchers import places
+from autoresearch.launchers import registry
 from autoresearch.launchers.ssh import SshLauncher
 from autoresearch.launchers.ssh_channel import command_line
 from autoresearch.launchers.ssh_forwards import Forward, forwards_of, taken_port
@@ -140,7 +140,7 @@ def test_options_that_make_no_sense_are_told(fake_ssh: Any, options: dict[str, A
 
 def test_an_unknown_option_has_a_near_miss() -> None:
     with pytest.raises(UsageError, match="no such option") as told:
-        places.launcher_of(Place("far", Kind.SSH, 0, {"forward": "1:a:1"}), {})
+        registry.launcher_of(Place("far", Kind.SSH, 0, {"forward": "1:a:1"}), {})
     assert "forwards" in (told.value.hint or "")
 
 

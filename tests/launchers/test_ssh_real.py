@@ -19,7 +19,7 @@ import pytest
 
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
-from autoresearch.lab.far.there import There
+from autoresearch.lab.remote_files.remote_host import There
 from tests.engines.ports import free_port
 
 pytestmark = pytest.mark.real

@@ -52,7 +52,7 @@ def test_one_that_is_not_larger_than_the_home_is_left_alone(home: Path, monkeypa
 
 
 def test_one_that_cannot_be_written_is_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(volume.sandbox, "can_write", lambda _: False)
+    monkeypatch.setattr(volume.host_sandbox_check, "can_write", lambda _: False)
     assert "cannot be written" in find("auto", {"HOME": str(home)}, home.parent / "big").why
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab.research.confine import Cell, sandbox
+from autoresearch.lab.agents.agent_sandbox import Cell, sandbox
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("bubblewrap")]
 

@@ -11,9 +11,9 @@ import yaml
 from autoresearch.core.blueprint.model import parse_blueprint
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import ReadsCommands, Source, SourceFormat, StopsItself, Trainer
+from autoresearch.readers.read import read_source
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import Pattern, Scanner, group
-from autoresearch.sinks.read import read_source
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

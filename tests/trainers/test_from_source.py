@@ -15,9 +15,9 @@ from autoresearch.core.diagnosis.failure import classify
 from autoresearch.core.metrics.metric_keys import kl_of
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.readers.read import read_source
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import Pattern, Scanner, group
-from autoresearch.sinks.read import read_source
 from autoresearch.trainers import ask, registry
 from autoresearch.trainers.lines import logical_lines
 

@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
-from autoresearch.sinks.read import read_source
+from autoresearch.readers.read import read_source
 from autoresearch.trainers.openrlhf import OpenRlhf, read_event
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

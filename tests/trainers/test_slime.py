@@ -10,7 +10,7 @@ import pytest
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
-from autoresearch.sinks.read import read_source
+from autoresearch.readers.read import read_source
 from autoresearch.trainers.slime import Slime, read_event
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

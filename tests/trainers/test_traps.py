@@ -8,8 +8,8 @@ import pytest
 
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.readers.read import read_source
 from autoresearch.runner.patterns import Pattern, Scanner, group
-from autoresearch.sinks.read import read_source
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

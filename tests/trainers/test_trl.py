@@ -11,7 +11,7 @@ import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
-from autoresearch.sinks.read import read_best, read_source
+from autoresearch.readers.read import read_best, read_source
 from autoresearch.trainers.trl import Trl
 from autoresearch.trainers.trl_log import read_dict
 

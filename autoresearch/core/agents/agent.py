@@ -209,7 +209,7 @@ Ask = Callable[[Turn], Answer]
 
 
 class Researcher(Protocol):
-    """One coding agent. Pure: it says how to call it and reads what came back; `lab.research.turn` runs it."""
+    """One coding agent. Pure: it says how to call it and reads what came back; `lab.agents.turn` runs it."""
 
     name: str
     traits: Traits

@@ -2,8 +2,8 @@
 
 Protected are the things that say how good an idea is (tests, evaluation, data, seeds, step counts, the blueprint) and
 those that act unseen (what Python loads by itself, git's own files, what the next agent is told). A path is told by a
-pattern, and whether it was changed by its mode and content (`repository.intact`), so that a rename, a new file and a
-deletion are seen as well. Letter case means nothing here: on some disks `Tests/` is `tests/`.
+pattern, and whether it was changed by its mode and content (`git_repo.tree_changes`), so that a rename, a new file
+and a deletion are seen as well. Letter case means nothing here: on some disks `Tests/` is `tests/`.
 """
 
 from __future__ import annotations

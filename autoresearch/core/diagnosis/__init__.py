@@ -1,0 +1,1 @@
+"""Why a run ended badly, what goes wrong while it trains, and what to try."""

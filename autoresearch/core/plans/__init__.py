@@ -1,0 +1,1 @@
+"""Staged plans: stages, conditions, and where a plan stands."""

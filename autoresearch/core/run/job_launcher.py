@@ -2,7 +2,7 @@
 
 A far run has two directories. The *far directory* is where its Runner is: the truth. The run directory of this
 machine mirrors it, so that `status`, `wait`, campaigns and the collector need not know where a run is. The one who
-copies, submits, asks and stops is the Follower (`lab.far.follower`), one for each place.
+copies, submits, asks and stops is the Follower (`lab.remote.follower`), one for each place.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""AgentJet's swarm mode and black-box agents, as text and numbers."""

@@ -1,0 +1,1 @@
+"""Text: durations, names, log lines, shell words, paths."""

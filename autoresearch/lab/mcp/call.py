@@ -14,7 +14,7 @@ from typing import Any
 
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.mcp.tools import Order
-from autoresearch.launchers import sandbox
+from autoresearch.launchers import host_sandbox_check
 
 BEYOND_S = 570.0  # a command that takes longer than that on top of what it was asked to wait is given up
 TICK_S = 5.0
@@ -103,7 +103,7 @@ class Call:
 def surroundings(environ: Mapping[str, str], client: str) -> dict[str, str]:
     """The environment of a command: ours, and who drives it, which a client's servers are mostly not told."""
     found = dict(environ)
-    if client and not sandbox.driven_by(environ):
+    if client and not host_sandbox_check.driven_by(environ):
         found["AI_AGENT"] = client
     return found
 

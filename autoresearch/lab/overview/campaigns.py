@@ -8,9 +8,9 @@ from pathlib import Path
 
 from autoresearch.core.run.overview import CampaignLine
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaign.book import Book
+from autoresearch.lab.campaigns.campaign_state import Book
 from autoresearch.lab.parts import Parts
-from autoresearch.records.campaign_dir import CampaignDir
+from autoresearch.records.campaign_records import CampaignDir
 
 LOOK_S = 10.0  # between two looks for campaigns that were begun meanwhile
 _PLANS = "autoresearch/plans/"  # the prefix of a stage's branches
@@ -28,10 +28,10 @@ class RunningCampaigns:
     def lines(self, running: Counter[Path], now: float) -> list[CampaignLine]:
         """One line for each. running: how many runs live in each directory of a campaign."""
         if now - self._looked >= LOOK_S or now < self._looked:
-            from autoresearch.lab.campaign import begin
+            from autoresearch.lab.campaign_setup import start_campaign
 
             self._looked = now
-            self._places = [one.place for one in begin.known(self._parts) if one.place.controlled]
+            self._places = [one.place for one in start_campaign.known(self._parts) if one.place.controlled]
         places = {place.path: place for place in self._places}
         for path in running:
             if path not in places and (place := CampaignDir(path)).spec.is_file():
@@ -51,8 +51,8 @@ class RunningCampaigns:
 
     def _told(self, place: CampaignDir, running: int, now: float) -> CampaignLine:
         from autoresearch.core.campaign.stop_rules import stand
-        from autoresearch.lab.campaign.agenda import facts
-        from autoresearch.lab.campaign.standing import state_now
+        from autoresearch.lab.campaigns.campaign_status import state_now
+        from autoresearch.lab.campaigns.scheduler import facts
 
         book = self._books.get(place.path)
         if book is None:

@@ -11,9 +11,9 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import LOCAL
 from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab import outcome
-from autoresearch.lab.outcome import Outcome
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.runs import outcome
+from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.records import order_file
 from autoresearch.records.index import Entry
 from autoresearch.records.rundir import RunDir

@@ -11,10 +11,10 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import LogReader, ReadsLogs, Trainer
 from autoresearch.core.text.lines import logical_lines
 from autoresearch.errors import UsageError
-from autoresearch.lab.standing import TAIL_BYTES
+from autoresearch.lab.runs.run_status import TAIL_BYTES
+from autoresearch.readers.chunks import flat
 from autoresearch.runner.follow import LogFollower
 from autoresearch.runner.patterns import lines_with
-from autoresearch.sinks.chunks import flat
 
 NEWEST_BYTES = 4096  # of a chunk, among which its last line is looked for
 

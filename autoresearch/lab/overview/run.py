@@ -15,7 +15,7 @@ from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.kept import Kept
 from autoresearch.lab.overview.readings import Budget, LiveReadings
-from autoresearch.lab.standing import first_step_left_s, seconds_since
+from autoresearch.lab.runs.run_status import first_step_left_s, seconds_since
 from autoresearch.records import events, order_file, spec_file
 from autoresearch.records.index import Entry
 from autoresearch.records.order_file import Observed, Order
@@ -167,7 +167,7 @@ class WatchedRun:
                 return reading.metrics[spec.objective.metric]
         due = budget.once or (budget.files and now - self._files_at >= FILES_S)
         if (readings.step or readings.validation) and due:
-            from autoresearch.lab.measure import so_far
+            from autoresearch.lab.results.measure import so_far
             from autoresearch.trainers import registry
 
             self._files_at, budget.files = now, False

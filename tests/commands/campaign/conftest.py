@@ -113,7 +113,7 @@ class Camp:
 
     def known(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Remember where it is, so that its controller is ended with the test."""
-        from autoresearch.records.campaign_dir import CampaignDir
+        from autoresearch.records.campaign_records import CampaignDir
 
         place = CampaignDir(Path(payload["directory"]))
         if place not in self.places:
@@ -127,7 +127,7 @@ class Camp:
 
     def view(self) -> Any:
         """The latest campaign as it is now."""
-        from autoresearch.lab.campaign.book import Book
+        from autoresearch.lab.campaigns.campaign_state import Book
 
         return Book(self.place).view()
 
@@ -184,8 +184,8 @@ class Camp:
 
         All that it starts are processes as ever.
         """
-        from autoresearch.lab.campaign import begin
-        from autoresearch.lab.campaign.controller import Controller
+        from autoresearch.lab.campaign_setup import start_campaign
+        from autoresearch.lab.campaigns.controller import Controller
 
         patience = time.monotonic() + PATIENCE_S
 
@@ -200,11 +200,11 @@ class Camp:
                 with place.log.open("a") as file:
                     file.write(f"{text}\n")
 
-            with begin.in_control(place):
+            with start_campaign.in_control(place):
                 Controller(place, dataclasses.replace(parts, clock=watched), say).run()
             return ""
 
-        with mock.patch.object(begin, "start_controller", control):
+        with mock.patch.object(start_campaign, "start_controller", control):
             self.start(*flags, **keys)
         return self.view()
 

@@ -45,7 +45,7 @@ def test_what_the_proposer_lacks_is_said_before_the_first_run(camp: Any, monkeyp
 def test_a_controller_that_ends_on_a_fault_of_its_own_leaves_the_reason(
     camp: Any, error: BaseException, said: str
 ) -> None:
-    from autoresearch.lab.campaign.controller import Controller
+    from autoresearch.lab.campaigns.controller import Controller
 
     def broken(self: Any) -> None:
         raise error

@@ -68,7 +68,7 @@ def test_a_queue_goes_before_another_proposer(camp: Any) -> None:
 
 
 def test_what_is_edited_while_it_runs_is_said_and_has_its_row(camp: Any) -> None:
-    from autoresearch.records.campaign_dir import entries
+    from autoresearch.records.campaign_records import entries
 
     queue = camp.ideas({"slug": "held", "overrides": {"mode": "hold"}})
     camp.start(queue=queue, count=4, **ENDS)

@@ -19,7 +19,7 @@ def held(*more: dict[str, object]) -> tuple[dict[str, object], ...]:
 
 
 def journal(camp: Any) -> list[dict[str, Any]]:
-    from autoresearch.records.campaign_dir import entries
+    from autoresearch.records.campaign_records import entries
 
     return list(entries(camp.place.journal))
 

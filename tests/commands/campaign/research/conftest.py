@@ -136,7 +136,7 @@ class Lab:
 
     def journal(self, do: str) -> list[dict[str, Any]]:
         """Lines of a kind."""
-        from autoresearch.records.campaign_dir import entries
+        from autoresearch.records.campaign_records import entries
 
         return [line for line in entries(self.camp.place.journal) if line["do"] == do]
 

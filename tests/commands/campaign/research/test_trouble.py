@@ -22,9 +22,9 @@ BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
     """A clock on which a minute passes in half a second."""
-    from autoresearch.lab.research import patience
+    from autoresearch.lab.agents import rate_limits
 
-    monkeypatch.setattr(patience, "LOOK_S", 0.05)
+    monkeypatch.setattr(rate_limits, "LOOK_S", 0.05)
     start, real = time.time(), time.monotonic()
     return lambda: start + 120 * (time.monotonic() - real)
 
@@ -225,7 +225,7 @@ def test_the_same_code_in_other_words_again_and_again(lab: Any) -> None:
 def test_a_fault_of_ours_ends_the_researcher_s_job_and_not_the_campaign(
     lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autoresearch.lab.campaign.study import Study
+    from autoresearch.lab.agent_work.agent_jobs import Study
 
     monkeypatch.setattr(Study, "propose", lambda self: 1 / 0)
     view = lab.run(count=3, proposer="hybrid", agent_share=0.5, space={"lr": {"low": 0.01, "high": 0.2, "log": True}})
@@ -236,9 +236,9 @@ def test_a_run_whose_records_are_gone_is_not_mended(lab: Any) -> None:
     lab.propose(lab.idea("typo"))
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return nought.3")})
     from autoresearch.errors import ConflictError
-    from autoresearch.lab.research import crew
+    from autoresearch.lab.agents import agent_factory
 
-    with mock.patch.object(crew, "explained", side_effect=ConflictError("the records of it are gone")):
+    with mock.patch.object(agent_factory, "explained", side_effect=ConflictError("the records of it are gone")):
         view = lab.run(count=2, max_fixes=2)
     assert [row.status for row in view.by_slug("typo").rows] == ["crash"] and view.research.fixes == {2: 2}
     assert [line["why"] for line in lab.journal("fix_failed")] == ["the records of it are gone"] * 2

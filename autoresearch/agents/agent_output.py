@@ -1,0 +1,95 @@
+"""Heard: what was understood of an agent's output so far, and the Answer that it comes to.
+
+Every agent's file fills it from its own events; what a fault is, is decided here, once for all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoresearch.agents import faults
+from autoresearch.agents.events import first_object, listed, one_line, plain
+from autoresearch.core.agents.agent import Answer, Fault, Spoken, Turn, Usage
+from autoresearch.core.text.regex import later
+
+_MOST_TEXT = 1 << 20  # characters of last words
+_MOST_DENIED = 20
+_MOST_ERR = 16 << 10  # bytes of standard error that are looked at
+_GONE = later(
+    r"\b(?:no|cannot find|can't find|unknown|invalid|bad)\b[^\n]{0,20} (?:conversation|rollout|session|thread)s?\b"
+    r"|\b(?:conversation|rollout|session|thread)s?\b[^\n]{0,80} (?:not found|does not exist|found with|no rollout)",
+    re.IGNORECASE,
+)
+_COMPLAINT = later(r"error|fail|denied|refused|invalid|missing|unable|cannot|not found|exceeded|limit", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Heard:
+    """All that an agent said, still to be weighed."""
+
+    text: str = ""  # its last words
+    data: Mapping[str, Any] | None = None  # the JSON that it gave natively
+    session: str = ""
+    usd: float | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    steps: int = 0  # requests to the model
+    acts: int = 0  # tools that it used
+    denied: list[str] = field(default_factory=list)
+    fault: Fault | None = None  # that it names itself
+    error: str = ""  # the words in which it says that it failed; "" if it does not
+    status: int | None = None  # the HTTP status that belongs to the error
+    trouble: str = ""  # what it complained of last, and still tries (a connection that is down)
+
+    def answer(self, turn: Turn, spoken: Spoken) -> Answer:
+        """Weigh it against how the process ended."""
+        fault, said = self._fault(turn, spoken)
+        return Answer(
+            text=self.text[:_MOST_TEXT],
+            data=self._data(turn),
+            session="" if fault and _GONE.search(said) else self.session or turn.session,
+            usage=Usage(self.usd, self.tokens_in, self.tokens_out, spoken.seconds),
+            fault=fault,
+            said=one_line(said),
+            retry_s=faults.retry_s(said) if fault is not None and fault.passes else None,
+            denied=tuple(one_line(each, 200) for each in self.denied[:_MOST_DENIED]),
+            steps=self.steps,
+        )
+
+    def _data(self, turn: Turn) -> Mapping[str, Any] | None:
+        if turn.schema is None:
+            return None
+        return first_object(self.text, map(str, listed(turn.schema, "required"))) if self.data is None else self.data
+
+    def _fault(self, turn: Turn, spoken: Spoken) -> tuple[Fault | None, str]:
+        said = self.error or self.trouble or last_lines(spoken.err)
+        if spoken.fault is not None:
+            tries = spoken.fault is Fault.TIMEOUT and (self.error or self.trouble)
+            waiting = faults.meaning(said, self.status) if tries else None
+            return (waiting if waiting and waiting.passes else spoken.fault), said
+        if self.fault is not None:
+            return self.fault, said
+        if self.error or spoken.returncode != 0:
+            return faults.meaning(said, self.status) or Fault.ENDED, said or _exit(spoken.returncode)
+        worked = turn.role.writes and self.acts > 0  # the diff will tell
+        silent = not self.text.strip() and self.data is None and not worked
+        return (Fault.SILENT, said) if silent else (None, "")
+
+
+def complaints(err: bytes) -> str:
+    """The last 16 KiB of standard error as plain text."""
+    return plain(err[-_MOST_ERR:].decode("utf-8", "replace"))
+
+
+def last_lines(err: bytes) -> str:
+    """The end of standard error: from the last line that complains, else its last lines."""
+    lines = [line.strip() for line in complaints(err).splitlines() if line.strip()][-40:]
+    found = [at for at, line in enumerate(lines) if _COMPLAINT.search(line[:1000]) and "WARN" not in line[:40]]
+    return "\n".join(lines[found[-1] :][:5] if found else lines[-3:])
+
+
+def _exit(returncode: int | None) -> str:
+    return "it was ended" if returncode is None else f"it exited with {returncode}"

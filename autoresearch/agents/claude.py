@@ -1,0 +1,115 @@
+"""Claude Code, headless: `claude -p --output-format stream-json`.
+
+Flags and events were seen with 2.1.197 and 2.1.329. `subtype: success` is said of a turn whose API was down
+(`is_error` with `api_error_status`) and of one whose every edit was denied (`permission_denials`). A session that
+cannot be resumed is told on standard error alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from autoresearch.agents.agent_output import Heard
+from autoresearch.agents.events import added, count, events, inside, listed, money, words
+from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
+
+_LOOKING = "Read,Glob,Grep"
+_WORKING = f"{_LOOKING},Edit,Write,Bash"
+_FAULTS = {"error_max_turns": Fault.TURNS, "error_max_budget_usd": Fault.MONEY}
+_READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_READ_BY_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+
+
+class Claude:
+    """Claude Code. A session goes on from every worktree of the same repository."""
+
+    name = "claude"
+    traits = Traits(schema=True, resumes=True, money=True)
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen = chosen
+
+    def program(self) -> str:
+        return self.chosen.program or "claude"
+
+    def argv(self, turn: Turn) -> tuple[str, ...]:
+        # not its plan mode: that bids the model to write a plan into a file, above all that it was told
+        mode, tools = ("acceptEdits", _WORKING) if turn.role.writes else ("dontAsk", _LOOKING)
+        argv = [self.program(), "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
+        argv += ["--permission-mode", mode, "--tools", tools]
+        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += ["--max-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []
+        argv += ["--max-budget-usd", f"{turn.bounds.usd:g}"] if turn.bounds.usd is not None else []
+        argv += ["--json-schema", json.dumps(turn.schema)] if turn.schema is not None else []
+        argv += ["--resume", turn.session] if turn.session else []
+        return (*argv, *self.chosen.extra)
+
+    def environment(self, turn: Turn) -> Mapping[str, str]:
+        return {
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",  # they are killed with the turn, and reported as a success
+            "CLAUDE_CODE_MAX_RETRIES": "3",  # its own ten take minutes of the turn; the lab has more patience
+            "DISABLE_AUTOUPDATER": "1",
+        }
+
+    def needs(self) -> tuple[str, ...]:
+        return ("ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*", "CLAUDE_CONFIG_DIR", *self.chosen.keep)
+
+    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
+        if place := environ.get("CLAUDE_CONFIG_DIR"):
+            return (PurePath(place),)
+        home = PurePath(environ.get("HOME", "/"))
+        return (home / ".claude", home / ".claude.json")
+
+    def read(self, turn: Turn, spoken: Spoken) -> Answer:
+        heard = Heard()
+        for event in events(spoken.out):
+            heard.session = words(event.get("session_id")) or heard.session
+            match event.get("type"):
+                case "assistant":
+                    heard.steps += 1
+                    content = listed(inside(event, "message"), "content")
+                    heard.acts += sum(inside(each).get("type") == "tool_use" for each in content)
+                case "system" if event.get("subtype") == "api_retry":
+                    heard.trouble = words(event.get("error")) or f"status {event.get('error_status')}"
+                    heard.status = count(event.get("error_status"))
+                case "result":
+                    _result(event, heard)
+        return heard.answer(turn, spoken)
+
+
+def _result(event: Mapping[str, Any], heard: Heard) -> None:
+    text, subtype = words(event.get("result")), words(event.get("subtype"))
+    heard.trouble, heard.status = "", count(event.get("api_error_status"))
+    heard.data = inside(event, "structured_output") or None
+    heard.steps = count(event.get("num_turns")) or heard.steps
+    heard.usd = money(event.get("total_cost_usd"))
+    heard.tokens_in, heard.tokens_out = _tokens(event)
+    heard.fault = _FAULTS.get(subtype)
+    heard.denied = [denial(each) for each in listed(event, "permission_denials")]
+    if event.get("is_error") or subtype != "success":
+        heard.error = "; ".join(map(words, listed(event, "errors"))) or text or subtype or "it failed"
+    else:
+        heard.text = text
+
+
+def _tokens(event: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """By model, where it says so: `usage` leaves out the last request of a turn that met its budget."""
+    models = [inside(each) for each in inside(event, "modelUsage").values()]
+    read = added(*(count(each.get(key)) for each in models for key in _READ_BY_MODEL))
+    written = added(*(count(each.get("outputTokens")) for each in models))
+    usage = inside(event, "usage")
+    return (
+        added(*(count(usage.get(key)) for key in _READ)) if read is None else read,
+        count(usage.get("output_tokens")) if written is None else written,
+    )
+
+
+def denial(each: object) -> str:
+    """One entry of `permission_denials`, in words: the tool and what it was to touch."""
+    wanted = inside(each, "tool_input")
+    told = next((words(wanted[key]) for key in ("file_path", "command", "path") if words(wanted.get(key))), "")
+    return f"{words(inside(each).get('tool_name'))} {told}".strip()

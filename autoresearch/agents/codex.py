@@ -1,0 +1,96 @@
+"""OpenAI's Codex, headless: `codex exec --json`.
+
+Flags and events were seen with 0.169.0. An `error` event, or an item of the type error, is a warning or a retry;
+the turn has failed when `turn.failed` says so. With a dead endpoint it reconnects for ever.
+
+`turn.completed` counts the tokens of the whole thread, earlier turns included (see `cumulative`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from autoresearch.agents.agent_output import Heard
+from autoresearch.agents.events import count, events, inside, listed, words
+from autoresearch.agents.session_usage import charge, own_name
+from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn
+
+_REFUSED = re.compile(rb"ERROR \S{1,80}: error=([^\n]{0,400}(?:rejected|blocked by|not permitted|denied)[^\n]{0,200})")
+_ACTIONS = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
+
+
+class Codex:
+    """Codex. A session goes on from any directory."""
+
+    name = "codex"
+    traits = Traits(schema=True, resumes=True, sandbox=True)
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen = chosen
+
+    def program(self) -> str:
+        return self.chosen.program or "codex"
+
+    def argv(self, turn: Turn) -> tuple[str, ...]:
+        thread = own_name(turn.session)
+        argv = [self.program(), "exec", *(["resume", thread] if thread else []), "-", "--json", "--skip-git-repo-check"]
+        for setting in (f'sandbox_mode="{self._sandbox(turn)}"', 'approval_policy="never"', "analytics.enabled=false"):
+            argv += ["-c", setting]
+        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += ["--output-schema", str(turn.schema_file)] if turn.schema is not None else []
+        return (*argv, *self.chosen.extra)
+
+    def _sandbox(self, turn: Turn) -> str:
+        if self.chosen.outside:
+            return "danger-full-access"  # ours is around it, and sandboxes do not nest
+        return "workspace-write" if turn.role.writes else "read-only"
+
+    def environment(self, turn: Turn) -> Mapping[str, str]:
+        return {}
+
+    def needs(self) -> tuple[str, ...]:
+        return ("OPENAI_*", "CODEX_*", *self.chosen.keep)
+
+    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
+        return (PurePath(environ.get("CODEX_HOME") or PurePath(environ.get("HOME", "/")) / ".codex"),)
+
+    def read(self, turn: Turn, spoken: Spoken) -> Answer:
+        heard = Heard()
+        for event in events(spoken.out):
+            match event.get("type"):
+                case "thread.started":
+                    heard.session = words(event.get("thread_id"))
+                case "item.completed":
+                    _item(inside(event, "item"), heard)
+                case "error":
+                    heard.trouble = words(event.get("message"))
+                case "turn.failed":
+                    heard.error = words(inside(event, "error").get("message")) or heard.trouble or "the turn failed"
+                case "turn.completed":
+                    heard.trouble, usage = "", inside(event, "usage")
+                    heard.steps = heard.acts + 1
+                    heard.tokens_in = count(usage.get("input_tokens"))
+                    heard.tokens_out = count(usage.get("output_tokens"))
+        heard.denied += _refusals(spoken.err)
+        charge(turn, heard)
+        return heard.answer(turn, spoken)
+
+
+def _item(item: Mapping[str, Any], heard: Heard) -> None:
+    kind = words(item.get("type"))
+    heard.trouble = heard.trouble if kind == "error" else ""  # what goes on has got over it
+    if kind == "agent_message":
+        heard.text = words(item.get("text"))
+    elif kind in _ACTIONS:
+        heard.acts += 1
+        if item.get("status") == "declined" or (kind == "file_change" and item.get("status") == "failed"):
+            paths = [words(inside(each).get("path")) for each in listed(item, "changes")]
+            heard.denied.append(f"{kind} {words(item.get('command')) or ' '.join(paths)}")
+
+
+def _refusals(err: bytes) -> list[str]:
+    """What the sandbox refused; it is told on standard error alone, and no item is made of it."""
+    return [line[1].decode("utf-8", "replace") for line in _REFUSED.finditer(err[-(1 << 20) :])]

@@ -1,0 +1,101 @@
+"""Google's Gemini CLI, headless: `gemini -o stream-json`, the prompt on standard input.
+
+Flags, events and exit codes were seen with 0.61.0: 41 not logged in, 42 bad input, 52 bad settings, 53 out of turns
+(`maxSessionTurns` of its settings), 54 a tool's fatal error, 55 an untrusted directory, 130 cancelled, and else the
+HTTP status modulo 256 (401 is 145). Some errors are told on standard error alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from autoresearch.agents.agent_output import Heard, complaints
+from autoresearch.agents.events import count, events, inside, words
+from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
+
+_EXITS = {41: Fault.LOGIN, 53: Fault.TURNS}
+_STATUS = {status % 256: status for status in (401, 403, 429, 500, 502, 503, 504)}
+_TRIED = re.compile(r"^Attempt \d+ failed[^\n]{0,600}(?:\nSuggested retry[^\n]{0,200})?", re.MULTILINE)
+_REFUSED = ("denied", "not allowed", "plan mode", "policy", "outside", "not found in registry", "must be within")
+
+
+class Gemini:
+    """Gemini CLI. A session goes on in the same directory."""
+
+    name = "gemini"
+    traits = Traits(resumes=True)
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen = chosen
+
+    def program(self) -> str:
+        return self.chosen.program or "gemini"
+
+    def argv(self, turn: Turn) -> tuple[str, ...]:
+        # without a person, the default mode offers no tool that edits; its plan mode bids it to go on in phases
+        mode = "auto_edit" if turn.role.writes else "default"
+        argv = [self.program(), "--output-format", "stream-json", "--skip-trust", "--approval-mode", mode]
+        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += ["--resume", turn.session] if turn.session else []
+        return (*argv, *self.chosen.extra)
+
+    def environment(self, turn: Turn) -> Mapping[str, str]:
+        return {}
+
+    def needs(self) -> tuple[str, ...]:
+        return ("GEMINI_API_KEY", "GOOGLE_*", *self.chosen.keep)
+
+    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
+        return (PurePath(environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "/")) / ".gemini",)
+
+    def read(self, turn: Turn, spoken: Spoken) -> Answer:
+        heard, wanted = Heard(), dict[str, str]()
+        for event in events(spoken.out):
+            match event.get("type"):
+                case "init":
+                    heard.session = words(event.get("session_id"))
+                case "message" if event.get("role") == "assistant":
+                    heard.text += words(event.get("content"))
+                case "tool_use":
+                    heard.acts, heard.text = heard.acts + 1, ""
+                    wanted[words(event.get("tool_id"))] = _wish(event)
+                case "tool_result":
+                    _refusal(event, wanted, heard)
+                case "error":
+                    heard.trouble = words(event.get("message"))
+                case "result":
+                    _result(event, heard)
+        if not heard.acts and not heard.text and (tried := _TRIED.findall(complaints(spoken.err))):
+            heard.trouble = tried[-1]  # it waits out quotas and outages by itself, for longer than a turn may take
+        if spoken.returncode:
+            heard.fault = _EXITS.get(spoken.returncode, heard.fault)
+            heard.status = _STATUS.get(spoken.returncode)
+        return heard.answer(turn, spoken)
+
+
+def _wish(event: Mapping[str, Any]) -> str:
+    given = inside(event, "parameters")
+    told = next((words(given[key]) for key in ("file_path", "command", "path") if words(given.get(key))), "")
+    return f"{words(event.get('tool_name'))} {told}".strip()
+
+
+def _refusal(event: Mapping[str, Any], wanted: Mapping[str, str], heard: Heard) -> None:
+    said = words(inside(event, "error").get("message")) or words(event.get("output"))
+    if event.get("status") == "error" and any(word in said.lower() for word in _REFUSED):
+        heard.denied.append(f"{wanted.get(words(event.get('tool_id')), 'a tool')}: {said}")
+
+
+def _result(event: Mapping[str, Any], heard: Heard) -> None:
+    stats = inside(event, "stats")
+    read, both = count(stats.get("input_tokens")), count(stats.get("total_tokens"))
+    heard.steps = heard.acts + 1
+    heard.tokens_in, heard.tokens_out = read, count(stats.get("output_tokens"))
+    if read is not None and both is not None and both >= read:
+        heard.tokens_out = both - read  # with its thoughts
+    if event.get("status") == "error":
+        heard.error = words(inside(event, "error").get("message")) or heard.trouble or "it failed"
+        heard.fault = Fault.SILENT if "empty response" in heard.error else None
+    heard.trouble = ""

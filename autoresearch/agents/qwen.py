@@ -1,0 +1,95 @@
+"""Qwen Code, headless: `qwen -o stream-json`, the prompt on standard input.
+
+Flags and events were seen with 0.15.10: the events are shaped like those of Claude Code, the exit codes like those of
+Gemini CLI. An API that is down is a success with the text `[API Error: ...]`. The tokens of a
+resumed session are counted from its beginning (see `cumulative`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from autoresearch.agents.agent_output import Heard
+from autoresearch.agents.claude import denial
+from autoresearch.agents.events import count, events, inside, listed, words
+from autoresearch.agents.session_usage import charge, own_name
+from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
+
+_EXITS = {41: Fault.LOGIN, 53: Fault.TURNS}
+_UNHEEDED = "structured_output"  # the tool that the model did not call: its words may hold the JSON all the same
+_NO_ANSWER = 408  # HTTP's request timeout
+
+
+class Qwen:
+    """Qwen Code. A session goes on in the same directory."""
+
+    name = "qwen"
+    traits = Traits(schema=True, resumes=True)
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen = chosen
+
+    def program(self) -> str:
+        return self.chosen.program or "qwen"
+
+    def argv(self, turn: Turn) -> tuple[str, ...]:
+        # without a person, the default mode offers no tool that edits; its plan mode bids it to present a plan
+        mode = "auto-edit" if turn.role.writes else "default"
+        argv = [self.program(), "--output-format", "stream-json", "--approval-mode", mode]
+        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += ["--max-session-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []
+        argv += ["--json-schema", f"@{turn.schema_file}"] if turn.schema is not None else []
+        argv += ["--resume", own_name(turn.session)] if turn.session else []
+        return (*argv, *self.chosen.extra)
+
+    def environment(self, turn: Turn) -> Mapping[str, str]:
+        return {}
+
+    def needs(self) -> tuple[str, ...]:
+        return ("OPENAI_*", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY", "QWEN_*", *self.chosen.keep)
+
+    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
+        return (PurePath(environ.get("QWEN_HOME") or PurePath(environ.get("HOME", "/")) / ".qwen"),)
+
+    def read(self, turn: Turn, spoken: Spoken) -> Answer:
+        heard = Heard()
+        for event in events(spoken.out):
+            heard.session = words(event.get("session_id")) or heard.session
+            match event.get("type"):
+                case "assistant":
+                    _said(listed(inside(event, "message"), "content"), heard)
+                case "result":
+                    _result(event, heard)
+        if _UNHEEDED in heard.error and heard.text:
+            heard.error, spoken = "", dataclasses.replace(spoken, returncode=0)
+        if heard.session and not heard.steps and not heard.error:  # it retries quotas and errors without a word
+            heard.trouble, heard.status = "its model did not answer, or only with errors", _NO_ANSWER
+        if spoken.returncode:
+            heard.fault = _EXITS.get(spoken.returncode, heard.fault)
+        charge(turn, heard)
+        return heard.answer(turn, spoken)
+
+
+def _said(content: list[Any], heard: Heard) -> None:
+    heard.steps += 1
+    parts = [inside(each) for each in content]
+    heard.acts += sum(part.get("type") == "tool_use" for part in parts)
+    heard.text = "".join(words(part.get("text")) for part in parts if part.get("type") == "text") or heard.text
+
+
+def _result(event: Mapping[str, Any], heard: Heard) -> None:
+    usage, text = inside(event, "usage"), words(event.get("result"))
+    heard.tokens_in, heard.tokens_out = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
+    heard.data = inside(event, "structured_result") or inside(event, "structured_output") or None
+    heard.denied = [denial(each) for each in listed(event, "permission_denials")]
+    heard.text = text or heard.text
+    if event.get("is_error") or event.get("subtype") != "success":
+        heard.error = words(inside(event, "error").get("message")) or text or words(event.get("subtype")) or "it failed"
+    elif text.startswith("[API Error"):
+        heard.error = text
+    if heard.error.startswith("[API Error"):
+        heard.text = ""
+        heard.fault = Fault.SILENT if "empty response" in heard.error else None

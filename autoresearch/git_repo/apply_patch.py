@@ -1,0 +1,25 @@
+"""A patch brought into a clean worktree: the files of its base, and nothing but it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autoresearch.git_repo.git import Git, GitFailed
+from autoresearch.git_repo.hypothesis_commit import STRICT, PatchError
+from autoresearch.git_repo.remove_tree import wipe_nested
+from autoresearch.git_repo.worktrees import EXACT, Slot
+
+
+def patched(slot: Slot, base: str, patch: bytes, includes: Iterable[str] = ()) -> str:
+    """Leave the files of `base` in the slot, changed by the patch; the id of their tree.
+
+    Raises PatchError where it does not apply (no 3-way merge, nothing guessed), and as `Slot.switch` does.
+    """
+    slot.switch(base, includes)
+    wipe_nested(slot.path)
+    git = Git(slot.path)
+    try:
+        git.run(*EXACT, *STRICT, "apply", "--index", "--binary", "-p1", "-", feed=patch)
+    except GitFailed as failure:
+        raise PatchError(1, base, failure.stderr) from failure
+    return git.line(*EXACT, "write-tree")

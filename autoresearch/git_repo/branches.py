@@ -1,0 +1,150 @@
+"""Branches by plumbing: claimed atomically, moved only from where they were known to be, never deleted."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable
+
+from autoresearch.errors import ConflictError, UsageError
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.records.failpoint import failpoint
+
+NAME_MAX_BYTES = 240  # of a component: the file system's 255, less ".lock" and our "-NNNN"
+PATH_MAX_BYTES = 1000
+ATTEMPTS = 1000
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+
+
+def branch_fault(name: str) -> str:
+    """What is wrong with a branch name, as a clause; "" where git and the file system take it.
+
+    The rules of git-check-ref-format(1) with --branch, and a length per component, which git leaves to
+    the file system.
+    """
+    if not name or name in ("@", "HEAD"):
+        return "it is not a name"
+    if name.startswith("-"):
+        return "it begins with a hyphen"
+    if found := _FORBIDDEN.search(name):
+        return f"it contains {found.group()!r}"
+    if name.endswith((".", "/")) or name.startswith("/"):
+        return f"it begins or ends with {name[-1] if name.endswith(('.', '/')) else '/'!r}"
+    parts = name.split("/")
+    if any(part.startswith(".") or part.endswith(".lock") for part in parts):
+        return "a part of it begins with a dot or ends with .lock"
+    encoded = [part.encode("utf-8", "surrogateescape") for part in parts]
+    if max(map(len, encoded)) > NAME_MAX_BYTES or sum(map(len, encoded)) > PATH_MAX_BYTES:
+        return f"it is too long (a part may have {NAME_MAX_BYTES} bytes)"
+    return ""
+
+
+def claim_branch(
+    checkout: Checkout, name: str, commit: str, *, again: Callable[[str], bool] = lambda _: False
+) -> str:
+    """Make the branch `name` at `commit` and return its name; where it is taken, `name-2`, `name-3` ...
+
+    The claim is one `update-ref NEW 0...0`: of any number of processes exactly one gets a name. A branch
+    `a` in the way of `a/b` turns the latter into `a-2/b`. `again` says of a branch that is there whether it was
+    claimed for the same before a crash; then that one is it. Raises UsageError for an impossible name,
+    ConflictError when a thousand names are taken, GitFailed where the repository cannot be written.
+    """
+    _checked(name)
+    stem, wanted, number = name, name, 1
+    for _ in range(ATTEMPTS):
+        if not (wanted == checkout.branch and not checkout.head):  # HEAD waits for its first commit there
+            refusal = _create(checkout, wanted, commit)
+            if refusal is None:
+                failpoint("repository.claimed")
+                return wanted
+            if "cannot create" in refusal.stderr and (blocked := _shadowed(checkout, wanted)):
+                stem = wanted = blocked
+                number = 1
+                continue
+            if not _taken(checkout, wanted, refusal):
+                raise refusal
+            if again(wanted):
+                return wanted
+        number += 1
+        wanted = f"{stem}-{number}"
+    raise ConflictError(f"{ATTEMPTS} branches named like {name} exist already", hint="choose another name")
+
+
+def advance_branch(checkout: Checkout, name: str, commit: str, expected: str) -> None:
+    """Move a branch from `expected` to a follow-up commit. ConflictError where it is elsewhere by now,
+    or checked out somewhere: moving it would change what that working tree is compared with."""
+    if place := checked_out_at(checkout, name):
+        raise ConflictError(
+            f"branch {name} is checked out at {place}",
+            hint="the follow-up commit needs a branch of its own",
+            code="branch_checked_out",
+        )
+    try:
+        _update_ref(checkout, name, commit, expected)
+    except GitFailed as failure:
+        found = branch_commit(checkout, name)
+        if found == expected:
+            raise
+        where = f"at {found[:12]}" if found else "gone"
+        raise ConflictError(
+            f"branch {name} is {where}, not at {expected[:12]}: somebody moved it", code="branch_moved"
+        ) from failure
+
+
+def branch_commit(checkout: Checkout, name: str) -> str | None:
+    """The commit a local branch points at; None where there is no such branch."""
+    if branch_fault(name):
+        return None
+    with checkout.git.start("rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}") as asked:
+        status, out, _ = asked.finish()
+    return out.decode().strip() if status == 0 else None
+
+
+def checked_out_at(checkout: Checkout, name: str) -> str:
+    """The working tree whose HEAD stands on this branch; "" where none does."""
+    place = ""
+    for line in os.fsdecode(checkout.git.run("worktree", "list", "--porcelain")).split("\n"):
+        if line.startswith("worktree "):
+            place = line.removeprefix("worktree ")
+        elif line == f"branch refs/heads/{name}":
+            return place
+    return ""
+
+
+def _checked(name: str) -> None:
+    if fault := branch_fault(name):
+        raise UsageError(f"{name[:80]!r} cannot be a branch name: {fault}")
+
+
+def _create(checkout: Checkout, name: str, commit: str) -> GitFailed | None:
+    try:
+        _update_ref(checkout, name, commit, "0" * len(commit))
+    except GitFailed as failure:
+        return failure
+    return None
+
+
+def _update_ref(checkout: Checkout, name: str, commit: str, expected: str) -> None:
+    checkout.git.run("update-ref", "-m", "autoresearch: snapshot", f"refs/heads/{name}", commit, expected)
+
+
+def _shadowed(checkout: Checkout, name: str) -> str:
+    """The name with its first blocked component renamed, where a branch is called like a directory of it."""
+    parts = name.split("/")
+    above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+    for directory in above:
+        if branch_commit(checkout, directory):
+            rest = name.removeprefix(directory)
+            free = (f"{directory}-{number}" for number in itertools.count(2))
+            return next(other for other in free if not branch_commit(checkout, other)) + rest
+    return ""
+
+
+def _taken(checkout: Checkout, name: str, refusal: GitFailed) -> bool:
+    """Whether a claim failed because of the name: it exists, is a directory of others, or is locked."""
+    said = refusal.stderr
+    if "File exists" in said:  # refs/heads/NAME.lock, held or left behind: that name only
+        return f"{name}.lock" in said
+    return "already exists" in said or "cannot create" in said or branch_commit(checkout, name) is not None

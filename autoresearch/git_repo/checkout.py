@@ -1,0 +1,131 @@
+"""Which repository a directory belongs to, and where it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.errors import NotFoundError
+from autoresearch.git_repo.git import LIST, Git, GitFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A working tree and its repository. All paths are absolute and without symbolic links.
+
+    A linked worktree has a `git_dir` of its own (HEAD, index) and shares `common_dir` (refs, objects).
+    """
+
+    root: Path
+    git_dir: Path
+    common_dir: Path
+    head: str  # commit; "" where there is none yet
+    branch: str  # "" where HEAD is detached
+
+    @property
+    def git(self) -> Git:
+        """git at the root of this working tree."""
+        return Git(self.root)
+
+    @property
+    def project(self) -> Path:
+        """The main working tree, which all linked ones share."""
+        return self.common_dir.parent if self.common_dir.name == ".git" else self.root
+
+    @property
+    def index(self) -> Path:
+        """The user's index: read, never written."""
+        return self.git_dir / "index"
+
+
+def find(directory: Path) -> Checkout | None:
+    """The checkout that tracks `directory`; None where there is none or no git (`why_not` tells)."""
+    found = _locate(directory)
+    return found if isinstance(found, Checkout) else None
+
+
+def project_of(directory: Path) -> Path:
+    """The project that a directory is part of: the main working tree of its repository, else the directory itself."""
+    try:
+        found = _ask(directory)
+    except GitFailed:
+        found = ""
+    return directory.resolve() if isinstance(found, str) else found.project
+
+
+def current_project() -> Path:
+    """The project where one stands. NotFoundError where that directory was removed."""
+    try:
+        return project_of(Path.cwd())
+    except FileNotFoundError as error:
+        raise NotFoundError("the current directory was removed", hint="go to that of your project") from error
+
+
+def why_not(directory: Path) -> str:
+    """Why `find` found nothing: one clause, e.g. "/x is not in a git repository"; "" where it did find."""
+    found = _locate(directory)
+    return "" if isinstance(found, Checkout) else found
+
+
+def _locate(directory: Path) -> Checkout | str:
+    if not directory.is_dir():
+        return f"{directory} is not a directory"
+    try:
+        found = _ask(directory)
+        if isinstance(found, Checkout) and _ignored(found, directory):
+            return f"{directory} is ignored by the git repository {found.root}"
+    except GitFailed as failure:
+        return _reason(directory, failure)
+    return found
+
+
+def _ask(directory: Path) -> Checkout | str:
+    git = Git(directory)
+    places = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+    with git.start("rev-parse", *places, "HEAD", "--symbolic-full-name", "HEAD") as asked:
+        status, out, err = asked.finish()
+    answers = os.fsdecode(out).removesuffix("\n").split("\n")
+    if len(answers) < len(places):
+        return _reason(directory, GitFailed(("git", "rev-parse"), status, err))
+    born = status == 0  # without a commit, HEAD is echoed and fails
+    head, branch = (answers[-2], answers[-1]) if born else ("", git_branch(git))
+    if len(answers) != len(places) + (2 if born else 1):  # a line break in a directory's name: one by one
+        answers = [git.line("rev-parse", place) for place in places]
+    root, git_dir, common_dir = (Path(os.path.realpath(directory / answer)) for answer in answers[:3])
+    name = "" if branch == "HEAD" else branch.removeprefix("refs/heads/")
+    return Checkout(root, git_dir, common_dir, head, name)
+
+
+def git_branch(git: Git) -> str:
+    """The full name of the branch that HEAD stands on, born or not; "" where it is detached."""
+    with git.start("symbolic-ref", "-q", "HEAD") as asked:
+        return os.fsdecode(asked.finish()[1]).removesuffix("\n")
+
+
+def _ignored(checkout: Checkout, directory: Path) -> bool:
+    """Whether the codebase is a hole in somebody else's repository (a home directory under git, say)."""
+    place = os.path.realpath(directory)
+    if place == str(checkout.root):
+        return False
+    with checkout.git.start("check-ignore", "-q", "--", place) as asked:
+        if asked.finish()[0] != 0:
+            return False
+    return not checkout.git.run(*LIST, "--", place)  # files added by force make it theirs
+
+
+def _reason(directory: Path, failure: GitFailed) -> str:
+    said = failure.stderr
+    if failure.returncode == 127:
+        return "git is not installed"
+    if "not a git repository" in said:
+        return f"{directory} is not in a git repository"
+    if "dubious ownership" in said:
+        named = re.search(r"repository at '(.+?)'", said)
+        line = f"git config --global --add safe.directory {shlex.quote(named[1] if named else str(directory))}"
+        return f"git does not trust the repository of {directory}: it belongs to another user (trust it: {line})"
+    if "must be run in a work tree" in said:
+        return f"{directory} is inside a repository without a working tree"
+    return f"git cannot read the repository of {directory}: {' '.join(said.split())}"

@@ -1,0 +1,32 @@
+"""The files of a commit, as a checkout of it would have them, in a directory that git knows nothing of."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.git import LIST, Git
+from autoresearch.git_repo.worktrees import POINTERS
+
+
+def export(checkout: Checkout, commit: str, place: Path) -> None:
+    """Write every file of a commit below `place`, which is new; the checkout and its index are left alone.
+
+    Raises GitFailed, OSError.
+    """
+    place.mkdir(parents=True)
+    index = place.with_name(place.name + ".index")
+    try:
+        git = Git(checkout.root, index)
+        git.run("read-tree", commit)
+        filters = () if shutil.which("git-lfs") else POINTERS
+        git.run(*filters, "checkout-index", "--all", "--force", f"--prefix={place}/")
+    finally:
+        index.unlink(missing_ok=True)
+
+
+def files_of(checkout: Checkout, directory: Path) -> list[bytes]:
+    """Tracked and untracked, never ignored files below a directory now, relative to the root of the checkout."""
+    listed = checkout.git.run(*LIST, "--cached", "--others", "--exclude-standard", "--", str(directory))
+    return sorted({name for name in listed.split(b"\0") if name})

@@ -1,0 +1,155 @@
+"""The commit of a hypothesis: its parent, patches, whole files. Made on a private index, never in a checkout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from autoresearch.errors import ConflictError
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.commit_object import commit_tree, path_in_tree
+from autoresearch.git_repo.comparison import Diffstat, diffstat
+from autoresearch.git_repo.git import Git, GitFailed, text
+from autoresearch.git_repo.private_index import private_index
+from autoresearch.records.failpoint import failpoint
+
+FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index holds half of a tree
+STRICT = ("-c", "apply.ignoreWhitespace=no", "-c", "apply.whitespace=nowarn")
+_PREFIXED = re.compile(rb"^(?:diff --git \"?a/|--- \"?a/|\+\+\+ \"?b/)", re.MULTILINE)
+
+
+class PatchError(ConflictError):
+    """A patch does not apply to the parent commit; `said` is git's explanation."""
+
+    code = "patch_failed"
+
+    def __init__(self, number: int, parent: str, said: str) -> None:
+        self.number = number  # from 1
+        self.said = said
+        first = " ".join(said.split())[:500] or "git said nothing"
+        super().__init__(
+            f"patch {number} does not apply to {parent[:12]}: {first}",
+            hint="make it again from the parent commit: `git diff` against that, paths from the root",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a hypothesis changes in its parent's tree: patches first, in order, then files.
+
+    `files` maps a path to its whole new content; None takes the file out. A file keeps its mode (a link
+    becomes a file); a new one is executable where it begins with `#!`.
+    """
+
+    patches: Sequence[str | bytes] = ()
+    files: Mapping[str, bytes | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit that was made; nothing refers to it until a branch is claimed."""
+
+    commit: str
+    tree: str
+    parent: str
+    stat: Diffstat  # against the parent, without the paths that do not count
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the code is the parent's."""
+        return self.stat.files == 0
+
+
+def commit_hypothesis(
+    checkout: Checkout,
+    parent: str,
+    change: Change,
+    *,
+    message: str,
+    uncounted: Collection[str] = (),
+    when: int | None = None,
+) -> Committed:
+    """Commit a change on `parent`. The same arguments make the same tree, and with `when` the same commit.
+
+    `uncounted` are paths (files or directories) that say nothing about the code, such as the blueprint: they
+    are committed, but do not count in `stat`. Raises PatchError, UsageError for an impossible path,
+    ConflictError for a file in a directory's place, GitFailed where the repository cannot be used.
+    """
+    commit = resolve_commit(checkout, parent)
+    with private_index(checkout) as git:
+        git.run(*FULL, "read-tree", commit)
+        for number, patch in enumerate(change.patches, 1):
+            _apply(git, number, commit, patch)
+        _put(git, change.files or {}, "0" * len(commit))
+        failpoint("repository.hypothesis_filled")
+        tree = git.line(*FULL, "write-tree")
+    made = commit_tree(checkout.git, tree, commit, message, when=when)
+    failpoint("repository.hypothesis_committed")
+    return Committed(made, tree, commit, diffstat(checkout, commit, made, ignoring=uncounted))
+
+
+def resolve_commit(checkout: Checkout, name: str) -> str:
+    """The id of a commit given by id or branch. Raises GitFailed where there is none."""
+    return checkout.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+
+
+def _apply(git: Git, number: int, parent: str, patch: str | bytes) -> None:
+    """Bring one patch into the index: wholly or not at all, and without guessing (no 3-way merge)."""
+    data = patch if isinstance(patch, bytes) else patch.encode("utf-8", "surrogateescape")
+    data += b"" if data.endswith(b"\n") else b"\n"
+    depth = "-p1" if _PREFIXED.search(data) else "-p0"  # `diff.noprefix` is popular
+    try:
+        git.run(*FULL, *STRICT, "apply", "--cached", "--binary", depth, "-", feed=data)
+    except GitFailed as failure:
+        raise PatchError(number, parent, failure.stderr) from failure
+
+
+def _put(git: Git, files: Mapping[str, bytes | None], zero: str) -> None:
+    """Bring whole files into the index, byte for byte: no filter touches them."""
+    if not files:
+        return
+    wanted = {path_in_tree(path): content for path, content in sorted(files.items())}
+    modes = _modes(git)
+    gone = [path for path, content in wanted.items() if content is None]
+    lines = [b"0 %s\t%s" % (zero.encode(), path) for path in gone]  # first: a directory may take a file's place
+    put = {path: content for path, content in wanted.items() if content is not None}
+    _check(gone, put, modes)
+    for path, content in put.items():
+        oid = git.line("hash-object", "-w", "--no-filters", "--stdin", feed=content)
+        lines.append(b"%s %s\t%s" % (_mode(modes.get(path), content), oid.encode(), path))
+    git.run(*FULL, "update-index", "-z", "--index-info", feed=b"\0".join(lines) + b"\0")
+
+
+def _modes(git: Git) -> dict[bytes, bytes]:
+    """The mode of every path in the index."""
+    records = git.run(*FULL, "ls-files", "-s", "-z").split(b"\0")
+    entries = (record.partition(b"\t") for record in records if record)
+    return {path: head[:6] for head, _, path in entries}
+
+
+def _mode(before: bytes | None, content: bytes) -> bytes:
+    if before in (b"100644", b"100755"):
+        return before
+    return b"100755" if before is None and content.startswith(b"#!") else b"100644"
+
+
+def _check(gone: Sequence[bytes], put: Collection[bytes], modes: Mapping[bytes, bytes]) -> None:
+    """git would silently remove a directory for a file of its name, and a file for a directory."""
+    for path in gone:
+        if path not in modes:
+            raise _blocked(path, "cannot be removed: there is no such file")
+    taken = (set(modes) | set(put)) - set(gone)
+    for path in put:
+        parts = path.split(b"/")
+        above = [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+        if blocker := next((directory for directory in above if directory in taken), None):
+            raise _blocked(path, f"cannot be written: {text(blocker)} is no directory")
+        if any(other.startswith(path + b"/") for other in taken):
+            raise _blocked(path, "cannot be written: it is a directory")
+        if modes.get(path) == b"160000" and path not in gone:
+            raise _blocked(path, "cannot be written: it is a submodule")
+
+
+def _blocked(path: bytes, clause: str) -> ConflictError:
+    return ConflictError(f"{text(path)} {clause} in the parent commit", code="file_blocked")

@@ -1,0 +1,108 @@
+"""A commit that holds exactly the code that runs, made without touching the user's checkout.
+
+HEAD, staged, changed, deleted and untracked (not ignored) files go into a private index, from there into
+a tree and a commit. The user's index, HEAD, branch, stash and reflogs stay as they are, byte for byte;
+only objects are added, which nothing refers to until a branch is claimed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.commit_object import commit_tree, path_in_tree
+from autoresearch.git_repo.file_classes import LeftOut, Pin, Survey, own_screen
+from autoresearch.git_repo.git import LIST, Git, GitFailed
+from autoresearch.git_repo.private_index import private_index
+from autoresearch.git_repo.survey import MAX_BYTES, look
+from autoresearch.records.failpoint import failpoint
+
+ATTEMPTS = 3  # files come and go while we look
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The commit that was made. `parent` is "" in a repository without a commit."""
+
+    tree: str
+    commit: str
+    parent: str
+    left_out: tuple[LeftOut, ...]
+    dirty: tuple[str, ...]  # paths that differ from HEAD
+
+
+def snapshot(
+    checkout: Checkout,
+    *,
+    message: str,
+    extra: Mapping[str, bytes] | None = None,
+    leave_out: Iterable[Path] = (),
+    parent: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Snapshot:
+    """Commit what is on disk, with `extra` files, on `parent` (default HEAD).
+
+    `extra` maps paths in the tree to content that must be there, whatever is ignored or left out; where
+    git takes the very file anyway, it goes git's way (filters, mode). Raises GitFailed where the
+    repository cannot be read or written, UsageError for an impossible path.
+    """
+    own = own_screen(checkout, tuple(leave_out), max_bytes)
+    for attempt in range(1, ATTEMPTS + 1):
+        with private_index(checkout) as git:
+            found = look(git, own)
+            failpoint("repository.surveyed")
+            try:
+                _fill(git, found, _missing(git, found, extra or {}))
+            except GitFailed:
+                if attempt == ATTEMPTS:
+                    raise
+                continue
+            # Blobs were just written or staged by git itself; to look for each is a quarter of the time.
+            tree = git.line("write-tree", "--missing-ok")
+        failpoint("repository.tree")
+        above = found.head if parent is None else parent
+        commit = commit_tree(checkout.git, tree, above, message)
+        failpoint("repository.commit")
+        return Snapshot(tree, commit, above, found.left_out, found.dirty)
+    raise AssertionError("unreachable")
+
+
+def _fill(git: Git, found: Survey, extra: Mapping[bytes, bytes]) -> None:
+    """Bring the private index to what is on disk; blobs go into the repository."""
+    pins = list(found.pins)
+    for path, content in extra.items():
+        oid = git.line("hash-object", "-w", "--stdin", feed=content)
+        pins.append(Pin("100644", oid, path))
+    if pins:
+        # Removals first, and without a look at the disk: a tracked directory may be a link by now.
+        lines = sorted(pins, key=lambda pin: pin.mode != "0")
+        git.run("update-index", "-z", "--index-info", feed=b"".join(pin.line for pin in lines))
+    failpoint("repository.pinned")
+    take = [path for path in found.take if path not in extra]
+    if take:
+        command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        git.run(*command, feed=b"\0".join(take))
+    failpoint("repository.filled")
+
+
+def _missing(git: Git, found: Survey, extra: Mapping[str, bytes]) -> dict[bytes, bytes]:
+    """Those extra files that the tree would not hold, or not with this content."""
+    missing = {path_in_tree(path): content for path, content in extra.items()}
+    same = {path for path, content in missing.items() if _on_disk(git, path) == content}
+    tracked = same.difference(found.take)
+    if tracked:
+        names = map(os.fsdecode, tracked)
+        tracked.intersection_update(git.run(*LIST, "--", *names).split(b"\0"))
+    covered = (tracked | same.intersection(found.take)).difference(pin.path for pin in found.pins)
+    return {path: content for path, content in missing.items() if path not in covered}
+
+
+def _on_disk(git: Git, path: bytes) -> bytes | None:
+    place = Path(os.fsdecode(os.fsencode(git.cwd) + b"/" + path))
+    try:
+        return None if place.is_symlink() else place.read_bytes()
+    except OSError:
+        return None

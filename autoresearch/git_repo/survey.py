@@ -1,0 +1,140 @@
+"""What differs from HEAD in a checkout, and what of it a snapshot takes or leaves out. Writes nothing.
+
+One `git status` answers nearly everything; `git ls-files -v` runs beside it to find what its user told
+git to overlook (assume-unchanged, skip-worktree), because what runs is the file and not the promise.
+Format of the answer: git-status(1), "Porcelain Format Version 2", NUL separated.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.git_repo import file_screen
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.file_classes import NESTED, OWN, Piles, Pin, Screen, Survey, own_screen
+from autoresearch.git_repo.git import LIST, Git, text
+from autoresearch.git_repo.private_index import private_index
+from autoresearch.git_repo.untracked import expand, sort_untracked
+
+MAX_BYTES = 50 * 2**20  # an untracked file above this is data
+
+STATUS = (
+    *("status", "--porcelain=v2", "-z", "--branch", "--no-ahead-behind", "--no-renames"),
+    *("--untracked-files=normal", "--ignore-submodules=none"),
+)
+_HIDDEN = re.compile(rb"\0[a-zS] ([^\0]*)")  # of `ls-files -v`; H is an ordinary entry
+_ABSENT, _GITLINK = b"000000", b"160000"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One changed entry. `change` is XY (HEAD to index, index to disk), `sub` is N... or S<commit><M><U>."""
+
+    change: bytes
+    sub: bytes
+    head_mode: bytes
+    index_mode: bytes
+    work_mode: bytes
+    head_oid: bytes
+    path: bytes
+
+    @classmethod
+    def parse(cls, record: bytes) -> _Entry:
+        """`1 XY sub mH mI mW hH hI path`, or unmerged `u XY sub m1 m2 m3 mW h1 h2 h3 path`: 2 is HEAD's."""
+        if record.startswith(b"1 "):
+            _, change, sub, head, index, work, oid, _, path = record.split(b" ", 8)
+            return cls(change, sub, head, index, work, oid, path)
+        _, change, sub, _, head, _, work, _, oid, _, path = record.split(b" ", 10)
+        return cls(change, sub, head, head, work, oid, path)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the disk differs from the index; otherwise the index has it already."""
+        return not self.change.endswith(b".")
+
+
+def survey(checkout: Checkout, *, leave_out: Iterable[Path] = (), max_bytes: int = MAX_BYTES) -> Survey:
+    """What a snapshot would take and leave; for `--dry-run`. Raises GitFailed."""
+    with private_index(checkout) as git:
+        return look(git, own_screen(checkout, leave_out, max_bytes))
+
+
+def look(git: Git, own: Screen) -> Survey:
+    """Ask git (on a private index), then decide path by path. Raises GitFailed."""
+    piles = Piles(git, own)
+    untracked: list[bytes] = []
+    for record in _status(git).split(b"\0"):
+        if record.startswith(b"# branch.oid "):
+            oid = record.rpartition(b" ")[2].decode()
+            piles.head = "" if oid == "(initial)" else oid
+        elif record.startswith((b"1 ", b"u ")):
+            entry = _Entry.parse(record)
+            _tracked(piles, entry)
+            if entry.work_mode == _ABSENT and entry.on_disk and _is_directory(piles.place(entry.path)):
+                untracked.append(entry.path + b"/")  # git status does not see it in a file's place
+        elif record.startswith(b"? "):
+            untracked.append(record[2:])
+    sort_untracked(piles, list(expand(piles, untracked)))
+    return piles.survey()
+
+
+def _status(git: Git) -> bytes:
+    """The answer of `git status`, with nothing hidden from it."""
+    with git.start(*LIST, "-v") as flags:
+        answer = git.run(*STATUS)
+        hidden = _hidden(flags.stdout(), os.fsencode(git.cwd) + b"/")
+    if not hidden:
+        return answer
+    for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
+        git.run("update-index", "-z", flag, "--stdin", feed=b"\0".join(hidden))
+    return git.run(*STATUS)
+
+
+def _hidden(listed: bytes, base: bytes) -> list[bytes]:
+    """Those entries of `ls-files -v -z` that git was told to overlook and that are on disk."""
+    listed = b"\0" + listed
+    if listed.count(b"\0H ") == listed.count(b"\0") - 1:  # ten times as fast as looking for the others
+        return []
+    return [path for path in _HIDDEN.findall(listed) if os.path.lexists(base + path)]
+
+
+def _is_directory(place: bytes) -> bool:
+    return os.path.realpath(place) == place and Path(os.fsdecode(place)).is_dir()
+
+
+def _tracked(piles: Piles, entry: _Entry) -> None:
+    """One changed entry of the index: take the file, pin HEAD's version, or note that it is gone."""
+    path = entry.path
+    removal = Pin("0", "0" * len(entry.head_oid), path)
+    reason = OWN if piles.own.holds(path) else file_screen.SECRET if file_screen.is_secret(text(path)) else ""
+    if entry.work_mode == _ABSENT:
+        piles.settled.append(path)
+        if entry.on_disk:
+            piles.pins.append(removal)
+    elif reason and entry.head_mode == _ABSENT:
+        piles.pins.append(removal)
+        piles.leave(path, reason)
+    elif reason:
+        piles.pins.append(Pin(entry.head_mode.decode(), entry.head_oid.decode(), path))
+        piles.leave(path, reason + "; the commit keeps the version of HEAD")
+    else:
+        _wanted(piles, entry)
+
+
+def _wanted(piles: Piles, entry: _Entry) -> None:
+    """A tracked path that is there and may be taken."""
+    path = entry.path
+    if entry.work_mode == _GITLINK != entry.index_mode:  # a file made way for a repository
+        piles.leave(path + b"/", NESTED)
+    elif b"M" in entry.sub or b"U" in entry.sub:
+        piles.leave(path + b"/", "uncommitted changes in a submodule; the commit holds its HEAD")
+        if entry.change == b".M" and b"C" not in entry.sub:
+            return
+    if not entry.on_disk:
+        piles.settled.append(path)
+    elif piles.size(path) is not None:
+        piles.take.append(path)

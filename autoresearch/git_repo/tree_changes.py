@@ -1,0 +1,55 @@
+"""What differs between two trees, by mode and content; and which of it is protected."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from autoresearch.core.agents.protection import Protection
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.git import Git
+
+LINK, SUBMODULE, NOTHING = "120000", "160000", "000000"
+_RAW = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=none")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One path that differs: its mode and the id of its content, before and after; NOTHING where it is not."""
+
+    path: str
+    mode_before: str
+    mode: str
+    blob_before: str
+    blob: str
+
+    @property
+    def gone(self) -> bool:
+        """Whether the path is not there any more."""
+        return self.mode == NOTHING
+
+
+def differences(git: Git, before: str, after: str, *, objects: dict[str, str] | None = None) -> tuple[Difference, ...]:
+    """Every path that differs between two commits or trees. `objects`: where git finds them, as variables."""
+    fields = git.run(*_RAW, before, after, extra=objects).split(b"\0")
+    found = []
+    for head, path in zip(fields[0:-1:2], fields[1::2], strict=False):
+        mode_before, mode, blob_before, blob, _ = head.decode().removeprefix(":").split(" ")
+        found.append(Difference(os.fsdecode(path), mode_before, mode, blob_before, blob))
+    return tuple(found)
+
+
+def intact(
+    checkout: Checkout, base: str, commit: str, protection: Protection, *, ours: Collection[str] = ()
+) -> tuple[str, ...]:
+    """What of the protected is another in `commit` than in `base`: `tests/test_a.py (a test)`; () where all is intact.
+
+    `ours`: files and directories that the harness itself writes into the commit (`.autoresearch`, the recipe). Raises
+    GitFailed.
+    """
+    own = {path.rstrip("/") for path in ours}
+    changed = (one.path for one in differences(checkout.git, base, commit))
+    return protection.touched(
+        path for path in changed if path not in own and not any(path.startswith(f"{place}/") for place in own)
+    )

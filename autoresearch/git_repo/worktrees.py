@@ -1,0 +1,337 @@
+"""Slots: linked worktrees of our own, outside the user's checkout, switched from commit to commit.
+
+Making a worktree of 10k files costs some 140 ms (seconds on a churned ext4), switching one a fraction of it
+(field note mechanics 2.2). A slot is ours alone: whatever a run left in it is removed, links are never
+followed, and a slot that cannot be used any more is made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.errors import ConflictError
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.git import Git, GitFailed
+from autoresearch.git_repo.includes import link_includes
+from autoresearch.git_repo.remove_tree import empty, make_writable, wipe
+from autoresearch.git_repo.worktree_registry import REASON, admin_of, admins, break_lock, our_reason, path_of
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.rundir import write_atomically
+
+ATTEMPTS = 3  # concurrent `worktree add` fails now and then (field note mechanics 2.4)
+
+# The user's settings that would make git trust a file without a look, or leave files out.
+EXACT = tuple(
+    part
+    for setting in (
+        "core.trustctime=true",
+        "core.checkStat=default",
+        "core.ignoreStat=false",
+        "core.fileMode=true",
+        "core.untrackedCache=false",
+        "core.sparseCheckout=false",
+        "index.sparse=false",
+        "submodule.recurse=false",
+        "advice.detachedHead=false",
+    )
+    for part in ("-c", setting)
+)
+# Without git-lfs, a "required" filter would fail the checkout; pointers are what the findings announce.
+POINTERS = tuple(
+    part
+    for setting in ("filter.lfs.required=false", "filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
+    for part in ("-c", setting)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One linked worktree at `path`, detached and locked, used by one run at a time; make it with `slot`.
+
+    Nothing exists before the first `switch`. A small file beside it, `<path>.slot`, names the repository and the reason
+    that the directory belongs to, so that it may be wiped; a directory without it, or with another's, is refused.
+    """
+
+    checkout: Checkout
+    path: Path
+    reason: str
+
+    @property
+    def marker(self) -> Path:
+        """The file that says whose slot this is."""
+        return self.path.with_name(self.path.name + ".slot")
+
+    def switch(self, commit: str, includes: Iterable[str] = ()) -> None:
+        """Leave exactly the files of `commit` here, and a link for each include; any leftover is gone.
+
+        A slot that was deleted, moved, locked or broken by hand is mended or made again. Raises GitFailed
+        where git cannot, ConflictError for a directory that is not ours and an include that is in the way,
+        EnvironmentUnusable where leftovers can neither be removed nor set aside.
+        """
+        commit = self.checkout.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
+        submodules = self._switch(commit)
+        failpoint("repository.switched")
+        link_includes(self.checkout.root, self.path, includes, submodules)
+
+    def check_owner(self) -> None:
+        """Raise ConflictError where the slot belongs to another repository that still exists, or another reason."""
+        owner = self._owner()
+        if owner in (None, self._identity) or not Path(owner["repository"]).is_dir():
+            return
+        what = owner["reason"].removeprefix(f"{REASON}: ")
+        raise ConflictError(
+            f"the worktree {self.path} belongs to {what} of {Path(owner['repository']).parent}",
+            hint=f"use other `trees`; or, once that has ended for good, remove {self.path} and {self.marker}",
+            code="slot_taken",
+        )
+
+    def remove(self) -> None:
+        """Unregister the worktree and remove its directory; doing it twice does nothing. Another's is left alone."""
+        if self._is_ours():
+            wipe(self.path)
+            self._unregister()
+            self.marker.unlink(missing_ok=True)
+
+    def changes(self) -> tuple[str, ...]:
+        """Paths that differ from the commit now, untracked ones included, ignored ones and our links not."""
+        place = self._registered()
+        if place is None:
+            return ()
+        listed = self._git(place, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        paths = (os.fsdecode(record[3:]) for record in listed.split(b"\0") if record)
+        return tuple(path for path in paths if not self._is_our_link(path))
+
+    def check_commit(self, commit: str) -> None:
+        """Raise ConflictError where this is another's by now, or holds another commit: who trains here is not it."""
+        self.check_owner()
+        place = self._registered()
+        head = self._git(place, "rev-parse", "HEAD").decode().strip() if place else ""
+        if head != commit:
+            what = f"is at {head[:12]}" if head else "is gone"
+            raise ConflictError(
+                f"the worktree {self.path} {what}, and not at {commit[:12]}, the commit of its run",
+                hint="nothing but the campaign should switch or commit there",
+                code="foreign_commit",
+            )
+
+    def changed_files(self) -> dict[str, str]:
+        """Tracked files whose content is not that of the commit -> the hash of what is there now; "" for none."""
+        place = self._registered()
+        if place is None:
+            return {}
+        listed = self._git(place, "diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", "HEAD", "--")
+        names = [os.fsdecode(path) for path in listed.split(b"\0") if path]
+        return {name: _digest(self.path / name) for name in names}
+
+    def _switch(self, commit: str) -> tuple[str, ...]:
+        place = self._registered()
+        if place is not None:
+            with contextlib.suppress(GitFailed):  # a broken index, say: then it is made again
+                return self._fill(place, commit)
+        return self._fill(self._make(commit), commit)
+
+    def _is_our_link(self, path: str) -> bool:
+        place = self.path / path
+        return place.is_symlink() and str(place.readlink()) == str(self.checkout.root / path)
+
+    def _registered(self) -> Path | None:
+        """git's directory of this worktree, where both point at each other and it is ours; else None."""
+        admin = admin_of(self.path)
+        if admin is None or not self._is_ours() or os.path.realpath(admin.parent) != str(admins(self.checkout)):
+            return None
+        sound = path_of(admin) == self.path and all((admin / name).is_file() for name in ("HEAD", "commondir"))
+        return admin if sound else None
+
+    def _make(self, commit: str) -> Path:
+        """A new worktree without files; what was at this place, and is ours, goes."""
+        self._claim()
+        wipe(self.path)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                # -f twice: a registration of ours whose directory is gone is still locked
+                options = ("-f", "-f", "--detach", "--no-checkout", "--lock")
+                self.checkout.git.run("worktree", "add", *options, "--", str(self.path), commit)
+                break
+            except GitFailed:
+                if attempt == ATTEMPTS:
+                    raise
+                wipe(self.path)
+        failpoint("repository.slot_added")
+        place = self._registered()
+        if place is None:
+            raise ConflictError(f"{self.path} did not become a worktree of {self.checkout.root}", code="slot_lost")
+        return place
+
+    def _claim(self) -> None:
+        """Say that this directory is ours, unless it is somebody else's."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _directory_locked(self.path.parent):  # of two that claim it at once, one finds the other's marker
+            if not self.marker.exists() and os.path.lexists(self.path) and not _is_empty(self.path):
+                raise ConflictError(
+                    f"{self.path} exists and is no worktree of ours",
+                    hint="move it away, or let the campaign keep its worktrees elsewhere",
+                    code="slot_taken",
+                )
+            self.check_owner()
+            self._mark()
+
+    def _mark(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.marker, json.dumps(self._identity).encode() + b"\n", durable=False)
+
+    @property
+    def _identity(self) -> dict[str, str]:
+        return {"repository": str(self.checkout.common_dir), "reason": self.reason}
+
+    def _owner(self) -> dict[str, str] | None:
+        """What the marker says; None where there is none that can be read."""
+        try:
+            record = json.loads(self.marker.read_bytes())
+            return {"repository": str(record["repository"]), "reason": str(record["reason"])}
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _is_ours(self) -> bool:
+        """Whether there is a marker that names nobody else; one that a full disk cut short names nobody."""
+        return self.marker.exists() and self._owner() in (None, self._identity)
+
+    def _fill(self, place: Path, commit: str) -> tuple[str, ...]:
+        """Bring index, HEAD and files to the commit, then remove the rest; says where submodules would be."""
+        self._keep_locked(place)
+        for lock in ("index.lock", "HEAD.lock"):
+            break_lock(place / lock)
+        if self._must_begin_anew(place, commit):
+            (place / "index").unlink(missing_ok=True)
+        try:
+            self._bring(place, commit)
+        except GitFailed:
+            make_writable(self.path)
+            self._bring(place, commit)
+        submodules = self._submodules(place)
+        for path in submodules:
+            empty(self.path, path)
+        return submodules
+
+    def _bring(self, place: Path, commit: str) -> None:
+        """What is not in the index goes (first: a .gitattributes among it would be obeyed), then all is reset."""
+        self._git(place, "clean", "-ffdxq")  # -f twice: nested repositories, too
+        failpoint("repository.cleaned")
+        filters = () if shutil.which("git-lfs") else POINTERS
+        self._git(place, *filters, "checkout", "--quiet", "--force", "--detach", commit, "--")
+
+    def _must_begin_anew(self, place: Path, commit: str) -> bool:
+        """Whether no file may stay: filters changed, so that the same blob is another file on disk, or a
+        submodule did, into whose directory `git clean` never looks."""
+        try:
+            head = (place / "HEAD").read_text().strip()
+        except (OSError, UnicodeDecodeError):
+            return True
+        if head == commit:
+            return False
+        try:
+            raw = self._git(place, "diff-tree", "-r", "-z", "--no-renames", head, commit)
+        except GitFailed:  # a branch that somebody checked out, or nonsense
+            return True
+        fields = raw.split(b"\0")  # `:mode mode oid oid status`, path, ... (git-diff-tree(1), "Raw output format")
+        attributes = any(path.rpartition(b"/")[2] == b".gitattributes" for path in fields[1::2])
+        return attributes or any(b"160000" in change[:14] for change in fields[::2])
+
+    def _submodules(self, place: Path) -> tuple[str, ...]:
+        """Paths of submodules in the commit: empty directories here, and git never looks into them."""
+        listed = self._git(place, "ls-files", "-s", "-z").split(b"\0")
+        return tuple(os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 "))
+
+    def _git(self, place: Path, *arguments: str) -> bytes:
+        # The repository is named, never looked for: without our .git file git would find one further up.
+        where = (f"--git-dir={place}", f"--work-tree={self.path}")
+        return Git(self.path).run(*where, *EXACT, *arguments)
+
+    def _keep_locked(self, place: Path) -> None:
+        """`git worktree prune`, also the one in gc, leaves a locked worktree alone."""
+        lock = place / "locked"
+        if not lock.is_file() or lock.read_bytes() != self.reason.encode():
+            write_atomically(lock, self.reason.encode(), durable=False)
+
+    def _unregister(self) -> None:
+        for admin in admins(self.checkout).glob("*"):
+            if path_of(admin) == self.path:
+                shutil.rmtree(admin, ignore_errors=True)
+
+
+def slot(checkout: Checkout, path: Path, *, reason: str = "") -> Slot:
+    """The slot at `path`; nothing is made yet. `reason` stands in `git worktree list` as that of its lock.
+
+    Raises ConflictError for a path inside the user's checkout.
+    """
+    real = Path(os.path.realpath(path))
+    if real == checkout.root or checkout.root in real.parents:
+        raise ConflictError(
+            f"{real} lies inside the checkout {checkout.root}",
+            hint="worktrees are kept outside, e.g. in $XDG_STATE_HOME/autoresearch",
+            code="slot_inside",
+        )
+    words = " ".join(f"{REASON}: {reason or 'a slot of a campaign'}".split())
+    return Slot(checkout, real, words)
+
+
+def slots_below(checkout: Checkout, directory: Path) -> tuple[Slot, ...]:
+    """Every slot of this repository in a directory or one below, known to git or by its marker."""
+    top = Path(os.path.realpath(directory))
+    places: dict[Path, str] = {}
+    for admin in admins(checkout).glob("*"):
+        path, reason = path_of(admin), our_reason(admin)
+        if path is not None and top in path.parents and reason:
+            places[path] = reason
+    for marker in (*top.glob("*.slot"), *top.glob("*/*.slot")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            record = json.loads(marker.read_bytes())
+            if record["repository"] == str(checkout.common_dir):
+                places.setdefault(marker.with_suffix(""), str(record["reason"]))
+    return tuple(Slot(checkout, path, reason) for path, reason in sorted(places.items()))
+
+
+def prune(checkout: Checkout, directory: Path) -> tuple[Path, ...]:
+    """Remove every slot of this repository in a directory or one below: what a dead campaign left.
+
+    Says which. The caller knows that the campaign is dead; worktrees that are not ours are left alone.
+    """
+    found = slots_below(checkout, directory)
+    for one in found:
+        one._mark()  # git knew it by its lock
+        one.remove()
+    for place in {one.path.parent for one in found} | {directory}:
+        with contextlib.suppress(OSError):  # others may keep something there
+            place.rmdir()
+    return tuple(one.path for one in found)
+
+
+@contextlib.contextmanager
+def _directory_locked(directory: Path) -> Iterator[None]:
+    """Hold the flock of a directory, which leaves no file behind."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _digest(path: Path) -> str:
+    """The hash of a file, of a link that of where it points; "" where there is neither."""
+    try:
+        data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+    except OSError:
+        return ""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())

@@ -1,0 +1,144 @@
+"""Edit: from an agent's turn to a patch that can be committed. The truth is the diff, not what the agent says.
+
+The agent works in one worktree. What differs there afterwards is applied to a second, clean one, at the commit that it
+began from; the guard commands run there. Each way to come to nothing has its own word (`Unmade`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.agents import suspicion
+from autoresearch.core.agents.agent import Answer, Ask, Edit, Fault, Role, Turn, Unmade
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.text.lines import plain
+from autoresearch.errors import AutoresearchError
+from autoresearch.git_repo.apply_patch import patched
+from autoresearch.git_repo.extract_patch import Gathered, TooLarge, Trespass, gathered
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.hypothesis_commit import PatchError
+from autoresearch.git_repo.isolated_worktree import Opened
+from autoresearch.lab.agent_work.edit_prompt import edit_prompt, fix_prompt
+from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, Bench
+from autoresearch.lab.agent_work.guard import end_leftover, guard
+from autoresearch.lab.campaigns.trouble import is_full
+from autoresearch.lab.results.explain import Explanation
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.secrets import mask_text
+
+PATCH = "edit.patch"
+GRADED = (None, Fault.SILENT, Fault.ANSWER)  # after any other fault the files may be half of what was meant
+SAID_LINES = 20
+
+
+def make_edit(bench: Bench, hypothesis: Hypothesis, base: str, ask: Ask) -> Edit:
+    """Let the agent put a hypothesis into code on `base`; what came of it.
+
+    Where it came to nothing, `unmade` and `why` say so, and `patch` is there for the record if there is one. Raises an
+    AutoresearchError for what is no fault of the edit: a full disk, a repository or a worktree that cannot be used.
+    """
+    return _turn(bench, base, ask, Turn(Role.EDIT, edit_prompt(bench, hypothesis), *_nowhere()))
+
+
+def make_fix(bench: Bench, hypothesis: Hypothesis, tip: str, failure: Explanation, ask: Ask, session: str = "") -> Edit:
+    """Let the agent mend a run that failed; the patch is one against `tip`. As `make_edit` otherwise.
+
+    `session`: of the edit turn, where the agent can go on with it.
+    """
+    prompt = fix_prompt(bench, hypothesis, failure)
+    return _turn(bench, tip, ask, Turn(Role.FIX, prompt, *_nowhere(), session=session))
+
+
+def _nowhere() -> tuple[Path, Path]:
+    """Where a turn is, before that is known."""
+    return Path(), Path()
+
+
+def _turn(bench: Bench, base: str, ask: Ask, asked: Turn) -> Edit:
+    end_leftover(bench)
+    _own_places(bench)
+    directory = bench.next_turn(asked.role)
+    with bench.enclosure.opened(base) as opened:
+        answer = ask(replace(asked, cwd=opened.path, directory=directory, bounds=bench.spec.bounds))
+        failpoint("research.turned")
+        edit = Edit(said=_said(answer), session=answer.session, usage=answer.usage)
+        if answer.fault not in GRADED:
+            why = f"the agent's turn came to nothing ({answer.fault})" + (
+                f": {mask_text(answer.said)}" if answer.said else ""
+            )
+            return replace(edit, unmade=Unmade.RESEARCHER, why=why, fault=answer.fault)
+        found = _gathered(bench, opened)
+        failpoint("research.gathered")
+    if not isinstance(found, Gathered):
+        return replace(edit, unmade=found[0], why=found[1])
+    return _judged(bench, found, edit, directory, answer)
+
+
+def _own_places(bench: Bench) -> None:
+    """A link in a worktree's place would have the slot made wherever it leads."""
+    for name in (EDITED, CLEAN):
+        if (place := bench.trees / name).is_symlink():
+            place.unlink()
+
+
+def _gathered(bench: Bench, opened: Opened) -> Gathered | tuple[Unmade, str]:
+    try:
+        return gathered(opened, bench.leavings)
+    except TooLarge as large:
+        return Unmade.LARGE, str(large)
+    except Trespass as trespass:
+        return Unmade.PROTECTED, str(trespass)
+    except GitFailed as failure:
+        if is_full(failure):
+            raise
+        return Unmade.PATCH, f"git could not take up what was changed: {failure.stderr[:500]}"
+
+
+def _judged(bench: Bench, found: Gathered, edit: Edit, directory: Path, answer: Answer) -> Edit:
+    """The edit as it is worth being run, or why not: cheap questions first."""
+    if not found.patch:
+        denied = f"; it was not allowed to: {mask_text(', '.join(answer.denied))[:300]}" if answer.denied else ""
+        return replace(edit, unmade=Unmade.EMPTY, why=f"the agent changed no file{denied}")
+    (directory / PATCH).write_bytes(found.patch)
+    paths = tuple(one.path for one in found.differences)
+    edit = replace(edit, patch=found.patch.decode("utf-8", "surrogateescape"), paths=paths)
+    if touched := bench.protection.touched(paths):
+        return replace(edit, unmade=Unmade.PROTECTED, why=f"it changes what is protected: {_some(touched)}")
+    try:
+        tree = patched(bench.clean, found.base, found.patch, bench.include)
+    except PatchError as failure:
+        return replace(edit, unmade=Unmade.PATCH, why=f"its patch does not apply: {failure.said[:500]}")
+    failpoint("research.patched")
+    if tree != found.tree:
+        return replace(edit, unmade=Unmade.PATCH, why="its patch, applied, is not what the agent made")
+    if refused := _recipe(bench, found.base, tree):
+        return replace(edit, unmade=refused[0], why=refused[1])
+    held_out = bench.protection.validation_data(bench.settings(found.base))
+    flags = suspicion.flags(edit.patch, metrics=bench.objective.keys, validation=held_out)
+    edit = replace(edit, flags=flags)
+    failed = guard(bench, directory)
+    failpoint("research.guarded")
+    return replace(edit, unmade=Unmade.GUARD, why=failed) if failed else edit
+
+
+def _recipe(bench: Bench, base: str, tree: str) -> tuple[Unmade, str] | None:
+    """Why the recipe, with all that it inherits, must not be as the patch has it; None where it may."""
+    before = bench.settings(base)
+    try:
+        after = bench.settings(tree)
+    except AutoresearchError as broken:
+        return Unmade.GUARD, f"the recipe cannot be read any more: {broken.message}"
+    changed = bench.protection.keys_changed(before, after)
+    return (Unmade.PROTECTED, f"it changes protected keys of the recipe: {_some(changed)}") if changed else None
+
+
+def _said(answer: Answer) -> str:
+    """The agent's last words, for people: no colours, no secrets, some lines."""
+    lines = [line for raw in answer.text.splitlines() if (line := plain(raw))]
+    return mask_text("\n".join(line[:300] for line in lines[-SAID_LINES:]))
+
+
+def _some(names: tuple[str, ...]) -> str:
+    told = ", ".join(names[:5])
+    return told if len(names) <= 5 else f"{told} and {len(names) - 5} more"

@@ -1,0 +1,112 @@
+"""Bench: the two worktrees of a campaign's researcher, and all that an edit is judged by.
+
+An agent edits in the one, `agent-a`; what it did reaches the other, `agent-b`, as a patch and in no other way. There
+the guard commands run. Both are used by one idea at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoresearch.core.agents.agent import ResearchSpec, Role
+from autoresearch.core.agents.protection import Protection, named_by, named_in
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.isolated_worktree import Enclosure
+from autoresearch.git_repo.worktrees import Slot, slot
+from autoresearch.lab.campaigns.commit_builder import OURS, Workshop
+from autoresearch.trainers import ask
+
+EDITED, CLEAN = "agent-a", "agent-b"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is needed to let an agent edit, and to judge what it did."""
+
+    checkout: Checkout
+    spec: ResearchSpec
+    trees: Path  # where the worktrees lie: outside of the checkout
+    next_turn: Callable[[Role], Path]  # makes the directory of the next turn: absolute, and not the agent's to write to
+    protection: Protection
+    objective: Objective
+    settings: Callable[[str], Mapping[str, object]]  # the recipe of a commit or tree, as its trainer has it
+    recipe: str = ""  # its path in the repository; "" for none
+    interpreter: str = ""  # of the trainer; its directory comes first on the guard's PATH
+    codebase: str = ""  # where in the repository the guard commands start; "" is its root
+    include: tuple[str, ...] = ()  # untracked inputs that the guard needs
+    leavings: tuple[str, ...] = ()  # `Traits.leavings` of the agent
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))  # of the guard, less its secrets
+    confined: Callable[[str, Path], str] = lambda command, _: command  # a guard command as it is started, in that place
+    stopped: Callable[[], bool] = lambda: False  # whether somebody asked to end what is under way
+
+    @property
+    def enclosure(self) -> Enclosure:
+        """Where the agent edits."""
+        return Enclosure(edited_slot(self.checkout, self.trees))
+
+    @property
+    def clean(self) -> Slot:
+        """Where its patch is applied and guarded."""
+        return clean_slot(self.checkout, self.trees)
+
+
+def edited_slot(checkout: Checkout, trees: Path) -> Slot:
+    """The worktree in which a coding agent edits."""
+    return slot(checkout, trees / EDITED, reason="where a coding agent edits")
+
+
+def clean_slot(checkout: Checkout, trees: Path) -> Slot:
+    """The worktree in which its patch is applied and guarded."""
+    return slot(checkout, trees / CLEAN, reason="where a coding agent's patch is tried")
+
+
+def bench_for(
+    shop: Workshop, spec: ResearchSpec, next_turn: Callable[[Role], Path], leavings: tuple[str, ...] = ()
+) -> Bench:
+    """The bench of a campaign, protected as its blueprint, its trainer and its researcher's settings say."""
+    return Bench(
+        checkout=shop.checkout,
+        spec=spec,
+        trees=Path(shop.spec.trees),
+        next_turn=next_turn,
+        protection=protection_of(shop, spec),
+        objective=shop.spec.objective,
+        settings=shop.whole,
+        recipe=shop.recipe_path,
+        interpreter=shop.spec.interpreter,
+        codebase=shop.spec.codebase,
+        include=shop.spec.include,
+        leavings=leavings,
+    )
+
+
+def _measures(shop: Workshop, tracked: Collection[str]) -> tuple[str, ...]:
+    """Files that the commands of the evaluation name, from where they run."""
+    below = f"{shop.spec.codebase}/" if shop.spec.codebase else ""
+    text = "\n".join(shop.evaluation.evaluate).replace(f"{shop.spec.repository}/{below}", "")
+    seen = {path.removeprefix(below) for path in tracked if path.startswith(below)}
+    return tuple(below + path for path in named_in(text, seen, measures=False))
+
+
+def protection_of(shop: Workshop, spec: ResearchSpec) -> Protection:
+    """What is protected in a campaign: built in, declared, and named by the blueprint's notes and the guard."""
+    base = shop.spec.base_commit
+    listed = shop.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", base)
+    tracked = frozenset(os.fsdecode(path) for path in listed.split(b"\0") if path)
+    own = shop.blueprint
+    files = tracked - {shop.recipe_path}
+    named = named_by(own.notes.text, spec.guard, own.launch_command, files) + _measures(shop, files)
+    blueprint = os.path.relpath(shop.spec.blueprint, shop.spec.repository)
+    whole = shop.whole(base)
+    seed, outputs = ask.seed_key(shop.trainer, whole), shop.trainer.outputs(whole)
+    return Protection(
+        protect=spec.protect,
+        allow=spec.allow,
+        blueprint=(OURS, *([] if blueprint.startswith("..") else [blueprint])),
+        named=named,
+        keys=tuple(key for key in (seed, *(output.key for output in outputs)) if key),
+    )

@@ -1,0 +1,146 @@
+"""The guard: commands that must succeed on a researcher's patch before any GPU time is spent on it.
+
+Each runs under a Runner of its own, as a trainer does: so its time is limited, its process tree ends with it, also
+when we are killed, and its output is kept. The code that it runs is an agent's: it sees no secret and no GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from autoresearch.core.run.ending import Ending
+from autoresearch.errors import ConflictError
+from autoresearch.git_repo.remove_tree import wipe
+from autoresearch.lab.agent_work.edit_workspace import CLEAN, Bench
+from autoresearch.lab.resolve.import_proof import import_environment
+from autoresearch.lab.runs.launch import RUNNER
+from autoresearch.lab.runs.run_status import tail_lines
+from autoresearch.records import exit_record
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.rundir import RunDir, is_locked, write_atomically, write_json
+from autoresearch.records.secrets import mask_environment, mask_text
+
+GRACE_S = 2.0
+SHOWN = 20  # lines of a guard's output
+LOOK_S = 0.5  # how soon a stop is noticed
+ENDS_IN_S = 120.0  # a Runner that was told to stop ends its whole tree in less
+_NOT_ITS = ("AUTORESEARCH_", "GIT_", "CUDA_VISIBLE_DEVICES", "TMUX")
+
+
+def guard(bench: Bench, directory: Path) -> str:
+    """Run the guard commands in the clean worktree as it is now; "" where all succeeded, else what failed and how.
+
+    `directory`: of the turn; each command gets `guard-<n>` in it. `spec.guard_s` is for all of them together.
+    """
+    until = time.monotonic() + bench.spec.guard_s
+    for number, command in enumerate(bench.spec.guard, 1):
+        left = until - time.monotonic()
+        rundir = RunDir(directory / f"guard-{number}")
+        if left <= 0:
+            return f"there was no time left for the guard `{mask_text(command)}` (limit {bench.spec.guard_s:g} s)"
+        end = _run(bench, rundir, command, left)
+        if end is None or end.ending is not Ending.FINISHED:
+            return _told(bench, command, rundir, end)
+    return ""
+
+
+def end_leftover(bench: Bench) -> None:
+    """End the guard that a killed controller left running in the clean worktree, before that is used again.
+
+    Raises ConflictError where it does not end.
+    """
+    note = _note(bench)
+    with contextlib.suppress(FileNotFoundError):
+        rundir = RunDir(Path(os.fsdecode(note.read_bytes())))
+        if is_locked(rundir.lock):
+            _stop(rundir, "the campaign goes on without it")
+            until = time.monotonic() + ENDS_IN_S
+            while is_locked(rundir.lock):
+                if time.monotonic() > until:
+                    raise ConflictError(f"a guard command of an earlier idea does not end: {rundir.path}")
+                time.sleep(0.05)
+        note.unlink()
+
+
+def _run(bench: Bench, rundir: RunDir, command: str, limit_s: float) -> ExitRecord | None:
+    """One command under a Runner; None where that left no record."""
+    wipe(rundir.path)  # an earlier record there would be taken for this one's
+    rundir.path.mkdir(parents=True)
+    place = bench.trees / CLEAN
+    spec = {
+        "schema": 1,
+        "run": f"guard-{uuid.uuid4().hex[:12]}",
+        "command": mask_text(command),
+        "start": bench.confined(command, place),
+        "cwd": str(place / bench.codebase),
+        "interpreter": bench.interpreter,
+        "limits": {"max_s": limit_s, "grace_s": GRACE_S},
+    }
+    write_json(rundir.spec, spec, durable=False, executed=True)
+    pairs = _environment(bench.environment, place).items()
+    data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in pairs)
+    write_atomically(rundir.environment, data, mode=0o600, durable=False)
+    _note(bench).write_bytes(os.fsencode(rundir.path))
+    failpoint("research.guarding")
+    argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
+    with (rundir.path / "runner.out").open("wb") as out:
+        runner = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        _wait(bench, rundir, runner)
+    _note(bench).unlink(missing_ok=True)
+    return exit_record.read(rundir)
+
+
+def _wait(bench: Bench, rundir: RunDir, runner: subprocess.Popen[bytes]) -> None:
+    """Until it is over, or somebody asked to end it, which its Runner does; the Runner enforces the limit."""
+    try:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                runner.wait(LOOK_S)
+                return
+            if bench.stopped() and not rundir.stop.exists():
+                _stop(rundir, "somebody asked for that")
+    except BaseException:
+        _stop(rundir, "the command that ran it was interrupted")
+        runner.wait()
+        raise
+
+
+def _stop(rundir: RunDir, reason: str) -> None:
+    write_json(rundir.stop, {"how": "now", "reason": reason}, durable=False)
+
+
+def _note(bench: Bench) -> Path:
+    """Where it is written which guard runs in the clean worktree."""
+    return bench.trees / f"{CLEAN}.guard"
+
+
+def _environment(given: Mapping[str, str], place: Path) -> dict[str, str]:
+    """The given one without secrets and without what says who we are; the worktree's packages are found first."""
+    masked = mask_environment(given)
+    plain = {name: value for name, value in given.items() if masked[name] == value and not name.startswith(_NOT_ITS)}
+    plain |= {"CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}  # others' runs have leased the GPUs
+    return import_environment(plain, place)
+
+
+def _told(bench: Bench, command: str, rundir: RunDir, end: ExitRecord | None) -> str:
+    name = mask_text(command)
+    if end is None:
+        return f"the guard `{name}` left no record of its end: {rundir.path}"
+    if end.ending is Ending.MAX_TIME:
+        how = f"did not end within {bench.spec.guard_s:g} s"
+    elif end.ending is Ending.STOPPED:
+        how = "was stopped"
+    elif end.returncode is not None:
+        how = f"exited with {end.returncode}"
+    else:
+        how = f"failed: {mask_text(end.reason)}"
+    said = "\n".join(tail_lines(rundir.log, SHOWN))
+    return f"the guard `{name}` {how}" + (f":\n{said}" if said else "")

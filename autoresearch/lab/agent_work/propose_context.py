@@ -1,0 +1,211 @@
+"""Gather: everything that a researcher is told about a campaign, read from its records, its runs and git.
+
+What cannot be read (a run directory that was removed, a branch that is gone) is left out: a briefing is made of what
+there is. `briefing.brief` makes a text of it, without another look at anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoresearch.core.campaign.duplicates import is_code, resolved
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.campaign.stop_rules import Stand
+from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.diagnosis.symptom_signs import Evidence
+from autoresearch.core.metrics.expression import Point
+from autoresearch.core.run.ending import EXCUSED
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.campaign_report.curves_and_diffs import Diff, diff_of
+from autoresearch.lab.campaign_report.summary import IdeaLine, Standing, idea_lines
+from autoresearch.lab.campaigns.commit_builder import Workshop
+from autoresearch.lab.results.measure import measure
+from autoresearch.lab.runs import outcome
+from autoresearch.records import spec_file
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import registry
+
+MOST_DIFFS = 12
+MOST_LOGS = 20  # runs whose failure's line is looked up
+DEAD = (Standing.DISCARDED, Standing.DEMOTED, Standing.CRASHED)
+_SAYS_NOTHING = EXCUSED | {PRUNED, NO_SIGNAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Runs that failed alike: the class, the slugs of their ideas, and the line that proves the last one."""
+
+    kind: str
+    slugs: tuple[str, ...]
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Matter:
+    """What a briefing is made of."""
+
+    view: CampaignView
+    stand: Stand
+    lines: tuple[IdeaLine, ...]
+    trainer: str = ""
+    purpose: str = ""
+    command: str = ""
+    recipe: Mapping[str, object] = field(default_factory=dict)  # of the best idea, flat
+    baseline: Mapping[str, object] = field(default_factory=dict)  # of the baseline, flat
+    protected: Callable[[str], str] = lambda key: ""  # why a recipe key may not be changed, "" if it may
+    closed: Callable[[str], str] = lambda path: ""  # the same of a path
+    fits: Callable[[Mapping[str, object], str], str] = lambda overrides, parent: ""  # why they cannot be set on it
+    waiting: Sequence[Hypothesis] = ()  # proposed or queued, and not begun
+    refused: Sequence[tuple[Hypothesis, str]] = ()
+    notes: Sequence[str] = ()  # from people
+    vetoes: Sequence[str] = ()
+    diffs: Mapping[str, Diff] = field(default_factory=dict)  # by slug
+    failures: Sequence[Failed] = ()
+    seen: Sequence[tuple[str, Evidence]] = ()  # run id, and its metrics
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The names that some run recorded."""
+        return frozenset(key for _, evidence in self.seen for key in evidence.series)
+
+
+def gather(
+    view: CampaignView,
+    stand: Stand,
+    shop: Workshop,
+    protected: Callable[[str], str] = lambda key: "",
+    closed: Callable[[str], str] = lambda path: "",
+    queued: Sequence[Hypothesis] = (),
+) -> Matter:
+    """Read what there is. `protected`, `closed`: `Protection.why_key`, `Protection.why`. `queued`: by people."""
+    best = view.best
+    lines = tuple(idea_lines(view))
+    waiting = [*queued, *(one.hypothesis for one in view.research.proposed.values())]
+    return Matter(
+        view=view,
+        stand=stand,
+        lines=lines,
+        trainer=shop.trainer.name,
+        purpose=shop.blueprint.purpose,
+        command=shop.blueprint.launch_command,
+        recipe=_recipe(shop, best.commit if best else view.spec.base_commit),
+        baseline=_recipe(shop, view.spec.base_commit),
+        protected=protected,
+        closed=closed,
+        fits=lambda overrides, parent: _misfit(view, shop, overrides, parent),
+        waiting=waiting,
+        refused=[*view.skipped, *view.research.refused],
+        notes=[*view.spec.research.notes, *view.research.notes],
+        vetoes=sorted({*view.unwanted, *view.research.vetoes}),
+        diffs=_diffs(view, lines),
+        failures=_failures(view),
+        seen=_seen(view),
+    )
+
+
+def _misfit(view: CampaignView, shop: Workshop, overrides: Mapping[str, object], parent: str) -> str:
+    """Why these keys cannot be set on a parent, in words; "" where they can, as far as is known."""
+    idea = view.by_slug(resolved(view, parent))
+    try:
+        if idea is not None and idea.commit:
+            shop.changed(idea.commit, overrides, shop.arguments(idea.commit))
+    except AutoresearchError as error:
+        return f"{error.message} ({error.hint})" if error.hint else error.message
+    except OSError:
+        pass
+    return ""
+
+
+def _recipe(shop: Workshop, commit: str) -> Mapping[str, object]:
+    try:
+        return flatten(shop.whole(commit))
+    except (AutoresearchError, OSError):
+        return {}
+
+
+def _diffs(view: CampaignView, lines: Sequence[IdeaLine]) -> dict[str, Diff]:
+    """Of the newest dead ends that changed code; what a config idea changed is in the ledger."""
+    ideas = {idea.index: idea for idea in view.ideas}
+    dead = [ideas[line.index] for line in lines if line.standing in DEAD]
+    code = [idea for idea in dead if is_code(idea.hypothesis)]
+    repository = Path(view.spec.repository)
+    return {
+        idea.slug: diff_of(repository, idea.parent_commit, idea.commit, idea.slug, idea.parent)
+        for idea in code[-MOST_DIFFS:]
+    }
+
+
+def _failures(view: CampaignView) -> list[Failed]:
+    """By class, the most frequent first."""
+    found: dict[str, list[tuple[Idea, LedgerRow]]] = {}
+    for idea in view.ideas:
+        for row in idea.rows:
+            if row.failure and row.failure not in _SAYS_NOTHING:
+                found.setdefault(row.failure, []).append((idea, row))
+    budget = MOST_LOGS
+    told = []
+    for kind, cases in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+        line = ""
+        for _, row in reversed(cases[-3:]):
+            budget -= 1
+            if budget >= 0 and not line:
+                line = _proof(row)
+        told.append(Failed(kind, tuple(dict.fromkeys(idea.slug for idea, _ in cases)), line))
+    return told
+
+
+def _proof(row: LedgerRow) -> str:
+    """The line of the log that proves the failure of a run."""
+    if not row.run_dir:
+        return ""
+    try:
+        done = outcome.load(RunDir(Path(row.run_dir)))
+    except (OSError, ValueError, KeyError, AutoresearchError):
+        return ""
+    return done.failure_line if done else ""
+
+
+def _seen(view: CampaignView) -> list[tuple[str, Evidence]]:
+    """The metrics of the last run, of the best idea's and of the baseline's, each once; failures with the first."""
+    kinds = Counter(row.failure for row in view.rows if row.failure and row.failure not in _SAYS_NOTHING)
+    found: list[tuple[str, Evidence]] = []
+    for row in _telling(view):
+        if series := _series(row.run_dir):
+            found.append((row.run_id, Evidence(view.spec.objective, series)))
+    if kinds:
+        found.append(("", Evidence(view.spec.objective, {}, dict(kinds))))
+    return found
+
+
+def _telling(view: CampaignView) -> list[LedgerRow]:
+    last = max(view.rows, key=lambda row: row.ended or 0.0, default=None)
+    rows = [last] if last else []
+    for idea in (view.best, view.baseline):
+        measured = [row for row in idea.rows if row.metric_value is not None] if idea else []
+        rows += measured[-1:]
+    return list({row.run_id: row for row in rows}.values())
+
+
+def _series(run_dir: str) -> dict[str, list[Point]]:
+    """Every metric of a run, by name."""
+    if not run_dir:
+        return {}
+    rundir = RunDir(Path(run_dir))
+    try:
+        spec = spec_file.read(rundir)
+        readings = measure(spec, registry.by_name(spec.trainer, spec.lines), rundir.log).readings
+    except (OSError, ValueError, AutoresearchError):
+        return {}
+    found: dict[str, list[Point]] = {}
+    for reading in readings:
+        for key, value in reading.metrics.items():
+            found.setdefault(key, []).append((reading.step, value if math.isfinite(value) else math.nan))
+    return found

@@ -1,0 +1,179 @@
+"""Summarise: a researcher's opinion of a campaign, beside the harness's own numbers and never instead of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.agents.agent import Fault, Role, Turn, Usage
+from autoresearch.core.agents.proposal_schema import closed
+from autoresearch.core.agents.proposal_text import one_line
+from autoresearch.core.agents.quoted_numbers import Facts, Known, unproven
+from autoresearch.core.campaign.overrides import flatten
+from autoresearch.lab.agent_work.briefing import facts, schema_section
+from autoresearch.lab.agent_work.propose import Desk, data_of
+from autoresearch.lab.agent_work.propose_context import Matter
+from autoresearch.lab.agents.untrusted_text import UNTRUSTED
+from autoresearch.lab.campaign_report import summary, texts
+from autoresearch.lab.campaign_report.summary import IdeaLine, Standing
+from autoresearch.records.rundir import write_page
+from autoresearch.records.secrets import mask_text
+
+NAME = "agent_summary.md"
+LISTS = ("what_helped", "what_did_not", "surprising", "next_ideas")
+TITLES = {
+    "what_helped": "What helped",
+    "what_did_not": "What did not",
+    "surprising": "Surprising",
+    "next_ideas": "What to try next",
+}
+MOST_ITEMS = 12
+MOST_TEXT = 600
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+SCHEMA: Mapping[str, Any] = closed({"headline": {"type": "string"}, **dict.fromkeys(LISTS, _TEXTS)})
+RULES = f"""\
+You are asked to sum up an experiment campaign in reinforcement-learning post-training. You change nothing and run
+nothing. Everything that was measured is below; the harness publishes its own numbers beside your words.
+
+- Say what may be concluded and what may not. A keep that was not confirmed may be luck; say so.
+- Name ideas by their slugs, and give numbers only as the ledger has them.
+- `what_helped` and `what_did_not`: one sentence per idea or per group of alike ideas, with the likely reason.
+- `surprising`: what went against its expectation. `next_ideas`: what you would try next, and what would disprove it.
+- Answer with one JSON object and nothing else; a list may be empty.
+- {UNTRUSTED}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a researcher said of a campaign. `fault`: why it said nothing that can be used."""
+
+    headline: str = ""
+    said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the names in LISTS
+    usage: Usage = field(default_factory=Usage)
+    fault: Fault | None = None
+    why: str = ""
+    turns: tuple[str, ...] = ()
+
+
+def summarise(matter: Matter, desk: Desk) -> Opinion:
+    """Ask for a summary; an answer that is no such object is asked for again, once."""
+    prompt = prompt_of(matter)
+    words, session, why = prompt, desk.session, ""
+    usage = Usage()
+    names: list[str] = []
+    for _ in range(2):
+        directory = desk.directory(Role.SUMMARISE)
+        turn = Turn(Role.SUMMARISE, words, desk.cwd, directory, SCHEMA, session=session, bounds=desk.bounds)
+        answer = desk.ask(turn)
+        usage, session = usage + answer.usage, answer.session or session
+        names.append(directory.name)
+        if answer.fault not in (None, Fault.ANSWER, Fault.SILENT) and answer.data is None:
+            said = mask_text(one_line(answer.said, 400))
+            return Opinion(usage=usage, fault=answer.fault, why=said, turns=tuple(names))
+        data, why = data_of(answer, "headline")
+        opinion = why or read(data)
+        if isinstance(opinion, Opinion):
+            return replace(opinion, usage=usage, turns=tuple(names))
+        why = opinion
+        words = f"{prompt}\n\nYour last answer could not be used: {why}. Answer again with the JSON object only.\n"
+    return Opinion(usage=usage, fault=Fault.ANSWER, why=why, turns=tuple(names))
+
+
+def prompt_of(matter: Matter) -> str:
+    """The whole prompt; the facts are those of a propose turn."""
+    honest = "\n".join(f"- {texts.plain(line, 600)}" for line in summary.honest(matter.view, matter.lines))
+    end = f"# What the harness concludes\n\n{honest}\n\n# Now\n\n{matter.stand.sentence}. Sum it up.\n"
+    return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(matter), end) if part)
+
+
+def read(data: object) -> Opinion | str:
+    """An opinion, or what is wrong with it in one clause. Too much is cut; unknown keys are not looked at."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("headline"), str) or not data["headline"].strip():
+        return "it has no `headline`"
+    said = {}
+    for name in LISTS:
+        items = data.get(name)
+        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+            return f"`{name}` is no list of sentences"
+        said[name] = tuple(mask_text(one_line(item, MOST_TEXT)) for item in items if item.strip())[:MOST_ITEMS]
+    return Opinion(mask_text(one_line(data["headline"], MOST_TEXT)), said)
+
+
+def write(matter: Matter, opinion: Opinion, directory: Path) -> Path:
+    """Write `agent_summary.md`, atomically; returns its path. OSError where it cannot be written."""
+    path = directory / NAME
+    write_page(path, document(matter, opinion), durable=False)
+    return path
+
+
+def document(matter: Matter, opinion: Opinion) -> str:
+    """Two parts: what the harness measured, and what the agent thinks of it, as a quotation."""
+    spec = matter.view.spec
+    known = facts_of(matter)
+    lines = [f"# {texts.cell(spec.name)}: a researcher's summary", "", "## What was measured (by the harness)", ""]
+    lines += [f"- {texts.cell(text, 600)}" for text in summary.honest(matter.view, matter.lines)]
+    lines += [f"- {texts.cell(matter.stand.sentence, 400)}", "", *_table(matter), ""]
+    lines += [f"## What {texts.cell(spec.research.agent or 'the agent')} says (an opinion, not checked by anybody)", ""]
+    lines += [f"> **{_marked(opinion.headline, known)}**", ">"]
+    for name in LISTS:
+        if items := opinion.said.get(name):
+            lines += [f"> {TITLES[name]}", ">", *(f"> - {_marked(item, known)}" for item in items), ">"]
+    lines += ["", "Numbers marked with **[not in the ledger]** are the agent's own: no record shows them.", ""]
+    return "\n".join(lines)
+
+
+def facts_of(matter: Matter) -> Facts:
+    """Every number that a sentence about these ideas may hold."""
+    view, band = matter.view, summary.band_of(matter.view)
+    others = [v for v in (band.sd if band else None, view.spec.rules.target) if v is not None]
+    means = {line.slug: line.mean for line in matter.lines if line.mean is not None}
+    overrides = {idea.slug: idea.hypothesis.overrides for idea in view.ideas}
+    ideas = {
+        line.slug: Known(
+            [means[slug] for slug in (line.slug, line.parent) if slug in means],
+            [*_numbers(line), *_settings(overrides[line.slug], matter.baseline)],
+        )
+        for line in matter.lines
+    }
+    names = {view.spec.objective.metric, *view.spec.objective.keys, *matter.baseline}
+    return Facts(ideas, Known([band.mean] if band else [], others), names)
+
+
+def _numbers(line: IdeaLine) -> list[float]:
+    found = (line.delta, line.noise, line.minutes, *line.values, *line.confirming)
+    return [value for value in found if value is not None]
+
+
+def _settings(overrides: Mapping[str, object], baseline: Mapping[str, object]) -> list[float]:
+    """What an idea set, and what was there before."""
+    flat = flatten(overrides)
+    values = [*flat.values(), *(baseline.get(key.removeprefix("+")) for key in flat)]
+    return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+
+
+def _marked(sentence: str, known: Facts) -> str:
+    """A sentence as markdown, with a mark behind what the ledger does not show."""
+    text = texts.cell(sentence, MOST_TEXT)
+    wrong = unproven(sentence, known)
+    return f"{text} **[not in the ledger: {texts.cell(', '.join(wrong), 120)}]**" if wrong else text
+
+
+def _table(matter: Matter) -> list[str]:
+    shown = [line for line in matter.lines if line.standing in _SHOWN][-30:]
+    rows = [
+        f"| {line.index} | {texts.cell(line.slug)} | {texts.cell(line.changes or line.sentence, 100)} | "
+        f"{line.standing} | {texts.number(line.mean)} | {texts.signed(line.delta)} | {line.n} |"
+        for line in shown
+    ]
+    metric = texts.cell(matter.view.spec.objective.metric)
+    return [
+        f"| # | idea | what changed | standing | {metric} | to parent | runs |",
+        "|---|---|---|---|---:|---:|---:|",
+        *rows,
+    ]
+
+
+_SHOWN = (Standing.BASELINE, Standing.CONFIRMED, Standing.KEPT, Standing.DEMOTED, Standing.DISCARDED, Standing.CRASHED)

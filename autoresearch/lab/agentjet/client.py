@@ -1,0 +1,177 @@
+"""The client of a swarm run, watched: its output untouched, its end passed on, its engine looked at meanwhile.
+
+The Runner starts this program in the client's place and reads its lines like the client's own. It ends the client only
+for what the client itself would never notice: an engine that dies while booting, one that goes away in the middle, a
+server that is dead, an exception that is retried for ever. A server that merely does not answer is only reported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+
+from autoresearch.core.swarm.retry_storm import Storm
+from autoresearch.core.swarm.spec import OFFLINE
+from autoresearch.core.swarm.watch import CONFIRMED, TAG, SwarmWatch
+from autoresearch.lab.agentjet import server_session
+from autoresearch.lab.agentjet.child import Child, listening_to_signals, pass_on, shell
+from autoresearch.lab.agentjet.fault import EXIT, SwarmFault
+from autoresearch.lab.agentjet.follow_logs import ClientLog, ServerLog
+from autoresearch.lab.agentjet.gate import boot_failed
+from autoresearch.lab.agentjet.swarm_dir import Place, surroundings
+from autoresearch.lab.agentjet.up import server_died
+
+Say = Callable[[str], None]
+
+_IDLE = re.compile(r"ENGINE\.OFFLINE|Engine not ready|Try again")  # said for ever, by a client that hangs
+_WAITS = re.compile(r"already waited (\d{1,6})(?:\.\d+)?s\): ENGINE\.OFFLINE")
+
+WAITS_S = 30.0  # ajet's client says every minute how long it has waited, and never gives up
+LAST_S = 5.0  # a dying server's Runner needs a moment to write down how it ended
+OVER_S = 60.0  # a client may still evaluate or save when its engine is off; then it hangs
+
+
+def client(place: Place, say: Say) -> int:
+    """Run the client to its end; its exit code, or 3 where the run cannot go on."""
+    look = place.server().look()
+    if look.status != OFFLINE:
+        found = f"the engine is {look.status}" if look.status else f"no engine status: {look.trouble}"
+        raise SwarmFault("engine_busy", f"{found} before the client was started")
+    watched = Watched(place, say)
+    child = shell(place.spec.command, place.spec.cwd, {**os.environ, **surroundings(place.url())})
+    try:
+        with listening_to_signals() as asked:
+            asked.children.append(child)
+            returncode = _watch(watched, child)
+        watched.look_at_logs()
+        if returncode == 0:
+            watched.judge_success()
+        elif returncode != EXIT and not asked.number:
+            watched.last_words()
+    finally:
+        child.close()
+        watched.close()
+    return pass_on(returncode)
+
+
+def _watch(watched: Watched, child: Child) -> int:
+    try:
+        while not child.ended(watched.place.swarm.poll_s):
+            if watched.look(time.monotonic()):
+                child.end()
+                return 0
+    except SwarmFault as fault:
+        for line in fault.lines():  # before the client's last words
+            watched.say(line)
+        child.end()
+        return EXIT
+    return child.returncode or 0
+
+
+class Watched:
+    """What is known of one client, its engine and its server."""
+
+    def __init__(self, place: Place, say: Say) -> None:
+        self.place = place
+        self.say = say
+        self.watch = SwarmWatch()
+        self.storm = Storm(*place.swarm.retries)
+        self.client_log = ClientLog(place.rundir.log)
+        self.server_log = ServerLog(place.server_dir.log)
+        self._moved_at = 0.0
+        self._gone_at: float | None = None
+        self._spoke_at = 0.0  # when the client last said something that one which hangs does not
+        self._warned = False
+        self._complete = False  # the client said that it is
+        self._waited = 0  # seconds that it says it has waited for an engine that is off
+
+    def look(self, now: float) -> bool:
+        """One look at everything; True where all is done though the client hangs. SwarmFault ends the run."""
+        for line in self.watch.see(now, self.place.server().look()):
+            self.say(line)
+        self.look_at_logs()
+        if self.watch.moved_at != self._moved_at:
+            self._moved_at = self.watch.moved_at
+            self.storm.moved()
+        if self.server_log.booted:
+            self.watch.heard_boot(now)
+        for line in self.client_log.lines():
+            self.storm.line(now, line)
+            self._spoke_at = self._spoke_at if _IDLE.search(line) else now
+            self._complete = self._complete or "Training complete" in line
+            waits = _WAITS.search(line)
+            self._waited = int(waits[1]) if waits else self._waited
+        self._warn_of_resume()
+        return self._decide(now)
+
+    def look_at_logs(self) -> None:
+        """Steps that the server's log tells of, with their KL."""
+        for step, kl in self.server_log.steps():
+            for line in self.watch.step_done(step, kl):
+                self.say(line)
+        for line in self.server_log.nan_lines():
+            self.say(f"{TAG}nan: {line}")
+
+    def _warn_of_resume(self) -> None:
+        resumed = self.server_log.resumed or (f"it begins at step {s}" if (s := self.watch.first_step or 1) > 2 else "")
+        if resumed and not self._warned:
+            self._warned = True
+            self.say(f"{TAG}error resumed: the engine goes on from an earlier run: {resumed}")
+
+    def _decide(self, now: float) -> bool:
+        place, watch = self.place, self.watch
+        if watch.boot_failed:
+            raise boot_failed(place, self.server_log.begin, now - watch.booting_since)
+        if not watch.own and watch.last.status == OFFLINE and self._waited >= WAITS_S:
+            text = f"the client waits for an engine that is off, since {self._waited} s: its boot failed unseen"
+            raise SwarmFault("boot_failed", text, tuple(self.server_log.evidence()))
+        if place.swarm.ours and (ended := server_session.how_it_ended(place)):
+            raise server_died(place, f"ended while the client ran: {ended}")
+        if raging := self.storm.raging(now):
+            raise SwarmFault("retry_storm", raging)
+        if not watch.gone:
+            self._gone_at = None
+            return False
+        self._gone_at = now if self._gone_at is None else self._gone_at
+        self._raise_if_crashed()
+        return now - self._gone_at >= OVER_S and self._hangs(now)
+
+    def _hangs(self, now: float) -> bool:
+        if self._complete or self.server_log.complete(self.watch.done):
+            if now - self._spoke_at < OVER_S:
+                return False  # it saves, plots or uploads
+            self.say(f"{TAG}the engine is off after its last step, and the client does not end by itself")
+            return True
+        text = f"the engine went off after step {self.watch.done}, and {OVER_S:.0f} s later the client still waits"
+        raise SwarmFault("engine_offline", text, tuple(self.server_log.evidence()))
+
+    def _raise_if_crashed(self) -> None:
+        cause = self.server_log.crash
+        if cause and not self._complete and not self.server_log.complete(self.watch.done):
+            text = f"the engine went off after step {self.watch.done}: {cause}"
+            raise SwarmFault("engine_crashed", text, tuple(self.server_log.evidence()))
+
+    def last_words(self) -> None:
+        """What was wrong with engine or server, where the client ended badly before we saw it; its exit code stays."""
+        until = time.monotonic() + LAST_S
+        try:
+            while time.monotonic() < until:
+                self.look(time.monotonic())
+                if self.watch.answers and not 0 < self.watch.offline < CONFIRMED:
+                    return
+                time.sleep(0.1)
+        except SwarmFault as fault:
+            for line in fault.lines():
+                self.say(line)
+
+    def judge_success(self) -> None:
+        """A client may end well though its engine crashed: it was waiting, and somebody told it to stop."""
+        if self.watch.own and self.watch.last.status == OFFLINE:
+            self._raise_if_crashed()
+
+    def close(self) -> None:
+        """Let go of the logs."""
+        self.client_log.close()
+        self.server_log.close()

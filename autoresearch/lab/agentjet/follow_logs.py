@@ -1,0 +1,117 @@
+"""Following the two logs of a swarm run: what the client says again and again, and what the server's engine tells.
+
+The words that tell the end of training from a crash: modelscope/AgentJet, ajet/backbone/trainer_verl.py (at 81e2b7d7).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.swarm.watch import TAG
+from autoresearch.core.text.lines import logical_lines
+from autoresearch.lab.agentjet.server_failure import evidence, root_cause
+from autoresearch.runner.follow import LogFollower
+from autoresearch.trainers import step_line
+
+_TOTAL = re.compile(r"Total training steps: (\d{1,9})\b")
+_RESUMED = re.compile(
+    r"Resuming from \S*global_step_[1-9]\d*|Setting global step to [1-9]\d*|Load from checkpoint folder: \S+"
+)
+_BOOTS = "Changed engine status to ENGINE.BOOTING"
+_WELL = "Final validation metrics"
+_KEPT = 2000  # lines of the server's log that may explain its end
+_NEAR = 400  # lines: a traceback that stands farther before the end is some request's, and was survived
+_NAN = ("loss", "grad_norm", "kl", "entropy")
+
+
+class ClientLog:
+    """The lines of a run's log from now on that are the client's own."""
+
+    def __init__(self, path: Path) -> None:
+        self._follower = _at_the_end(path)
+
+    def lines(self) -> Iterator[str]:
+        """What was added."""
+        for chunk in self._follower.poll():
+            yield from (line for line in logical_lines(chunk) if not line.startswith(TAG))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._follower.close()
+
+
+class ServerLog:
+    """The server's log from now on; nothing where the server's log is not here."""
+
+    def __init__(self, path: Path) -> None:
+        self._follower = _at_the_end(path)
+        self.begin = self._follower.offset
+        self.total: int | None = None  # steps that the trainer means to make
+        self.resumed = ""
+        self.booted = False
+        self._ended_well = False
+        self._since = _NEAR + 1  # lines since a traceback began
+        self._kept: list[str] = []  # at most twice _KEPT
+        self._nan: list[str] = []
+
+    def steps(self) -> Iterator[tuple[int, float | None]]:
+        """(step, KL) of each training step that was printed since."""
+        for chunk in self._follower.poll():
+            for line in logical_lines(chunk):
+                self._kept = [*self._kept[-_KEPT:], line] if len(self._kept) > 2 * _KEPT else self._kept
+                self._kept.append(line)
+                self._since += 1
+                yield from self._take(line)
+
+    def nan_lines(self) -> list[str]:
+        """Metrics that are no numbers any more, said once."""
+        found, self._nan = self._nan, []
+        return found
+
+    def complete(self, done: int) -> bool:
+        """Whether training reached its end: AgentJet's own clients stop when the last step would begin."""
+        if self._ended_well and self._since > _NEAR:
+            return True
+        return self.total is not None and done >= max(1, self.total - 1)
+
+    @property
+    def crash(self) -> str:
+        """The exception that ended the engine; "" where the log shows none."""
+        return (root_cause(self._kept) or "a traceback in the server's log") if self._since <= _NEAR else ""
+
+    def evidence(self) -> Iterator[str]:
+        """Its last words."""
+        return evidence(self._kept, "the server's log")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._follower.close()
+
+    def _take(self, line: str) -> Iterator[tuple[int, float | None]]:
+        if "step:" in line and (parsed := step_line.parse(line)) is not None:
+            step, metrics = parsed
+            if step > 0 and any(key.startswith(metric_keys.TRAINING_PREFIXES) for key in metrics):
+                self._nan += [f"{k} at step {step}" for k, v in metrics.items() if math.isnan(v) and k.endswith(_NAN)]
+                yield step, metric_keys.kl_of(metrics)
+            return
+        if found := _TOTAL.search(line):
+            self.total = int(found[1])
+        elif found := _RESUMED.search(line):
+            self.resumed = self.resumed or found[0]
+        elif _BOOTS in line:
+            self.booted = True
+        elif line.startswith("Traceback (most recent call last):"):
+            self._since = 0
+        elif _WELL in line:
+            self._ended_well = True
+
+
+def _at_the_end(path: Path) -> LogFollower:
+    try:
+        return LogFollower(str(path), path.stat().st_size)
+    except OSError:
+        return LogFollower(str(path))

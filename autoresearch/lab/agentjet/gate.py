@@ -1,0 +1,182 @@
+"""The gate: one episode must work, and leave nothing behind, before a client trains for hours.
+
+The blueprint's own script boots the engine, claims an episode, runs the agent on it and aborts it. Its pass is kept by
+a hash of all that it depends on, so that the same thing is not tried twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from autoresearch.core.metrics.python_values import number
+from autoresearch.core.swarm.spec import ROLLING, Look
+from autoresearch.core.swarm.watch import TAG, SwarmWatch
+from autoresearch.git_repo import checkout
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.lab.agentjet import server_session
+from autoresearch.lab.agentjet.child import Child, listening_to_signals, shell
+from autoresearch.lab.agentjet.fault import SwarmFault
+from autoresearch.lab.agentjet.server_failure import evidence, root_cause
+from autoresearch.lab.agentjet.swarm_dir import Place, surroundings
+from autoresearch.lab.parts import Parts
+from autoresearch.records.rundir import write_json
+
+Say = Callable[[str], None]
+
+_REWARD = re.compile(r"(?i)\breward[\"']?\s*(?:is|[:=])\s*((?:np\.\w+|tensor)\([^()]*\)|[-+]?[\w.]+)")
+_FILE = re.compile(r"\.(?:py|sh|ya?ml|json|toml)\Z")
+_LARGEST = 1 << 20
+
+
+def check(place: Place, parts: Parts, say: Say) -> None:
+    """Run the check unless it has passed on the same inputs. SwarmFault where it does not pass."""
+    passed = parts.index.directory / "gates" / f"{fingerprint(place)}.json"
+    if passed.exists():
+        say(f"{TAG}one episode has worked before on the same inputs: {passed}")
+        return
+    say(f"{TAG}one episode first: {place.swarm.debug}")
+    before = place.server().look()
+    watch = SwarmWatch()
+    pool = Pool(before)
+    took = _run(place, watch, pool)
+    lines = server_session.log_lines(place.gate_log)
+    reward = reward_of(lines)
+    if reward is None or not math.isfinite(reward):
+        said = "none" if reward is None else str(reward)
+        text = f"the one-episode check printed no finite reward (it printed {said}); it must print `reward: NUMBER`"
+        raise SwarmFault("gate_failed", text, tuple(evidence(lines, "the check's output")))
+    pool.see(place.server().look())
+    if pool.grown:
+        text = f"the one-episode check added {pool.grown} episodes to the batch; it must end in abort_episode"
+        raise SwarmFault("gate_trained", text)
+    passed.parent.mkdir(parents=True, exist_ok=True)
+    write_json(passed, {"run": place.spec.run, "reward": reward, "seconds": round(took, 1), "t": time.time()})
+    say(f"{TAG}one episode worked: reward {reward:g} in {took:.0f} s; it was aborted, nothing of it trains")
+
+
+class Pool:
+    """Completed episodes while this engine collects; what a server that is off says is of some earlier run."""
+
+    def __init__(self, before: Look) -> None:
+        self._stale = before.episodes[0]
+        self._base: int | None = None
+        self._now = 0
+
+    def see(self, look: Look) -> None:
+        """One look."""
+        if look.status != ROLLING:
+            return
+        self._now = look.episodes[0]
+        if self._base is None:
+            self._base = self._now if self._now in (0, self._stale) else 0
+
+    @property
+    def grown(self) -> int:
+        """Episodes that were added meanwhile."""
+        return max(0, self._now - (self._base or 0))
+
+
+def reward_of(lines: list[str]) -> float | None:
+    """The last reward that an output names; None where it names none."""
+    found = [value for line in lines for text in _REWARD.findall(line) if (value := number(text)) is not None]
+    return found[-1] if found else None
+
+
+def _run(place: Place, watch: SwarmWatch, pool: Pool) -> float:
+    """Seconds that it took. SwarmFault for a bad end, for an engine that dies under it, and for too much time."""
+    url = place.url()
+    env = {**os.environ, **surroundings(url)}
+    out = os.open(place.gate_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        child = shell(place.swarm.debug, place.spec.cwd, env, out)
+    finally:
+        os.close(out)
+    try:
+        with listening_to_signals() as asked:
+            asked.children.append(child)
+            return _await(place, child, watch, pool)
+    finally:
+        child.close()
+
+
+def _await(place: Place, child: Child, watch: SwarmWatch, pool: Pool) -> float:
+    began = time.monotonic()
+    offset = _size(place.server_dir.log)
+    while not child.ended(place.swarm.poll_s):
+        now = time.monotonic()
+        look = place.server().look()
+        pool.see(look)
+        watch.see(now, look)
+        if watch.boot_failed:
+            raise boot_failed(place, offset, now - watch.booting_since)
+        if now - began >= place.swarm.debug_timeout_s:
+            shown = tuple(evidence(server_session.log_lines(place.gate_log), "the check's output"))
+            text = f"the one-episode check took longer than {place.swarm.debug_timeout_s:g} s"
+            raise SwarmFault("gate_timeout", text, shown)
+    if child.returncode:
+        lines = server_session.log_lines(place.gate_log)
+        cause = root_cause(lines)
+        how = f"exited with {child.returncode}" if child.returncode > 0 else f"was ended by signal {-child.returncode}"
+        text = f"the one-episode check {how}" + (f": {cause}" if cause else "")
+        raise SwarmFault("gate_failed", text, tuple(evidence(lines, "the check's output")))
+    return time.monotonic() - began
+
+
+def boot_failed(place: Place, offset: int, seconds: float) -> SwarmFault:
+    """BOOTING to OFFLINE: the client would wait for ever. The reason stands in the server's log, if it is here."""
+    lines = server_session.log_lines(place.server_dir.log, offset)
+    cause = root_cause(lines)
+    text = f"the engine went from BOOTING to OFFLINE after {seconds:.0f} s" + (f": {cause}" if cause else "")
+    return SwarmFault("boot_failed", text, tuple(evidence(lines, "the server's log")))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def fingerprint(place: Place) -> str:
+    """A hash of commands, recipe, the files that they name, and the tree of the code."""
+    spec, swarm = place.spec, place.swarm
+    parts = [spec.command, swarm.debug, swarm.server, swarm.ssh, swarm.url, spec.interpreter, spec.cwd, _tree(place)]
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape"))
+    for name, value in sorted(spec.environment.items()):
+        digest.update(f"\0{name}={value}".encode("utf-8", "surrogateescape"))
+    for path in _files(place):
+        try:
+            with path.open("rb") as file:
+                digest.update(b"\0" + hashlib.sha256(file.read(_LARGEST)).digest())
+        except OSError:
+            digest.update(b"\0-")
+    return digest.hexdigest()[:32]
+
+
+def _files(place: Place) -> Iterator[Path]:
+    if place.spec.recipe:
+        yield Path(place.spec.recipe)
+    for command in (place.spec.command, place.swarm.debug, place.swarm.server):
+        try:
+            words = shlex.split(command)
+        except ValueError:
+            words = command.split()
+        yield from (Path(place.spec.cwd) / word for word in words if _FILE.search(word))
+
+
+def _tree(place: Place) -> str:
+    """The tree that the run's commit holds: the same code has the same, whatever the commit says of itself."""
+    if not place.spec.commit:
+        return ""
+    found = checkout.find(Path(place.spec.cwd))
+    try:
+        return found.git.line("rev-parse", f"{place.spec.commit}^{{tree}}") if found else place.spec.commit
+    except GitFailed:
+        return place.spec.commit

@@ -1,0 +1,214 @@
+"""Does a scaffold work? Its files are run, before any server is started or any GPU is taken.
+
+The collector must return items, and one episode must run to a finite reward: against an endpoint that was named, or
+against a stand-in model that says the same thing to everybody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from autoresearch.core.swarm.blackbox import AGENT_TIMEOUT_S, REWARD_TIMEOUT_S
+from autoresearch.errors import BlueprintError, EnvironmentUnusable, NotFoundError
+from autoresearch.lab.agentjet.scaffold_files import COLLECTOR, DEBUG, EPISODE, PROGRAMS, ROLL
+from autoresearch.lab.agentjet.stand_in_model import StandIn, stand_in_model
+from autoresearch.lab.campaign_report.texts import plain
+from autoresearch.records.secrets import MASK, mask_text
+
+COLLECT_S = 300.0  # for a data set of millions of rows
+JOB_S = 300.0  # for importing ajet and building a configuration
+_END_S = 30.0  # for a program that was told to end and ends its own agent first
+_SHOWN = 400
+_MOST_OUTPUT = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An OpenAI-compatible endpoint. `base_url` with its /v1; no `base_url` stands for the stand-in."""
+
+    base_url: str = ""
+    api_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the files did: items to train on, the first of them, an episode's reward and seconds, what to know."""
+
+    items: int
+    first: Mapping[str, str]
+    item: str
+    reward: float
+    seconds: float
+    endpoint: str
+    asked: int | None  # questions to the stand-in; None for an endpoint of the user's
+    remarks: tuple[str, ...] = ()
+
+
+class CheckFailed(BlueprintError):  # noqa: N818 - it names what happened
+    """The files do not work; the message says which and why."""
+
+    code = "check_failed"
+
+
+def check(directory: Path, python: str, endpoint: Endpoint, *, item: str = "") -> Checked:
+    """Run the collector and one episode with this interpreter.
+
+    Raises NotFoundError where files are missing and CheckFailed for the first thing that does not work.
+    """
+    missing = [name for name in (*PROGRAMS, "reward.py") if not (directory / name).is_file()]
+    if missing:
+        raise NotFoundError(
+            f"{directory} lacks {', '.join(missing)}", hint="`autoresearch scaffold blackbox` writes them"
+        )
+    for name in (*PROGRAMS, "reward.py"):
+        _compiles(directory / name)
+    told = _json(directory, python, [COLLECTOR], {}, COLLECT_S)
+    if not isinstance(told.get("count"), int) or told["count"] < 1:
+        raise CheckFailed(f"{COLLECTOR}: {told.get('error', 'it returns no item')}")
+    first = {str(key): plain(str(value), _SHOWN) for key, value in (told.get("first") or {}).items()}
+    wanted = item or first.get("id", "")
+    if endpoint.base_url:
+        reward, seconds = _episode(directory, python, endpoint, wanted)
+        asked = None
+    else:
+        with stand_in_model() as model:
+            reward, seconds = _episode(directory, python, Endpoint(model.base_url, "stand-in"), wanted)
+            _was_asked(model)
+            asked = model.asked
+    where = endpoint.base_url or "a stand-in model"
+    return Checked(told["count"], first, wanted, reward, seconds, where, asked, _client(directory, python))
+
+
+def _was_asked(model: StandIn) -> None:
+    if model.asked:
+        return
+    if model.unknown:
+        raise CheckFailed(
+            f"the agent asked {model.unknown[0]}, and the stand-in model knows /v1/chat/completions only",
+            hint="try it with --base-url URL --api-key-env NAME",
+        )
+    raise CheckFailed(
+        f"{EPISODE}: the agent never asked the model, so that nothing it does could be trained",
+        hint="hand {base_url} and {api_key} to it; OPENAI_BASE_URL and OPENAI_API_KEY are in its environment",
+    )
+
+
+def _episode(directory: Path, python: str, endpoint: Endpoint, item: str) -> tuple[float, float]:
+    words = [EPISODE, "--item", item, "--base-url", endpoint.base_url]
+    told = _json(directory, python, words, {"OPENAI_API_KEY": endpoint.api_key or "none"}, _episode_s(directory))
+    reward = told.get("reward")
+    if "error" in told or not isinstance(reward, int | float) or not math.isfinite(reward):
+        raise CheckFailed(f"{EPISODE}: {_masked(str(told.get('error', 'it tells no finite reward')), endpoint)}")
+    return float(reward), float(told.get("seconds") or 0.0)
+
+
+def _masked(text: str, endpoint: Endpoint) -> str:
+    text = text.replace(endpoint.api_key, MASK) if endpoint.api_key else text
+    return plain(mask_text(text), 2 * _SHOWN)
+
+
+def _episode_s(directory: Path) -> float:
+    """The file ends itself after the agent's time and the reward's; this is for one that does not."""
+    text = (directory / EPISODE).read_text(encoding="utf-8", errors="replace")
+    times = dict(re.findall(r"^(AGENT_TIMEOUT_S|REWARD_TIMEOUT_S) = ([\d.]{1,12})", text, re.MULTILINE))
+    agent, reward = times.get("AGENT_TIMEOUT_S", AGENT_TIMEOUT_S), times.get("REWARD_TIMEOUT_S", REWARD_TIMEOUT_S)
+    return float(agent) + float(reward) + 60.0
+
+
+def _client(directory: Path, python: str) -> tuple[str, ...]:
+    """agent_roll.py builds its configuration, where AgentJet is installed; else a remark that it could not try."""
+    probe = ["-c", "import importlib.util as u; raise SystemExit(0 if u.find_spec('ajet') else 7)"]
+    if _run(directory, python, probe, {}, JOB_S).returncode:
+        return (f"AgentJet is not installed for {python}: {ROLL} and {DEBUG} were compiled, not run",)
+    with tempfile.TemporaryDirectory(prefix="prepared-") as scratch:
+        done = _run(directory, python, [ROLL, "--prepare-only", "--result-dir", scratch], {}, JOB_S)
+    if done.returncode:
+        raise CheckFailed(f"{ROLL} --prepare-only ended with {done.returncode}: {plain(done.last_error, _SHOWN)}")
+    return ()
+
+
+def _compiles(path: Path) -> None:
+    try:
+        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        raise CheckFailed(f"{path}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    returncode: int
+    output: str
+    errors: str
+
+    @property
+    def last_error(self) -> str:
+        lines = self.errors.strip().splitlines() or self.output.strip().splitlines() or ["it said nothing"]
+        return lines[-1]
+
+
+def _json(
+    directory: Path, python: str, words: Sequence[str], extra: Mapping[str, str], limit_s: float
+) -> dict[str, Any]:
+    """The object on the last line that a program of the scaffold prints."""
+    done = _run(directory, python, words, extra, limit_s)
+    try:
+        told = json.loads(done.output.strip().rpartition("\n")[2])
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        raise CheckFailed(f"{words[0]} ended with {done.returncode}: {plain(mask_text(done.last_error), _SHOWN)}")
+    return told
+
+
+def _run(directory: Path, python: str, words: Sequence[str], extra: Mapping[str, str], limit_s: float) -> _Done:
+    """Run a program of the scaffold, for so long at most; of what it says the end is kept."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **extra}
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                [python, *words], cwd=directory, env=environment, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+            )  # fmt: skip
+        except OSError as error:
+            raise EnvironmentUnusable(f"{python} cannot be started: {error.strerror}") from None
+        with _ended(process):
+            try:
+                returncode = process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                raise CheckFailed(f"{words[0]} ran longer than {limit_s:.0f} s and was ended") from None
+        return _Done(returncode, _end_of(output), _end_of(errors))
+
+
+@contextlib.contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Whatever happens in the block, Ctrl-C included, the program and its group are over afterwards."""
+    try:
+        yield
+    finally:
+        deadline = time.monotonic() + _END_S
+        if process.poll() is None:
+            process.terminate()  # it ends its agent
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _end_of(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _MOST_OUTPUT))
+    return file.read().decode("utf-8", "replace")

@@ -1,0 +1,88 @@
+"""The program of the server's session: the swarm server itself, or the forward to one on another machine.
+
+It runs under a Runner of its own, which keeps the log and the exit code and ends the tree. What it adds: it ends with
+the run that it belongs to, whatever became of that run's Runner, and starts a forward again that was dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable
+
+from autoresearch.core.swarm.spec import Swarm
+from autoresearch.lab.agentjet.child import Asked, Child, listening_to_signals, shell
+from autoresearch.lab.agentjet.swarm_dir import Place, port_of
+from autoresearch.records.rundir import is_locked
+
+Say = Callable[[str], None]
+
+LOOK_S = 1.0  # how soon a dead Runner of the client is noticed
+STEADY_S = 60.0  # a forward that held so long is started again at once
+LONGEST_S = 30.0
+DOCKER_S = 30.0
+
+
+def serve(place: Place, say: Say) -> int:
+    """Until the server ends, or the run does. The exit code is the server's, as `subprocess` has it."""
+    with listening_to_signals() as asked:
+        if place.swarm.ssh:
+            return _forward(place, asked, say)
+        child = shell(place.swarm.named_container(place.session), place.spec.cwd, os.environ)
+        return _watched(place, child, asked, say)
+
+
+def forward_words(swarm: Swarm, port: int) -> list[str]:
+    """The ssh that carries the server's port here: it never asks for a password, and ends when the link is dead."""
+    options = ("ExitOnForwardFailure=yes", "ServerAliveInterval=15", "ServerAliveCountMax=3", "BatchMode=yes")
+    words = [word for option in options for word in ("-o", option)]
+    return ["ssh", "-N", *words, "-L", f"127.0.0.1:{port}:{swarm.there}", *shlex.split(swarm.ssh)]
+
+
+def end_container(place: Place) -> None:
+    """Stop and remove the server's container by its name; quiet where there is none."""
+    if not place.swarm.container:
+        return
+    name = place.swarm.container_name or place.session
+    program = re.split(r"\s+(?:container\s+)?run\s", place.swarm.server.strip(), maxsplit=1)[0].split()
+    for verb in (["stop", "-t", "10", name], ["rm", "-f", name]):
+        try:
+            subprocess.run([*program, *verb], stdin=subprocess.DEVNULL, capture_output=True, timeout=DOCKER_S)
+        except (OSError, subprocess.TimeoutExpired):
+            return
+
+
+def _forward(place: Place, asked: Asked, say: Say) -> int:
+    pause = 1.0
+    while True:
+        words = forward_words(place.swarm, port_of(place.url()))
+        began = time.monotonic()
+        say(f"$ {shlex.join(words)}")
+        code = _watched(place, Child(words, place.spec.cwd, os.environ), asked, say)
+        if asked.number or not is_locked(place.rundir.lock):
+            return code
+        pause = 1.0 if time.monotonic() - began >= STEADY_S else min(2 * pause, LONGEST_S)
+        say(f"the forward ended ({code}); again in {pause:.0f} s")
+        until = time.monotonic() + pause
+        while time.monotonic() < until and not asked.number:
+            time.sleep(0.1)
+
+
+def _watched(place: Place, child: Child, asked: Asked, say: Say) -> int:
+    """Its return code once it has ended, by itself or because the run has."""
+    asked.children[:] = [child]
+    try:
+        while not child.ended(LOOK_S) and not asked.number:
+            if not is_locked(place.rundir.lock):
+                say(f"the run {place.spec.run} is over: its server ends")
+                break
+        if asked.number or not child.ended(0.0):
+            end_container(place)
+            child.end(told=asked.number != 0)
+    finally:
+        asked.children.clear()
+        child.close()
+    return child.returncode or 0

@@ -1,0 +1,124 @@
+"""Where a swarm run keeps the other half of itself, and what both halves have in their environment.
+
+<run dir>/swarm.json    where the server answers, and whether what its engine does is ours
+<run dir>/gate.log      the output of the one-episode check
+<run dir>/server/       the run directory of the server's own Runner: run.log, exit.json, session.json ...
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.swarm.spec import PORT, Swarm
+from autoresearch.lab.agentjet.server_api import Server
+from autoresearch.records import spec_file
+from autoresearch.records.rundir import RunDir, read_json, write_json
+
+SUFFIX = "_srv"
+_QUIET = {"NO_COLOR": "1", "LOGURU_COLORIZE": "NO", "RAY_COLOR_PREFIX": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The two halves of one run: every path and name."""
+
+    rundir: RunDir
+    spec: RunSpec
+    swarm: Swarm
+
+    @property
+    def server_dir(self) -> RunDir:
+        return RunDir(self.rundir.path / "server")
+
+    @property
+    def state(self) -> Path:
+        return self.rundir.path / "swarm.json"
+
+    @property
+    def gate_log(self) -> Path:
+        return self.rundir.path / "gate.log"
+
+    @property
+    def session(self) -> str:
+        """`ajet_<slug>_<id>_srv`, within the 60 characters behind `ajet_`."""
+        return server_session(self.spec.session)
+
+    @property
+    def server_run(self) -> str:
+        """The run id of the server's processes: another Runner's than the client's, which must spare them."""
+        return f"{self.spec.run}{SUFFIX}"
+
+    def url(self) -> str:
+        """Where the server answers; "" before that is known."""
+        return str((read_json(self.state) or {}).get("url") or "")
+
+    def server(self) -> Server:
+        return Server(self.url())
+
+    def owns_engine(self) -> bool:
+        """Whether the engine was seen offline for us, so that whatever it does since is this run's."""
+        return bool((read_json(self.state) or {}).get("owned"))
+
+    def note(self, **more: object) -> None:
+        """Remember something about the server; never for long in doubt: one small file, renamed."""
+        write_json(self.state, {**(read_json(self.state) or {}), **more}, durable=False)
+
+
+def server_session(session: str) -> str:
+    """The name of the server's session beside the client's."""
+    return f"{session[: 65 - len(SUFFIX)]}{SUFFIX}"
+
+
+def place_of(rundir: RunDir) -> Place | None:
+    """The place of a run in swarm mode; None for any other run."""
+    spec = spec_file.read(rundir)
+    return Place(rundir, spec, spec.swarm) if spec.swarm else None
+
+
+def settle_url(swarm: Swarm, environ: Mapping[str, str]) -> str:
+    """Where the server is, or is to be: the notes, the caller's AJET_SWARM_URL, the command's port, a free one.
+
+    A forward has the port that the server has there, unless somebody has it here.
+    """
+    if swarm.ssh:
+        port = swarm.port or PORT
+        return f"http://127.0.0.1:{free_port() if listening(port) else port}"
+    if swarm.url:
+        return swarm.url
+    if not swarm.ours and environ.get("AJET_SWARM_URL"):
+        return environ["AJET_SWARM_URL"].rstrip("/")
+    return f"http://127.0.0.1:{swarm.port or free_port()}"
+
+
+def port_of(url: str) -> int:
+    """The port of an address that `is_url`."""
+    tail = url.rpartition(":")[2].rstrip("/")
+    return int(tail) if tail.isdecimal() else PORT
+
+
+def surroundings(url: str) -> dict[str, str]:
+    """What server, check and client have in their environment beside the run's own."""
+    return {"AJET_SWARM_URL": url, "AJET_SWARM_PORT": str(port_of(url))}
+
+
+def quiet(environ: Mapping[str, str]) -> dict[str, str]:
+    """No colours in the server's log, unless somebody wants them."""
+    return {name: value for name, value in _QUIET.items() if name not in environ}
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on now."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def listening(port: int) -> bool:
+    """Whether somebody answers on this port of this machine."""
+    with socket.socket() as asked:
+        asked.settimeout(1.0)
+        return asked.connect_ex(("127.0.0.1", port)) == 0

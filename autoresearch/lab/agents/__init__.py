@@ -1,0 +1,1 @@
+"""One turn of a coding agent: its environment, sandbox, limits and end."""

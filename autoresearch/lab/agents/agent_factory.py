@@ -1,0 +1,75 @@
+"""Crew: the researcher that a spec names, ready to be asked, and where its turns take place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from autoresearch.agents import registry
+from autoresearch.core.agents.agent import Researcher, ResearchSpec
+from autoresearch.core.campaign.view import Idea
+from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
+from autoresearch.lab.agents import agent_sandbox
+from autoresearch.lab.agents.turn import Premises
+from autoresearch.lab.campaigns.commit_builder import Workshop
+from autoresearch.lab.results.explain import Explanation, explain_run
+from autoresearch.records import exit_record, spec_file
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import registry as trainers
+
+TAIL = 40  # lines of the log that a fixing agent is shown
+
+
+def call(
+    spec: ResearchSpec, environ: Mapping[str, str], *, readable: Iterable[Path] = ()
+) -> tuple[Researcher, Premises]:
+    """The agent of a spec and the premises of its turns.
+
+    Raises UsageError for one that is not known, EnvironmentUnusable where a sandbox is needed and none can be had.
+    """
+    probe = registry.researcher(spec.agent, spec.chosen())
+    level = agent_sandbox.choose(spec.sandbox, probe.traits)
+    who = registry.researcher(spec.agent, spec.chosen(outside=level is agent_sandbox.Level.BUBBLEWRAP))
+    others = (registry.researcher(name, spec.chosen()) for name in registry.NAMES if name not in (who.name, "command"))
+    mine = {str(home) for home in who.homes(environ)}
+    hidden = tuple(Path(home) for one in others for home in one.homes(environ) if str(home) not in mine)
+    return who, Premises(environ=environ, level=level, keep=spec.keep, readable=tuple(readable), hidden=hidden)
+
+
+def check(spec: ResearchSpec, environ: Mapping[str, str], *, usd: bool = False) -> agent_sandbox.Level:
+    """Whether the agent of a spec can be asked here, as far as it can be told beforehand, and how it is confined.
+
+    Raises UsageError, EnvironmentUnusable. `usd`: a budget in money is set.
+    """
+    who, premises = call(spec, environ)
+    if shutil.which(who.program(), path=environ.get("PATH")) is None:
+        raise EnvironmentUnusable(
+            f"the agent {spec.agent} is not installed: {who.program()} is not on PATH",
+            hint=f"installed: {', '.join(installed(environ)) or 'none that we know'}; --agent-program names another",
+            code="agent_not_installed",
+        )
+    if usd and not who.traits.money:
+        raise UsageError(
+            f"{spec.agent} does not say what it costs, so that a budget in USD cannot be kept",
+            hint="--budget-tokens counts what it reads and writes",
+            code="no_costs",
+        )
+    return premises.level
+
+
+def installed(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The agents that are on PATH."""
+    every = (registry.researcher(name, ResearchSpec().chosen()) for name in registry.NAMES if name != "command")
+    return tuple(one.name for one in every if shutil.which(one.program(), path=environ.get("PATH")))
+
+
+def explained(idea: Idea, shop: Workshop) -> Explanation:
+    """Why the last run of an idea failed. ConflictError where its records are gone."""
+    row = idea.rows[-1]
+    rundir = RunDir(Path(row.run_dir))
+    if not rundir.spec.exists():
+        raise ConflictError(f"the records of {row.run_id} are gone: {rundir.path}", code="no_records")
+    spec = spec_file.read(rundir)
+    trainer = trainers.by_name(spec.trainer, spec.lines)
+    return explain_run(rundir, spec, exit_record.read(rundir), trainer, TAIL)

@@ -1,0 +1,258 @@
+"""Confine a turn, or a training: bubblewrap around the agent or the trainer, where this machine lets it work.
+
+Inside, everything can be read but what `hidden` lists, and written is only the worktree (in turns that edit), the
+agent's own home directories, and temporary directories of the turn. It has process ids, IPC and /dev of its own (a
+turn no GPU), and no socket of tmux, Docker or D-Bus by path. The network is shared, as it must reach its model:
+services on this machine's loopback and abstract sockets can be reached, too.
+
+bubblewrap's options are those of bwrap(1), 0.8.0.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from autoresearch.core.agents.agent import Traits
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.agents.import_roots import import_roots
+
+PROGRAM = "bwrap"
+PROBE_S = 20.0
+_REPLACED = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # what is there on this machine is not to be seen inside
+_RESOLVERS = (  # /etc/resolv.conf is often a link to one of these; the last two are NixOS's programs
+    *("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd"),
+    *("/run/current-system", "/run/opengl-driver"),
+)
+_SETTINGS = (  # of an agent: what stands there is run outside, too, the next time that its user starts it
+    *("settings.json", "settings.local.json", "config.toml", "opencode.json", "opencode.jsonc", "hooks"),
+)
+_DEVICES = ("nvidia*", "dri", "kfd", "accel*", "dxg", "infiniband", "gdrdrv", "davinci*")
+_SPACES = (
+    *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
+)
+_SYSTEM = (  # the whole machine, read-only, but /dev, /proc and /run
+    *("--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run"),
+    *("--proc", "/proc", "--remount-ro", "/proc"),  # else root, even without a capability, sets the kernel's switches
+)
+
+
+class Level(StrEnum):
+    """How a turn is confined."""
+
+    BUBBLEWRAP = "bubblewrap"
+    AGENT = "agent"  # by the agent's own sandbox
+    NONE = "none"  # not at all: its environment is clean, and the diff is looked at as always
+
+    @property
+    def sentence(self) -> str:
+        """What a person should know about it."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Level.BUBBLEWRAP: "the agent is confined by bubblewrap: it writes to its worktree and its own files only",
+    Level.AGENT: "the agent is confined by its own sandbox only; install bubblewrap to have it confined by us",
+    Level.NONE: "the agent is not confined: it can write whatever this user can; bubblewrap would confine it",
+}
+
+
+def choose(wanted: str, traits: Traits) -> Level:
+    """The level for `ResearchSpec.sandbox`: auto, need or off.
+
+    Raises EnvironmentUnusable where one is needed and bubblewrap does not work here.
+    """
+    if wanted != "off" and not (why := why_not()):
+        return Level.BUBBLEWRAP
+    if wanted == "need":  # what the agent has of its own does not confine what it edits, once that trains
+        raise EnvironmentUnusable(
+            f"a sandbox is needed, and bubblewrap does not work here: {why}",
+            hint="install bubblewrap (bwrap) and allow user namespaces, or go without by --sandbox auto",
+            code="no_sandbox",
+        )
+    return Level.AGENT if traits.sandbox else Level.NONE
+
+
+@functools.cache
+def why_not() -> str:
+    """Why bubblewrap cannot be used here, in bwrap's own words; "" where it can. Tried once, for real."""
+    found = shutil.which(PROGRAM)
+    if found is None:
+        return f"{PROGRAM} is not installed"
+    argv = [found, *_SPACES, *_SYSTEM, "--remount-ro", "/dev", "true"]
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=PROBE_S, stdin=subprocess.DEVNULL, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return "" if done.returncode == 0 else done.stderr.decode(errors="replace").strip()[:300] or "it failed silently"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one turn may see and write. Paths are absolute."""
+
+    cwd: Path
+    writes: bool  # to cwd
+    scratch: Path  # an empty directory for /tmp and its kin, and for what stands in front of hidden things
+    home: Path
+    turn: Path | None = None  # the turn's directory; its `answer` can be written
+    homes: tuple[Path, ...] = ()  # the agent's own
+    writable: tuple[Path, ...] = ()  # directories and files beside `cwd`; those that do not exist are left out
+    devices: bool = False  # GPUs and their kin, and a /dev/shm in memory, which is what they exchange data by
+    readable: tuple[Path, ...] = ()  # what must be seen even where it lies below /tmp
+    hidden: frozenset[Path] = frozenset()
+
+
+def confined(argv: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
+    """The command line within bubblewrap, in `cell.cwd`; see `sandbox`."""
+    *options, end = sandbox(cell)
+    return (*options, "--chdir", str(cell.cwd), end, *argv)
+
+
+def sandbox(cell: Cell) -> tuple[str, ...]:
+    """What comes before a command; it begins where it is started.
+
+    Makes the agent's homes and what the sandbox needs below `scratch`.
+    """
+    found = shutil.which(PROGRAM) or PROGRAM
+    return (found, *_base(cell), *_binds(cell), "--remount-ro", "/run", "--")
+
+
+def _base(cell: Cell) -> Iterator[str]:
+    """The machine, with temporary directories of its own."""
+    yield from (*_SPACES, *_SYSTEM)
+    if cell.devices:
+        yield from ("--tmpfs", "/dev/shm")
+        for device in (path for pattern in _DEVICES for path in sorted(Path("/dev").glob(pattern))):
+            yield from ("--dev-bind", str(device), str(device))
+    for place in ("/tmp", "/var/tmp") if cell.devices else ("/dev/shm", "/tmp", "/var/tmp"):
+        if place != "/dev/shm" and (Path(place).is_symlink() or not Path(place).is_dir()):
+            continue
+        own = cell.scratch / place.replace("/", "-")[1:]
+        own.mkdir(exist_ok=True)
+        yield from ("--bind", str(own), place)
+    yield from ("--remount-ro", "/dev")  # else its files would be memory that nobody counts
+    for place in _RESOLVERS:
+        if Path(place).exists():
+            yield from ("--ro-bind", place, place)
+
+
+def _binds(cell: Cell) -> Iterator[str]:
+    """Outer places before inner ones, so that the innermost says what may be done there."""
+    modes = dict.fromkeys(_seen(cell), "--ro-bind")
+    for home in cell.homes:
+        if made := _made(home):
+            modes[made] = "--bind"
+            modes |= {place: "--ro-bind" for name in _SETTINGS if (place := made / name).exists()}
+    if cell.turn is not None:
+        modes |= {_real(cell.turn): "--ro-bind", _real(cell.turn / "answer"): "--bind"}
+    modes |= {_real(place): "--bind" for place in cell.writable if place.exists()}
+    modes[_real(cell.cwd)] = "--bind" if cell.writes else "--ro-bind"
+    modes |= dict(_git_places(cell))
+    folder, file = cell.scratch / "nothing", cell.scratch / "nothing.txt"
+    folder.mkdir(exist_ok=True)
+    file.touch()
+    modes |= dict.fromkeys(list(_hidden(cell, modes)), "hide")
+    for place in sorted(modes, key=lambda path: (len(path.parts), path)):
+        if modes[place] != "hide":
+            yield from (modes[place], str(place), str(place))
+        else:
+            yield from ("--ro-bind", str(folder if place.is_dir() else file), str(place))
+
+
+def _hidden(cell: Cell, modes: Mapping[Path, str]) -> Iterator[Path]:
+    """What is hidden: nothing that is needed, holds what is, or may be written; and nothing twice, or unseen anyway."""
+    above = {parent for place in modes for parent in (place, *place.parents)}
+    wanted = cell.hidden - above - {Path(place) for place in _REPLACED}
+    for place in wanted:
+        around = [parent for parent in place.parents if parent in modes]
+        unseen = _is_replaced(place) and not around
+        if not unseen and not wanted & set(place.parents) and not (around and modes[around[0]] == "--bind"):
+            yield place
+
+
+def _seen(cell: Cell) -> Iterator[Path]:
+    """What lies below a replaced directory and must be there all the same; by the name of a link to it, too."""
+    needed = {path for path in (cell.home, *cell.readable, Path(sys.prefix), Path(sys.base_prefix)) if path.exists()}
+    yield from (real for real in map(_real, needed) if _is_replaced(real))
+    named = {path for path in needed if _is_replaced(path)}
+    yield from (path for path in named if path != _real(path) and not named & set(path.parents))
+
+
+def _is_replaced(path: Path) -> bool:
+    return any(Path(place) in path.parents for place in _REPLACED)
+
+
+def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:
+    """What belongs to the programs of a PATH, and to these files (see `_prefix`), and what interpreters import from."""
+    places = [Path(entry) for entry in path.split(":") if entry.startswith("/")]
+    for one in (form for each in needed for form in (each, _real(each))):
+        places.append(one if one.is_dir() else one.parent)
+    imported = [root for each in needed for root in import_roots(each)]
+    return (*(_prefix(place) for place in places if place.is_dir()), *imported)
+
+
+def _prefix(place: Path) -> Path:
+    """The whole `node_modules` that a directory is in; else what is above a `bin`; else the directory itself."""
+    whole = [above for above in (place, *place.parents) if above.name == "node_modules"]
+    return whole[-1] if whole else place.parent if place.name == "bin" else place
+
+
+def _git_places(cell: Cell) -> Iterator[tuple[Path, str]]:
+    """The `.git` of a worktree, git's directory of it, and the repository that it belongs to, each with its mode.
+
+    The last two are the user's, and read-only, unless the worktree is an enclosure (`git_repo.isolated_worktree`),
+    whose git directory lies beside it, is ours, and borrows objects.
+    """
+    cwd = _real(cell.cwd)
+    top = next((place for place in (cwd, *cwd.parents) if (place / ".git").exists()), None)
+    if top is None:
+        return
+    yield top / ".git", "--ro-bind"
+    if not (top / ".git").is_file():
+        return
+    words = (top / ".git").read_text(errors="surrogateescape").strip()
+    admin = _real(top / words.removeprefix("gitdir:").strip())
+    if admin == top.with_name(f"{top.name}.git"):
+        yield admin, "--bind" if cell.writes else "--ro-bind"
+        common = _borrowed(admin)
+    else:
+        common = admin.parent.parent if admin.parent.name == "worktrees" else admin
+    for place in (common.parent if common.name == ".git" else common, common):
+        if place.is_dir() and not cwd.is_relative_to(place):
+            yield place, "--ro-bind"
+
+
+def _borrowed(admin: Path) -> Path:
+    """The git directory whose objects another one borrows."""
+    try:
+        line = (admin / "objects/info/alternates").read_text(errors="surrogateescape").splitlines()[0]
+    except (OSError, IndexError):
+        return admin
+    return _real(Path(line.strip('"'))).parent
+
+
+def _made(home: Path) -> Path | None:
+    """A home of the agent's, made where it is missing: what does not exist cannot be shared with the sandbox."""
+    try:
+        if not home.exists():
+            home.parent.mkdir(parents=True, exist_ok=True)
+            if home.suffix == ".json":
+                home.write_text("{}\n")
+            else:
+                home.mkdir(mode=0o700)
+    except OSError:
+        return None
+    return _real(home)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

@@ -1,0 +1,1 @@
+"""What a campaign tells: reports, plots, memory, timeline."""

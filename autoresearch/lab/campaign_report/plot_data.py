@@ -1,0 +1,155 @@
+"""What the plots of a campaign show, as numbers: the same for the page and for the picture to share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.metrics.objective import Direction
+from autoresearch.lab.campaign_report import summary, texts
+from autoresearch.lab.campaign_report.summary import Band, IdeaLine, Standing
+
+FAR = 2.0  # worse than what counts by more than so many spans of it is far out
+USUAL = 0.85  # unless so large a share of all ideas would be
+ABSURD = 50.0  # spans of best line and band: no metric that means anything lies further out
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One attempted idea. `y` None: it has no metric, and is drawn at the edge where worse values lie."""
+
+    x: int
+    y: float | None
+    standing: Standing
+    slug: str
+    title: str
+    replicates: tuple[float, ...] = ()
+    best: bool = False  # it moved the best-so-far line
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The objective over ideas."""
+
+    metric: str
+    better: str  # "higher is better"
+    maximize: bool
+    points: tuple[Point, ...]
+    path: tuple[tuple[int, float], ...]  # best so far
+    band: Band | None
+    target: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One budget over wall time: (seconds since the epoch, share of it that is left, 0 to 1)."""
+
+    name: str
+    whole: str  # how much it is, in words
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The objective over the steps of one run."""
+
+    run: str
+    index: int
+    slug: str
+    standing: Standing
+    points: tuple[tuple[int, float], ...]
+
+
+def progress_of(view: CampaignView, lines: Sequence[IdeaLine]) -> Progress:
+    """Every attempt as a point, the best-so-far line, the band; the range of the axis."""
+    objective = view.spec.objective
+    band = summary.band_of(view)
+    values = summary.best_path(view)
+    path = tuple((line.index, v) for line, v in zip(lines, values, strict=True) if v is not None)
+    moved = {x for n, (x, v) in enumerate(path) if n == 0 or v != path[n - 1][1]}
+    points = tuple(
+        Point(line.index, line.mean, line.standing, line.slug, _title(line, objective.metric), line.values,
+              line.index in moved)
+        for line in lines
+        if line.standing not in (Standing.RUNNING, Standing.PREPARED)
+    )  # fmt: skip
+    maximize = objective.direction is Direction.MAXIMIZE
+    low, high = _range(points, path, band, view.spec.rules.target, 1.0 if maximize else -1.0)
+    better = "higher is better" if maximize else "lower is better"
+    return Progress(objective.metric, better, maximize, points, path, band, view.spec.rules.target, low, high)
+
+
+def _title(line: IdeaLine, metric: str) -> str:
+    value = f"{metric} {texts.number(line.mean)} (n={line.n})" if line.mean is not None else "no metric"
+    return texts.plain(f"{line.index} {line.slug}: {line.standing}, {value}. {line.sentence} {line.why}", 300)
+
+
+def _range(
+    points: Sequence[Point], path: Sequence[tuple[int, float]], band: Band | None, target: float | None, sign: float
+) -> tuple[float, float]:
+    """Wide enough for what counts (best line, band, whatever is better), and for most of what is worse.
+
+    A few that lie far out on the worse side would flatten all others: they are drawn at the edge.
+    """
+    core = [v for _, v in path]
+    if band:
+        core += [band.mean - (band.sd or 0.0), band.mean + (band.sd or 0.0)]
+    values = [v for p in points if p.y is not None for v in (p.y, *p.replicates)]
+    core = core or values or [0.0, 1.0]
+    floor, top = min(v * sign for v in core), max(v * sign for v in core)
+    most = ABSURD * (top - floor or abs(top) or 1.0)
+    shown = [v for v in values if floor <= v * sign <= top + most] + core
+    span = max(v * sign for v in shown) - floor or abs(floor) or 1.0
+    short = sorted(max(0.0, floor - p.y * sign) for p in points if p.y is not None)
+    usual = short[math.ceil(USUAL * len(short)) - 1] if short else 0.0
+    depth = min(max(FAR * span, FAR * usual), most)
+    shown += [v for v in values if floor - depth <= v * sign < floor]
+    if target is not None and floor - depth <= target * sign <= floor + FAR * span:
+        shown.append(target)
+    low, high = min(shown), max(shown)
+    pad = 0.08 * (high - low or abs(high) or 1.0)
+    return low - pad, high + pad
+
+
+def budgets_of(view: CampaignView, now: float) -> list[Budget]:
+    """Ideas, time and GPU hours that are left, over wall time; those that have a rule."""
+    spec, rules = view.spec, view.spec.rules
+    rows = sorted((row for row in view.rows if row.ended is not None), key=lambda row: row.ended or 0.0)
+    end = max([now if not rows else rows[-1].ended or now, spec.created])
+    found = []
+    if rules.count:
+        begun = sorted(_begun(view))
+        steps = [(spec.created, 1.0)]
+        for n, t in enumerate(begun, 1):
+            steps += [(t, steps[-1][1]), (t, max(0.0, 1 - n / rules.count))]
+        found.append(Budget("ideas", f"{rules.count} ideas", (*steps, (max(end, steps[-1][0]), steps[-1][1]))))
+    if rules.deadline is not None and rules.deadline > spec.created:
+        left = max(0.0, 1 - (end - spec.created) / (rules.deadline - spec.created))
+        found.append(Budget("time", f"until {texts.stamp(rules.deadline)}", ((spec.created, 1.0), (end, left))))
+    if rules.budget_gpu_hours:
+        spent, points = 0.0, [(spec.created, 1.0)]
+        for row in rows:
+            spent += (row.elapsed_min or 0.0) / 60 * spec.gpus_per_run
+            points.append((row.ended or end, max(0.0, 1 - spent / rules.budget_gpu_hours)))
+        found.append(Budget("GPU hours", f"{rules.budget_gpu_hours:g} GPU hours", (*points, (end, points[-1][1]))))
+    return found
+
+
+def _begun(view: CampaignView) -> Iterable[float]:
+    """When the first run of each idea began, as far as its rows say so."""
+    for idea in view.ideas:
+        times = [row.started for row in idea.rows if row.started is not None]
+        if times:
+            yield min(times)
+
+
+def thinned(points: Sequence[tuple[int, float]], most: int = 120) -> tuple[tuple[int, float], ...]:
+    """At most so many finite points of a curve, the last one always among them."""
+    finite = [p for p in points if math.isfinite(p[1])]
+    stride = max(1, math.ceil(len(finite) / most))
+    kept = finite[::stride]
+    return tuple(kept if not finite or kept[-1] == finite[-1] else [*kept, finite[-1]])

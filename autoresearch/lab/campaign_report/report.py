@@ -1,0 +1,144 @@
+"""The report of a campaign: report.md, one self-contained report.html, and progress.png.
+
+`write_report(place, view, stand, now=..., png=...)` writes them into the campaign's directory, each atomically,
+and says in `remarks` what could not be had (no matplotlib, run directories that are gone). It may be called at
+any time, also while the campaign runs; it reads run directories and asks git, so it takes a second or more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.campaign.stop_rules import Stand
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.agent_work import summarise
+from autoresearch.lab.campaign_report import (
+    agent_section,
+    curves_and_diffs,
+    memory,
+    plot_data,
+    plot_svg,
+    summary,
+    texts,
+)
+from autoresearch.lab.campaign_report.summary import IdeaLine, Standing
+from autoresearch.lab.campaigns.campaign_status import next_commands, state_now
+from autoresearch.records.campaign_records import CampaignDir, entries
+from autoresearch.records.rundir import write_page
+
+MARKDOWN, PAGE, PICTURE = "report.md", "report.html", "progress.png"
+MOST_SKIPPED = 200
+MOST_ROWS = 2000  # that are told how to be reproduced
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was written, to be iterated over; `picture` is None where it could not be drawn."""
+
+    markdown: Path
+    page: Path
+    picture: Path | None
+    remarks: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter([path for path in (self.markdown, self.page, self.picture) if path is not None])
+
+
+def write_report(
+    place: CampaignDir, view: CampaignView, stand: Stand, *, now: float | None = None, png: bool = True
+) -> Report:
+    """Write report.md, report.html and (unless `png` is False) progress.png.
+
+    Raises OSError where the directory cannot be written; everything else that is missing becomes a remark.
+    """
+    from autoresearch.lab.render import render
+
+    wall = time.time() if now is None else now
+    verdicts = list(entries(place.verdicts))
+    lines = summary.idea_lines(view)
+    progress = plot_data.progress_of(view, lines)
+    curves, missing = curves_and_diffs.curves_of(view, lines)
+    remarks = [f"{missing} runs have no curve: their directories cannot be read, or hold no metric"] if missing else []
+    picture, trouble = _picture(place, view, progress) if png else (None, "")
+    remarks += [trouble] if trouble else []
+    values: dict[str, Any] = {
+        **_words(place, view, stand, wall),
+        "lines": lines,
+        "best": summary.best_line(view, lines),
+        "band": progress.band,
+        "honest": summary.honest(view, lines),
+        "researcher": agent_section.words(view),
+        "tried": memory.tried(lines),  # what was skipped has a section of its own
+        "claims": summary.claims(view, verdicts),
+        "counts": _counts(lines),
+        "diffs": curves_and_diffs.diffs_of(view, lines),
+        "rows": [(summary.row_name(view, row), line.slug, row) for line in lines for row in line.rows][:MOST_ROWS],
+        "remarks": remarks,
+        "picture": PICTURE if picture else "",
+    }
+    drawings = {
+        "progress_svg": plot_svg.progress_svg(progress),
+        "legend": plot_svg.legend(progress),
+        "budget_svg": plot_svg.budget_svg(plot_data.budgets_of(view, wall)),
+        "curves_svg": plot_svg.curves_svg(curves, view.spec.objective.metric),
+        "multiples": plot_svg.small_multiples(curves),
+    }
+    markdown, page = place.path / MARKDOWN, place.path / PAGE
+    _write(markdown, render(f"{MARKDOWN}.j2", **values))
+    _write(page, render(f"{PAGE}.j2", **values, **drawings))
+    return Report(markdown, page, picture, tuple(remarks))
+
+
+def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) -> Mapping[str, Any]:
+    state = state_now(place, view)
+    ends = [row.ended for row in view.rows if row.ended is not None]
+    return {
+        "spec": view.spec,
+        "view": view,
+        "stand": stand,
+        "state": state,
+        "written": texts.stamp(wall),
+        "ended": texts.stamp(max(ends)) if ends else texts.UNKNOWN,
+        "lasted": texts.minutes((max(ends) - view.spec.created) / 60) if ends else texts.UNKNOWN,
+        "goal": memory.goal(view.spec),
+        "rules": memory.rule_words(view.spec),
+        "next": next_commands(view, state),
+        "skipped": view.skipped[-MOST_SKIPPED:],
+        "opinion": summarise.NAME if (place.path / summarise.NAME).exists() else "",
+        "directory": str(place.path),
+        "plain": texts.plain,
+        "cell": texts.cell,
+        "code": texts.code,
+        "block": texts.block,
+        "number": texts.number,
+        "signed": texts.signed,
+        "stamp": texts.stamp,
+        "minutes": texts.minutes,
+    }
+
+
+def _counts(lines: Sequence[IdeaLine]) -> list[tuple[str, int]]:
+    """How many ideas ended in which way, in a fixed order, those without any left out."""
+    found = [(str(s), sum(line.standing is s for line in lines)) for s in Standing]
+    return [(word, count) for word, count in found if count]
+
+
+def _picture(place: CampaignDir, view: CampaignView, progress: plot_data.Progress) -> tuple[Path | None, str]:
+    from autoresearch.lab.campaign_report.plot_png import write_png
+
+    path = place.path / PICTURE
+    title = f"{view.spec.name}: {view.attempted} ideas attempted"
+    try:
+        write_png(path, progress, title)
+    except EnvironmentUnusable as lacking:
+        return None, f"{lacking.message}; to have it, type: {lacking.fix}"
+    return path, ""
+
+
+def _write(path: Path, text: str) -> None:
+    write_page(path, text, durable=False)

@@ -1,0 +1,1 @@
+"""A campaign at work: its controller, and what the controller does."""

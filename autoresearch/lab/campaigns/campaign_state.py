@@ -1,0 +1,123 @@
+"""Book: journal, ledger and verdicts of a campaign, read once and then only what was added.
+
+A controller asks many times for every run, and a campaign has thousands of rows. Where a file was not merely
+appended to (somebody edited the ledger), everything is read again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.campaign.view import CampaignView, Fold
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.records import campaign_records, evidence, lines
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.ledger import Ledger
+
+WITNESS = 4096  # bytes before the end that must still be the same: else it was edited, not appended to
+UNREAD, ALL_AGAIN = (0, 0, 0), (0, 0, -1)
+
+
+@dataclass
+class Growing:
+    """How far one file was read. `parse`: lines, and how many were before them, to what they say."""
+
+    path: Path
+    parse: Callable[[list[bytes], int], list[Any]]
+    end: int = 0  # bytes
+    count: int = 0  # lines
+    stamp: tuple[int, int, int] = UNREAD  # inode, mtime, size
+    witness: bytes = b""
+
+    def fresh(self) -> list[Any] | None:
+        """What was added since the last time; None where the file is not the old one with something added."""
+        with lines.reading(self.path) as fd:
+            if fd is None:
+                return [] if self.stamp == UNREAD else None
+            found = os.fstat(fd)
+            stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+            if stamp == self.stamp:
+                return []
+            if self.stamp != UNREAD and not self._is_the_old_one(fd, stamp):
+                return None
+            added = list(lines.forwards(fd, self.end))
+            whole = [line for line in added if line.endswith(b"\n")]
+            said = self.parse(added, self.count)
+            self.end += sum(map(len, whole))
+            self.count += len(whole)
+            self.witness = os.pread(fd, min(WITNESS, self.end), self.end - min(WITNESS, self.end))
+            # a last line without its end may be a row that an editor left so: then all is read again next time
+            self.stamp = stamp if len(whole) == len(added) else ALL_AGAIN
+            return said
+
+    def _is_the_old_one(self, fd: int, stamp: tuple[int, int, int]) -> bool:
+        """Whether something was added to it, and nothing else was done."""
+        same = os.pread(fd, len(self.witness), self.end - len(self.witness)) == self.witness
+        return same and stamp[0] == self.stamp[0] and stamp[2] > self.stamp[2]
+
+
+@dataclass
+class _Rows:
+    """The rows in lines that were added to a ledger, in the columns that its first line names."""
+
+    ledger: Ledger
+    header: tuple[str, ...] = field(default=())
+
+    def __call__(self, added: list[bytes], before: int) -> list[LedgerRow]:
+        if not before:
+            self.header = self.ledger.header()
+            added = added[1:]
+        return list(self.ledger.rows_in(self.header, added))
+
+
+def _entries(added: list[bytes], before: int) -> list[dict[str, Any]]:
+    return list(_objects(added, before))
+
+
+def _objects(added: list[bytes], before: int) -> Iterator[dict[str, Any]]:
+    for seq, line in enumerate(added, before + 1):
+        try:  # a last line that lacks only its end counts, as in `campaign_dir.entries`
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            yield {**record, "seq": seq}
+
+
+class Book:
+    """Everything a campaign wrote down about itself."""
+
+    def __init__(self, place: CampaignDir) -> None:
+        self.place = place
+        self.spec = campaign_records.declared_spec(place)
+        self._open()
+
+    def _open(self) -> None:
+        self._fold = Fold(self.spec)
+        self._journal = Growing(self.place.journal, _entries)
+        rows = evidence.read_from(self.place.ledger)
+        self._rows = Growing(rows, _Rows(Ledger(rows)))
+        self._verdicts = Growing(self.place.verdicts, _entries)
+
+    def view(self) -> CampaignView:
+        """The campaign as it is now, under the rules as they are now: always the same object, brought up to date."""
+        found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
+        if None in found or self._rows.path != evidence.read_from(self.place.ledger):
+            self._open()
+            found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
+        journal, rows, verdicts = (part or [] for part in found)
+        if journal or rows or verdicts:
+            self._fold.add(journal, rows, verdicts)
+        return self._fold.view
+
+
+@lru_cache(maxsize=8)
+def book_of(place: CampaignDir) -> Book:
+    """The book of a campaign, one in a process: who judges a run in its controller need not read it all again."""
+    return Book(place)

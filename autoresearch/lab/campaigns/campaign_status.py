@@ -1,0 +1,86 @@
+"""What a campaign is doing as seen from outside: its journal's word, unless its controller is gone."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
+from autoresearch.lab.agent_work.agent_proposer import held
+from autoresearch.records import campaign_records, order_file
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.rundir import RunDir, read_json
+
+
+def state_now(place: CampaignDir, view: CampaignView) -> CampaignState:
+    """The state in truth. The view was read first, and its controller may have come to the end since."""
+    if view.state is CampaignState.ENDED:
+        return view.state
+    if not place.controlled:  # whoever had the lock writes nothing any more: now the journal is whole
+        return CampaignState.ENDED if _last_word(place).get("state") == CampaignState.ENDED else CampaignState.DEAD
+    return CampaignState.DRAINING if view.told_stop else view.state
+
+
+def reason_now(place: CampaignDir, view: CampaignView, state: CampaignState) -> str:
+    """Why it is in this state; "" where nobody said."""
+    if state is CampaignState.ENDED:
+        return str(_last_word(place).get("reason", ""))
+    if state is not CampaignState.DEAD:
+        return view.reason if state is view.state else ""
+    if fault := fault_of(place, view):
+        return fault
+    last = f"; it was {view.state}: {view.reason}" if view.reason else ""
+    return f"its controller is gone and said nothing: it was killed, or the machine went down{last}"
+
+
+def _last_word(place: CampaignDir) -> Mapping[str, Any]:
+    """The last line of the journal that says a state; {} where none does."""
+    lines = (line for line in campaign_records.entries(place.journal, needle=b'"state"') if line.get("do") == "state")
+    return next(iter(deque(lines, maxlen=1)), {})
+
+
+def fault_of(place: CampaignDir, view: CampaignView) -> str:
+    """The fault of its own that ended the last controller; "" where it lives, was killed, or ended well."""
+    if place.controlled or view.state is CampaignState.ENDED:
+        return ""
+    began = (read_json(place.controller) or {}).get("started") or 0.0
+    when, fault = view.fault
+    return fault if when + 0.001 >= began else ""  # the journal's times are rounded
+
+
+def next_commands(view: CampaignView, state: CampaignState) -> list[str]:
+    """What to type next."""
+    name = view.spec.name
+    if state is CampaignState.ENDED and view.spec.sources.get("count", "").startswith("no stop rule"):
+        more = f"autoresearch campaign set {name} --count {view.attempted + 10}"  # the question: shall it go on?
+        return [more, f"autoresearch campaign brief {name}"]
+    if state is CampaignState.ENDED:
+        return [f"autoresearch campaign report {name}", f"autoresearch campaign brief {name}"]
+    if state in (CampaignState.DEAD, CampaignState.PAUSED):
+        return [f"autoresearch campaign resume {name}", f"autoresearch campaign brief {name}"]
+    if state is CampaignState.WAITING and (kept_back := held(view)):
+        approve = f"autoresearch campaign approve {kept_back[0].slug} --campaign {name}"
+        return [f"autoresearch campaign proposals {name}", approve]
+    if state is CampaignState.WAITING:
+        return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign drain {name}"]
+    return [f"autoresearch campaign wait {name} --for 100s", f"autoresearch campaign status {name}"]
+
+
+def running(idea: Idea, run: IdeaRun) -> dict[str, Any]:
+    """A live run of a campaign: where it is, and whether it waits there or cannot be asked."""
+    rundir = RunDir(Path(run.run_dir))
+    order = order_file.read(rundir)
+    seen = order_file.observed(rundir) if order else None
+    return {
+        "slug": idea.slug,
+        "index": idea.index,
+        "run": run.run,
+        "replicate": run.replicate,
+        "why": run.why,
+        "state": rundir.state().value if run.started else "prepared",
+        "place": order.place.name if order else None,
+        "reason": seen.reason if seen and seen.reason else None,
+    }

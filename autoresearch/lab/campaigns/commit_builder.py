@@ -1,0 +1,167 @@
+"""Workshop: what is needed to make commits for the ideas of one campaign, and to read recipes from them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from autoresearch.core.blueprint.model import Blueprint, parse_blueprint
+from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.run.trainer import Recipe, Trainer
+from autoresearch.errors import ConflictError, NotFoundError
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.comparison import read_file
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.lab.agentjet.swarm_setup import trainer_of
+from autoresearch.lab.resolve.overrides import Launch, rewritten, variables
+from autoresearch.lab.resolve.recipe_parents import inherited
+from autoresearch.lab.yaml_files import load_mapping, parse_mapping
+from autoresearch.trainers import ask
+
+OURS = ".autoresearch"
+BLUEPRINT = f"{OURS}/blueprint.md"
+RECIPE = f"{OURS}/recipe.yaml"  # where the recipe lies outside of the repository
+ARGUMENTS = f"{OURS}/arguments.yaml"  # the settings of an idea that stand on its command, its parents' included
+
+
+class Refused(ConflictError):  # noqa: N818 - it names what happened to the idea
+    """This hypothesis cannot be tried; it is recorded and the campaign goes on."""
+
+    code = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What is needed to make commits for the ideas of one campaign."""
+
+    spec: CampaignSpec
+    checkout: Checkout
+    blueprint: Blueprint  # the campaign's own
+    trainer: Trainer
+
+    @classmethod
+    def of(cls, spec: CampaignSpec, checkout: Checkout) -> Workshop:
+        """Read the campaign's blueprint again from what was kept of it."""
+        blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
+        return cls(spec, checkout, blueprint, trainer_of(blueprint))
+
+    @property
+    def evaluation(self) -> Notes:
+        """The notes that say how every idea is measured: the campaign's, whatever blueprint an idea brings."""
+        return parse_blueprint(self.spec.blueprint_text.encode(), self.spec.blueprint).notes
+
+    @property
+    def recipe_path(self) -> str:
+        """Where the recipe is in the tree of every idea; "" where there is none."""
+        if not self.spec.recipe:
+            return ""
+        return RECIPE if self.spec.recipe.startswith("/") else self.spec.recipe
+
+    def recipe_text(self, commit: str) -> str:
+        """The recipe as a commit holds it."""
+        data = _file(self.checkout, commit, self.recipe_path) if self.recipe_path else b""
+        return (data or b"").decode("utf-8", "replace")
+
+    def recipe(self, commit: str) -> Mapping[str, object]:
+        """The recipe as a commit holds it, parsed."""
+        return parse_mapping(self.recipe_text(commit).encode(), self.recipe_path) if self.recipe_path else {}
+
+    def inherited(self, commit: str, text: str | None = None) -> Recipe | None:
+        """The recipe (or this text of it) over its parents; None where the blueprint names none."""
+        if not self.recipe_path:
+            return None
+        own = self.recipe_text(commit) if text is None else text
+        return inherited(parse_mapping(own.encode(), self.recipe_path), self.recipe_path, self._reader(commit))
+
+    def _reader(self, commit: str) -> Callable[[str], Mapping[str, object]]:
+        def read(path: str) -> Mapping[str, object]:
+            if path.startswith(("/", "../")):
+                return load_mapping(Path(self.spec.repository) / path)
+            return parse_mapping(_file(self.checkout, commit, path), path)
+
+        return read
+
+    def arguments(self, commit: str) -> Mapping[str, object]:
+        """The settings that stand on the command of the idea that a commit holds."""
+        try:
+            return parse_mapping(_file(self.checkout, commit, ARGUMENTS), ARGUMENTS) if self._has_any(commit) else {}
+        except NotFoundError:
+            return {}
+
+    def _has_any(self, commit: str) -> bool:
+        """Whether to look for settings; where that cannot be told, who looks says why."""
+        with contextlib.suppress(GitFailed):
+            return _holds(self.checkout, commit, ARGUMENTS)
+        return True
+
+    def command(self, arguments: Mapping[str, object]) -> str:
+        """The launch command with these settings on it."""
+        own = self.blueprint.launch_command
+        return Launch(self.trainer, None, own).with_settings(arguments) if arguments else own
+
+    def whole(self, commit: str) -> Recipe:
+        """The recipe of a commit as its trainer has it: over its parents, under the settings of the command."""
+        command = self.command(self.arguments(commit))
+        return {**ask.settings(self.trainer, self.inherited(commit) or {}, command), **variables(command)}
+
+    def changed(
+        self,
+        commit: str,
+        overrides: Mapping[str, object],
+        arguments: Mapping[str, object],
+        *,
+        text: str | None = None,
+        new_keys: bool = False,
+    ) -> tuple[str | None, Mapping[str, object]]:
+        """The recipe's text with these keys set (None: as it is), and all settings that then stand on the command.
+
+        `arguments`: those that stand there already. `text`: the recipe, where it is not the commit's.
+        """
+        recipe = self.inherited(commit, text)
+        launch = Launch(self.trainer, recipe, self.blueprint.launch_command)
+        inside, behind = launch.split(overrides, new_keys=new_keys)
+        both = {**arguments, **behind}
+        self.command(both)  # raises for what would not be heard
+        if not inside:
+            return text, both
+        own = self.recipe_text(commit) if text is None else text
+        return rewritten(own, recipe or {}, inside, self.recipe_path), both
+
+    def for_idea(self, hypothesis: Hypothesis) -> Workshop:
+        """The same for an idea that brings a blueprint of its own, which may name another recipe."""
+        if not hypothesis.blueprint:
+            return self
+        own = self.blueprint_of(hypothesis)
+        return replace(self, blueprint=own, spec=replace(self.spec, recipe=self._recipe_named(own.yaml_path)))
+
+    def _recipe_named(self, path: str) -> str:
+        """A recipe as the spec has it: relative to the repository where it lies in it."""
+        if not path:
+            return ""
+        root = Path(self.spec.repository)
+        places = [Path(os.path.normpath(base / path)) for base in (root / self.spec.codebase, root)]
+        found = next((place for place in places if place.exists()), places[0])
+        return str(found.relative_to(root)) if root in found.parents else str(found)
+
+    def blueprint_of(self, hypothesis: Hypothesis) -> Blueprint:
+        """The blueprint that an idea runs: its own, if it brings one."""
+        if not hypothesis.blueprint:
+            return self.blueprint
+        return parse_blueprint(hypothesis.blueprint.encode(), f"{hypothesis.slug}.md")
+
+
+# What a commit holds never changes, and an idea is asked for its recipe some twenty times: each would be a git process.
+@lru_cache(maxsize=256)
+def _file(checkout: Checkout, commit: str, path: str) -> bytes:
+    return read_file(checkout, commit, path)
+
+
+@lru_cache(maxsize=256)
+def _holds(checkout: Checkout, commit: str, path: str) -> bool:
+    return bool(checkout.git.run("ls-tree", "-z", "--name-only", "--full-tree", commit, "--", path))

@@ -1,0 +1,150 @@
+"""Claims: rounds of confirmation, planned before their first run and judged after their last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autoresearch.core.campaign.decision import gain
+from autoresearch.core.campaign.lineage import marked
+from autoresearch.core.campaign.view import CampaignView, Idea, Round
+from autoresearch.core.run.ending import UNPROVEN
+from autoresearch.core.statistics.confirmation import Claim, Confirmation, confirm, plan
+from autoresearch.core.statistics.noise import noise_of
+from autoresearch.lab.campaigns import scheduler, seed_check
+from autoresearch.lab.campaigns.idea_run import Wanted
+from autoresearch.records import campaign_records
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.evidence import TAMPERED
+
+MOST_TRIES = 3  # of a run that is lost again and again
+MOST_ROUNDS = 2  # at the end of a campaign
+HONEST = 0.8  # of the gain at which an idea was kept: that one flatters it
+
+
+def plan_round(view: CampaignView, candidates: Sequence[Idea] = ()) -> tuple[Round | None, str]:
+    """The next round, for the best idea or for those that were named; None, and why not."""
+    best = view.best
+    chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
+    baseline = view.baseline
+    if not chosen or baseline is None or not baseline.values:
+        return None, "nothing was kept that could be claimed"
+    if refusal := seed_check.refusal(view):
+        return None, refusal
+    number = len(view.rounds) + 1
+    effect = HONEST * min(gain(view.spec.objective, idea.values, baseline.values) for idea in chosen)
+    noise = noise_of(idea.values for idea in view.ideas)
+    found = plan(effect, noise, candidates=len(chosen), round_number=number, budget=view.spec.confirm_runs)
+    if found.each == 0:
+        return None, found.reason
+    return Round(number, tuple(idea.index for idea in chosen), found.each, found.baseline), found.reason
+
+
+def owed_to_round(view: CampaignView) -> Wanted | None:
+    """A fresh run that the open round still needs; before it, what shows whether the seed does anything."""
+    ongoing = view.open_round
+    if ongoing is None or view.unseeded:
+        return None
+    if view.seed_check is None:
+        return scheduler.owed_to_check(view)
+    baseline = view.baseline
+    needs = [(idea, ongoing.each) for idea in view.ideas if idea.index in ongoing.candidates]
+    needs += [(baseline, ongoing.baseline)] if baseline else []
+    for idea, wanted in sorted(needs, key=lambda need: _begun(need[0], ongoing.number) / need[1]):
+        spent = sum(run.round == ongoing.number for run in idea.runs)
+        if _begun(idea, ongoing.number) < wanted and spent < MOST_TRIES * wanted:
+            return Wanted(idea, 1 + max(run.replicate for run in idea.runs), "confirm")
+    return None
+
+
+def round_is_over(view: CampaignView) -> bool:
+    """Whether the open round has all of its runs."""
+    ongoing = view.open_round
+    return ongoing is not None and owed_to_round(view) is None and not _waits(view, ongoing.number)
+
+
+def _begun(idea: Idea, number: int) -> int:
+    live = sum(run.round == number and run.run not in idea.done for run in idea.runs)
+    return live + len(idea.fresh_values(number))
+
+
+def _waits(view: CampaignView, number: int) -> bool:
+    live = any(run.round == number and run.run not in idea.done for idea in view.ideas for run in idea.runs)
+    return live or (view.baseline is not None and scheduler.waits(view.baseline))
+
+
+def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
+    """Write the verdicts of the open round; the sentences that say them."""
+    ongoing = view.open_round
+    baseline = view.baseline
+    assert ongoing is not None and baseline is not None
+    candidates = {i.index: i.fresh_values(ongoing.number) for i in view.ideas if i.index in ongoing.candidates}
+    found = confirm(view.spec.objective, baseline.fresh_values(ongoing.number), candidates, ongoing.number)
+    said = []
+    for idea in view.ideas:
+        if idea.index not in found:
+            continue
+        result = _unless_copies(view, idea, _allowed(idea, baseline, found[idea.index]))
+        caveat = _caveat(idea, ongoing.number) if result.claim is Claim.CONFIRMED else ""
+        idea.confirmed, idea.caveat = result.claim.value, caveat
+        if caveat:
+            result = replace(result, reason=f"{result.reason} ({caveat})")
+        campaign_records.add(
+            place.verdicts,
+            result.claim.value,
+            index=idea.index,
+            slug=idea.slug,
+            round=ongoing.number,
+            reason=result.reason,
+            delta=result.delta,
+            p=result.p,
+            alpha=result.alpha,
+            caveat=caveat,
+        )
+        said.append(f"idea {idea.index} ({idea.slug}): {result.reason}")
+    said += _mark(view, place)
+    campaign_records.add(place.journal, "confirmed_round", round=ongoing.number)
+    return said
+
+
+def _allowed(idea: Idea, baseline: Idea, result: Confirmation) -> Confirmation:
+    """What may be claimed of it: nothing of an idea whose records somebody else has written, or whose Runners die."""
+    if result.claim is not Claim.CONFIRMED:
+        return result
+    tampered = next((text for row in idea.rows for text in row.flags.split("; ") if text.startswith(TAMPERED)), "")
+    lost, theirs = _lost(idea), _lost(baseline)
+    why = tampered or (f"lost runs: {lost} of its own, {theirs} of the baseline's" if lost > theirs else "")
+    return replace(result, claim=Claim.UNDECIDED, reason=f"not claimed: {why}") if why else result
+
+
+def _lost(idea: Idea) -> int:
+    """Runs whose Runner died, and only the run itself could say why."""
+    return sum(row.failure in UNPROVEN and not row.sandbox for row in idea.rows)
+
+
+def _caveat(idea: Idea, number: int) -> str:
+    """What a claim must not be said without: edited code that nothing confined may have written its own success."""
+    runs = {run.run for run in idea.runs if run.round == number}
+    return "not sandboxed" if idea.edited and not all(row.sandbox for row in idea.rows if row.run_id in runs) else ""
+
+
+def _unless_copies(view: CampaignView, idea: Idea, result: Confirmation) -> Confirmation:
+    """Undecided, where the fresh runs are copies: no test of them says anything."""
+    doubt = seed_check.doubt(view, idea, len(view.rounds))
+    return replace(result, claim=Claim.UNDECIDED, reason=doubt, p=None) if doubt else result
+
+
+def _mark(view: CampaignView, place: CampaignDir) -> list[str]:
+    """Say which keeps were built on a demoted one."""
+    parents = {i.index: parent.index for i in view.ideas if (parent := view.by_slug(i.parent))}
+    demoted = {i.index for i in view.ideas if i.confirmed == Claim.DEMOTED}
+    confirmed = {i.index for i in view.ideas if i.confirmed == Claim.CONFIRMED}
+    said = []
+    for index in sorted(marked(parents, demoted, confirmed)):
+        idea = next(i for i in view.ideas if i.index == index)
+        if idea.status == "keep" and not idea.marked and index not in demoted:
+            ancestor = view.by_slug(idea.parent)
+            of = ancestor.slug if ancestor else ""
+            campaign_records.add(place.verdicts, "marked", index=index, slug=idea.slug, of=of)
+            said.append(f"idea {index} ({idea.slug}) was built on a demoted one")
+    return said

@@ -1,0 +1,72 @@
+"""Evaluating: where the runs of a campaign are measured, so that no idea measures itself.
+
+Beside each worktree that runs train in lies another, at the campaign's base commit: no edit of a researcher is ever in
+it. It is made afresh when the trainer and all that it started are dead, by the Runner, right before the evaluation.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import errors
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.errors import BlueprintError, EnvironmentUnusable
+from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.worktrees import Slot, slot
+from autoresearch.lab.campaigns.worktree_paths import environment_in, places_in
+from autoresearch.lab.resolve.path_mapping import Mapped, map_launch
+from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.runner.spawn import FOR_EVALUATION
+
+REASON = "where runs are evaluated"
+
+
+def evaluation_slot(checkout: Checkout, trained_in: Slot) -> Slot:
+    """The worktree for the evaluations of the runs of another one: used by one run at a time, as that is."""
+    number = trained_in.path.name.rpartition("-")[2]
+    return slot(checkout, trained_in.path.with_name(f"evaluation-{number}"), reason=REASON)
+
+
+def make_place(root: Path, path: Path, commit: str, include: Iterable[str]) -> None:
+    """Leave exactly the files of a commit there. EnvironmentUnusable where there is no repository any more."""
+    checkout = repository.find(root)
+    if checkout is None:
+        raise EnvironmentUnusable(f"{root} is no repository any more: {repository.why_not(root)}", code="no_repository")
+    slot(checkout, path, reason=REASON).switch(commit, include)
+
+
+def evaluated_apart(
+    spec: CampaignSpec, trained_in: Slot, checkout: Checkout, plan: Plan, environ: Mapping[str, str]
+) -> tuple[Plan, tuple[Mapped, ...]]:
+    """The plan with its evaluation in the worktree for that; every path into the user's codebase is mapped there.
+
+    Comes before the plan itself is mapped. Raises BlueprintError for a path that the base commit does not have.
+    """
+    if not plan.spec.evaluate:
+        return plan, ()
+    place = evaluation_slot(checkout, trained_in)
+    place.switch(spec.base_commit, spec.include)
+    places = places_in(spec, place, plan.environment.get("HOME", ""))
+    declared = {name: plan.environment[name] for name in plan.resolved.blueprint.notes.env}
+    found = [map_launch(command, {}, {}, places) for command in plan.spec.evaluate]
+    around = map_launch("", {}, declared, places, inherited=frozenset(declared))
+    if bad := errors([finding for one in found for finding in one.findings]):
+        raise BlueprintError(f"evaluate: {bad[0].message}", hint=bad[0].hint, code=bad[0].code)
+    own = {**around.environment, **environment_in(spec, place, environ), "PYTHONNOUSERSITE": "1", "BASH_ENV": ""}
+    marked = {f"{FOR_EVALUATION}{name}": value for name, value in own.items()}
+    options = ["--repository", spec.repository, "--commit", spec.base_commit]
+    options += [word for one in spec.include for word in ("--include", one)]
+    words = [sys.executable, "-P", "-m", "autoresearch", "evaluation-place", str(place.path), *options]
+    here = replace(
+        plan.spec,
+        evaluate=tuple(one.command for one in found),
+        evaluate_in=str(place.path / spec.codebase),
+        evaluate_place=shlex.join(words),
+    )
+    mapped = tuple(one for launch in found for one in launch.mapped)
+    return replace(plan, spec=here, environment={**plan.environment, **marked}), mapped

@@ -1,0 +1,320 @@
+"""From a hypothesis to a commit on a branch of its own; what cannot be tried is refused with a reason."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.blueprint.fields import BlueprintFields, fields_like
+from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.campaign.overrides import canonical, flatten
+from autoresearch.core.campaign.recipe_edits import diff_recipes
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.text.naming import slugify
+from autoresearch.errors import AutoresearchError, ConflictError
+from autoresearch.git_repo import branches
+from autoresearch.git_repo.commit_object import commit_tree
+from autoresearch.git_repo.comparison import changed_paths, code_fingerprint
+from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
+from autoresearch.git_repo.tree_changes import intact
+from autoresearch.lab.agent_work.edit_workspace import protection_of
+from autoresearch.lab.campaigns.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, Refused, Workshop
+from autoresearch.lab.campaigns.trouble import is_full
+from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.resolve.overrides import variables
+from autoresearch.lab.resolve.recipe_parents import inherited, parents
+from autoresearch.lab.yaml_files import dump, load_mapping, parse_mapping
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.secrets import mask_text
+from autoresearch.trainers import ask
+
+
+def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: int) -> Idea:
+    """Commit an idea on its parent; its branch is still to be claimed. Raises Refused with the reason."""
+    if hypothesis.slug in view.unwanted:
+        raise Refused("somebody asked to skip it")
+    try:
+        shop = shop.for_idea(hypothesis)
+        parent = _parent(view, hypothesis)
+        base = parent.commit if parent else shop.spec.base_commit
+        files = _files(shop, hypothesis, base)
+        message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nIdea {index} of {shop.spec.name}.\n"
+        made = commit_hypothesis(
+            shop.checkout,
+            base,
+            Change(hypothesis.patches, files),
+            message=message,
+            uncounted=(OURS,),
+        )
+        if not hypothesis.unmade:
+            if made.changes_nothing and _same_settings(shop, hypothesis, base, made.commit):
+                raise Refused("it changes nothing in its parent")
+            if hypothesis.proposer == AGENT and (touched := _protected(shop, base, made.commit)):
+                raise Refused(f"it changes what is protected: {', '.join(touched[:5])}")
+        empty = hypothesis.unmade and made.changes_nothing  # what it has of its parent is no idea of its own
+        mark = "" if empty else _fingerprint(shop, made.commit, hypothesis)
+        twin = next((idea for idea in view.ideas if mark and idea.fingerprint == mark), None)
+        if twin is not None and not hypothesis.unmade:
+            raise Refused(f"it is the same as idea {twin.index}, {twin.slug}")
+    except Refused:
+        raise
+    except AutoresearchError as error:
+        raise refused(error) from error
+    return Idea(
+        index=index,
+        hypothesis=hypothesis,
+        parent=parent.slug if parent else "",
+        parent_commit=base,
+        parent_branch=parent.branch if parent else "",
+        commit=made.commit,
+        branch=shop.spec.branch(hypothesis.slug),
+        fingerprint=mark,
+        simpler=hypothesis.simpler and made.stat.deletions > made.stat.insertions,
+    )
+
+
+def _protected(shop: Workshop, base: str, commit: str) -> tuple[str, ...]:
+    """What a researcher's idea changes and may not, as its commit shows it: paths, and keys of the recipe."""
+    protection = protection_of(shop, shop.spec.research)
+    ours = (OURS, *([shop.recipe_path] if shop.recipe_path else []))
+    keys = protection.keys_changed(shop.whole(base), shop.whole(commit))
+    return (*intact(shop.checkout, base, commit, protection, ours=ours), *keys)
+
+
+def claim(shop: Workshop, draft: Idea) -> Idea:
+    """Claim the branch of a draft; after a crash, the one that was claimed for it already."""
+
+    def ours(name: str) -> bool:
+        return branches.branch_commit(shop.checkout, name) == draft.commit
+
+    try:
+        branch = branches.claim_branch(shop.checkout, draft.branch, draft.commit, again=ours)
+    except AutoresearchError as error:
+        raise refused(error) from error
+    failpoint("campaign.claimed")
+    return replace(draft, branch=branch)
+
+
+def refused(error: AutoresearchError) -> AutoresearchError:
+    """What is said of an idea; the error itself where the disk is full, which is not the idea's fault."""
+    return error if is_full(error) else Refused(error.message, hint=error.hint, code=error.code)
+
+
+def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
+    """The idea that this one builds on; None for the baseline, which builds on the base."""
+    if hypothesis.is_baseline:
+        return None
+    found = (
+        view.best
+        if hypothesis.parent in (BEST, "")
+        else view.baseline
+        if hypothesis.parent == BASELINE
+        else view.by_slug(hypothesis.parent)
+    )
+    if found is None:
+        raise Refused(f"its parent {hypothesis.parent!r} is no idea of this campaign")
+    return found
+
+
+def _same_settings(shop: Workshop, hypothesis: Hypothesis, base: str, commit: str) -> bool:
+    """Whether an idea that leaves the code alone leaves the recipe and the command alone, too."""
+    if hypothesis.is_baseline or hypothesis.blueprint:
+        return False
+    return shop.whole(base) == shop.whole(commit)
+
+
+def _files(shop: Workshop, hypothesis: Hypothesis, base: str) -> dict[str, bytes | None]:
+    """Whole files of the commit: those of the idea, its recipe, its settings on the command, its blueprint."""
+    files: dict[str, bytes | None] = {path: text.encode() for path, text in hypothesis.files.items()}
+    if hypothesis.is_baseline and shop.recipe_path == RECIPE:
+        files[RECIPE] = _recipe_from_outside(shop).encode()
+    before = shop.arguments(base)
+    arguments: Mapping[str, object] = {} if hypothesis.blueprint else before
+    if hypothesis.overrides:
+        given = hypothesis.files.get(shop.recipe_path) if shop.recipe_path else None
+        if given is None and hypothesis.patches and shop.recipe_path:  # which may change the recipe as well
+            patched = commit_hypothesis(shop.checkout, base, Change(hypothesis.patches), message="")
+            given = shop.recipe_text(patched.commit)
+        text, arguments = shop.changed(base, hypothesis.overrides, arguments, text=given)
+        if text is not None:
+            files[shop.recipe_path] = text.encode()
+    if arguments != before:
+        files[ARGUMENTS] = dump(arguments).encode() if arguments else None
+    told = _difference(shop, hypothesis, base, files)
+    text = render_blueprint(fields_of(shop, hypothesis, told, command=shop.command(arguments)))
+    files[BLUEPRINT] = mask_text(text).encode()  # of its prose: a command with a secret was refused
+    return files
+
+
+def _recipe_from_outside(shop: Workshop) -> str:
+    """A recipe that lies outside of the repository, with what it has from its parents: they stay where they are."""
+    path = Path(shop.spec.recipe)
+    own = load_mapping(path)
+    if not parents(own):
+        return path.read_text(encoding="utf-8")
+    return dump(inherited(own, str(path), lambda other: load_mapping(Path(other))))
+
+
+def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mapping[str, bytes | None]) -> str:
+    """How it differs from its parent, in words."""
+    if hypothesis.is_baseline:
+        return "Nothing is changed: this is what all others are measured against."
+    parts = []
+    recipe = files.get(shop.recipe_path) if shop.recipe_path else None
+    if recipe is not None:
+        changes = diff_recipes(shop.recipe(base), parse_mapping(recipe, shop.recipe_path))
+        parts.append("recipe: " + ", ".join(str(change) for change in changes))
+    if ARGUMENTS in files:
+        data = files[ARGUMENTS]
+        now = parse_mapping(data or b"", ARGUMENTS)
+        before, command = shop.whole(base), shop.command(now)
+        changes = diff_recipes(before, {**ask.settings(shop.trainer, before, command), **variables(command)})
+        parts.append("command: " + ", ".join(str(change) for change in changes))
+    if own := [path for path in hypothesis.files if path != shop.recipe_path]:
+        parts.append(f"files: {', '.join(own)}")
+    if hypothesis.patches:
+        parts.append(f"{len(hypothesis.patches)} patches")
+    return f"Differs from its parent ({hypothesis.parent}) in {'; '.join(parts) or 'its blueprint'}."
+
+
+def fields_of(
+    shop: Workshop, hypothesis: Hypothesis, told: str, result_dir: str = "", command: str = ""
+) -> BlueprintFields:
+    """The seven sections of an idea, good in any worktree: paths inside the repository are relative."""
+    own = shop.blueprint_of(hypothesis)
+    expected = f"\nExpected: {hypothesis.expected}" if hypothesis.expected else ""
+    return fields_like(
+        own,
+        title=hypothesis.slug,
+        purpose=f"{hypothesis.sentence}\n{told}{expected}",
+        launch_command=command or own.launch_command,
+        codebase_dir=f"./{shop.spec.codebase}",
+        venv_exe=shop.spec.interpreter,
+        yaml_path=_recipe_seen_from(shop) or "",
+        result_dir=result_dir or f"{shop.spec.result_dir}/{slugify(hypothesis.slug)}",
+        slug=slugify(hypothesis.slug),
+        trainer=shop.trainer.name,
+        evaluate=shop.evaluation.evaluate,
+        evaluate_s=shop.evaluation.evaluate_s,
+        metric=shop.spec.objective.metric,
+        direction=shop.spec.objective.direction.value,
+        include=shop.spec.include,
+    )
+
+
+def _recipe_seen_from(shop: Workshop) -> str:
+    """The recipe's path as the blueprint says it: from the codebase, where it is below that."""
+    path, codebase = shop.recipe_path, shop.spec.codebase
+    return path.removeprefix(codebase + "/") if codebase and path.startswith(codebase + "/") else path
+
+
+def _fingerprint(shop: Workshop, commit: str, hypothesis: Hypothesis) -> str:
+    """Equal for equal ideas: the code, and recipe and command without what differs from run to run."""
+    code = code_fingerprint(shop.checkout, commit, ignoring=(OURS, *([shop.recipe_path] if shop.recipe_path else [])))
+    recipe = shop.whole(commit)
+    apart = {output.key for output in shop.trainer.outputs(recipe)} | {ask.seed_key(shop.trainer, recipe)}
+    leaves = sorted(f"{key}={canonical(value)}" for key, value in flatten(recipe).items() if key not in apart)
+    own = shop.blueprint_of(hypothesis).launch_command if hypothesis.blueprint else ""
+    return hashlib.sha256("\n".join([code, own, *leaves]).encode()).hexdigest()[:16]
+
+
+def baseline_of(spec: CampaignSpec) -> Hypothesis:
+    """The hypothesis that changes nothing."""
+    return Hypothesis(BASELINE, "The baseline: nothing is changed.", parent="", proposer="campaign")
+
+
+def follow_up(
+    shop: Workshop, idea: Idea, files: Mapping[str, bytes | None], message: str
+) -> tuple[str, str]:
+    """A further commit of an idea, and the branch that it is on. Nothing new is nothing done.
+
+    That is the idea's own branch, unless somebody checked it out, removed it, or committed other code to it:
+    what is run is the idea and nothing else, so that it gets a further branch then, named like it.
+    """
+    tip = branches.branch_commit(shop.checkout, idea.branch)
+    if tip is not None and not _is_idea(shop, idea, tip, files):
+        tip = None
+    made = commit_hypothesis(shop.checkout, tip or idea.commit, Change(files=files), message=message)
+    if tip is not None:
+        if made.changes_nothing:
+            return tip, idea.branch
+        with contextlib.suppress(ConflictError):
+            branches.advance_branch(shop.checkout, idea.branch, made.commit, tip)
+            return made.commit, idea.branch
+    commit = idea.commit if made.changes_nothing else made.commit
+    return commit, branches.claim_branch(shop.checkout, idea.branch, commit)
+
+
+def _is_idea(shop: Workshop, idea: Idea, tip: str, files: Mapping[str, bytes | None]) -> bool:
+    """Whether a commit differs from the idea in nothing but the files that are written anew for each run."""
+    if tip == idea.commit:
+        return True
+    ours = {*files, BLUEPRINT, ARGUMENTS, *([shop.recipe_path] if shop.recipe_path else [])}
+    return set(changed_paths(shop.checkout, idea.commit, tip)) <= ours
+
+
+def repair(shop: Workshop, idea: Idea, change: Hypothesis, note: str) -> str:
+    """A follow-up fix on an idea's branch; the commit that is the idea from now on. Raises Refused."""
+    shop = shop.for_idea(idea.hypothesis)
+    try:
+        tip = branches.branch_commit(shop.checkout, idea.branch) or idea.commit
+        files: dict[str, bytes | None] = {path: text.encode() for path, text in change.files.items()}
+        text, arguments = shop.changed(idea.commit, change.overrides, shop.arguments(idea.commit))
+        if shop.recipe_path:  # without what the last run wrote into it
+            files.setdefault(shop.recipe_path, (text or shop.recipe_text(idea.commit)).encode())
+        if arguments:
+            files[ARGUMENTS] = dump(arguments).encode()
+        message = f"{idea.slug}: follow-up fix\n\n{note}\n"
+        if change.proposer == AGENT:
+            return _mended(shop, idea, change, tip, message)
+        made = commit_hypothesis(shop.checkout, tip, Change(change.patches, files), message=message, uncounted=(OURS,))
+        if not (change.overrides or change.files or change.patches):
+            raise Refused("it repairs nothing")
+        branches.advance_branch(shop.checkout, idea.branch, made.commit, tip)
+    except Refused:
+        raise
+    except AutoresearchError as error:
+        raise Refused(error.message, hint=error.hint, code=error.code) from error
+    return made.commit
+
+
+def _mended(shop: Workshop, idea: Idea, change: Hypothesis, tip: str, message: str) -> str:
+    """A researcher's patch, made against the idea, as a commit on top of its branch: the runs' own files are gone."""
+    made = commit_hypothesis(shop.checkout, idea.commit, Change(change.patches), message=message, uncounted=(OURS,))
+    if made.changes_nothing:
+        raise Refused("it repairs nothing")
+    if touched := _protected(shop, idea.commit, made.commit):
+        raise Refused(f"it changes what is protected: {', '.join(touched[:5])}")
+    commit = commit_tree(shop.checkout.git, made.tree, tip, message)
+    branches.advance_branch(shop.checkout, idea.branch, commit, tip)
+    return commit
+
+
+def as_line(idea: Idea) -> dict[str, object]:
+    """An idea as a line of the journal."""
+    return {
+        "index": idea.index,
+        "hypothesis": idea.hypothesis.to_json(),
+        "parent": idea.parent,
+        "parent_commit": idea.parent_commit,
+        "parent_branch": idea.parent_branch,
+        "commit": idea.commit,
+        "branch": idea.branch,
+        "fingerprint": idea.fingerprint,
+        "simpler": idea.simpler,
+    }
+
+
+def renamed(hypothesis: Hypothesis, taken: set[str]) -> Hypothesis:
+    """The same under a free name."""
+    slug, n = slugify(hypothesis.slug), 1
+    wanted = slug
+    while wanted in taken:
+        n += 1
+        wanted = f"{slug[:36]}-{n}"
+    return replace(hypothesis, slug=wanted)

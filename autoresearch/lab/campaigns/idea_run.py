@@ -1,0 +1,204 @@
+"""One run of an idea: its own commit, a worktree, a plan, and a Runner that waits for a word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import errors
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import Idea, IdeaRun, measured
+from autoresearch.core.statistics.seeding import VARIABLE, SeedWay, copies
+from autoresearch.core.text.naming import slugify
+from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.git_repo.worktrees import Slot
+from autoresearch.lab import settings as project
+from autoresearch.lab.campaigns.commit_builder import BLUEPRINT, Workshop
+from autoresearch.lab.campaigns.evaluation import evaluated_apart, evaluation_slot
+from autoresearch.lab.campaigns.idea_commit import fields_of, follow_up
+from autoresearch.lab.campaigns.worktree_paths import at_home_in, environment_in, proof
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.resolve import seeds
+from autoresearch.lab.resolve.run_plan import Member, Plan, Wishes, free_name, make_plan
+from autoresearch.lab.runs.launch import Prepared, prepare
+from autoresearch.lab.runs.run_sandbox import Sandbox, writable_paths
+from autoresearch.records import journal
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.secrets import mask_text
+
+FRESH_SEEDS = 1000  # confirmations use seeds that chose nothing
+CHECKED = 3  # runs of the baseline: two of one seed, one of another
+
+
+class SharedOutputError(ConflictError):
+    """It would write a file that a run is writing now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A run that should be made."""
+
+    idea: Idea
+    replicate: int
+    why: str  # baseline, first, retest, retry, fix, confirm
+
+    @property
+    def experiment(self) -> str:
+        """The name of its directories."""
+        slug = slugify(self.idea.slug)
+        return slug if self.replicate == 1 else f"{slug}-{self.replicate}"
+
+
+@dataclass(slots=True)
+class Ready:
+    """A run that waits for the word, in a worktree of its own."""
+
+    wanted: Wanted
+    run: IdeaRun
+    slot: Slot
+    prepared: Prepared
+
+
+def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None) -> Ready:
+    """Commit what differs from run to run, check it out, start its Runner.
+
+    `busy`: files that live runs write -> the run that does. Raises an AutoresearchError where this run
+    cannot be made, SharedOutputError where it cannot be now; the idea's commit and branch stay.
+    """
+    idea, shop = wanted.idea, shop.for_idea(wanted.idea.hypothesis)
+    spec = shop.spec
+    command = shop.command(shop.arguments(idea.commit))
+    way = seeds.way_of(shop.trainer, shop.whole(idea.commit), command, shop.blueprint.notes)
+    seed = seed_of(wanted, way.first, repeats=spec.replicates >= CHECKED)
+    result_dir = str(Path(spec.result_dir) / wanted.experiment)
+    commit, branch = _commit(shop, wanted, (way, seed), result_dir)
+    failpoint("campaign.committed")
+    slot.switch(commit, spec.include)
+    settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec))
+    member = Member(
+        campaign=spec.name,
+        directory=Path(spec.directory),
+        experiment=wanted.experiment,
+        index=idea.index,
+        replicate=wanted.replicate,
+        branch=branch,
+        commit=commit,
+        parent_commit=idea.parent_commit,
+        parent_branch=idea.parent_branch,
+        why=wanted.why,
+        claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
+        timeout_s=spec.timeout_s,
+        seed=seed,
+        seed_by=str(way),
+        fix_of=idea.rows[-1].run_id if wanted.why == "fix" and idea.rows else "",
+        environment=environment_in(spec, slot, parts.environ),
+        gpus=(spec.gpus_per_run or None) if all(place.is_local for place in spec.places) else None,
+        far_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
+    )
+    plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
+    plan, apart = evaluated_apart(spec, slot, shop.checkout, plan, parts.environ)
+    plan, mapped = at_home_in(shop, slot, plan)
+    spec_here = replace(plan.spec, worktree=str(slot.path))
+    plan = replace(plan, spec=spec_here, sandbox=sandbox_of(shop, slot, plan))
+    for source in plan.spec.sources:
+        if writer := (busy or {}).get(source.path):
+            raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
+    if bad := errors(proof(shop, slot, idea, plan.environment)):
+        raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
+    only_here = all(place.is_local for place in spec.places)
+    prepared = prepare(plan, parts, ahead=True, runner=only_here)
+    told = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
+    told += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
+    for text in told:
+        journal.append(Path(prepared.spec.result_dir), text)
+    run = IdeaRun(
+        run=prepared.spec.run,
+        run_dir=prepared.spec.run_dir,
+        replicate=wanted.replicate,
+        why=wanted.why,
+        commit=commit,
+        seed=seed,
+    )
+    return Ready(wanted, run, slot, prepared)
+
+
+def sandbox_of(shop: Workshop, slot: Slot, plan: Plan) -> Sandbox | None:
+    """What a run trains in, where a researcher may edit what is trained; None for nothing."""
+    spec = shop.spec
+    if not spec.research.agent or spec.research.sandbox == "off":
+        return None
+    records = (Path(spec.directory).parent, Path(spec.trees))
+    codebase, home = Path(spec.repository), plan.environment.get("HOME", "/")
+    return Sandbox(
+        worktree=slot.path,
+        evaluation=evaluation_slot(shop.checkout, slot).path if plan.spec.evaluate else None,
+        writable=writable_paths(shop.evaluation.writable, codebase, home, records),
+    )
+
+
+def seed_of(wanted: Wanted, first: int, *, repeats: bool = True) -> int:
+    """The first run of an idea has the first seed; each further one the next, confirmations fresh ones.
+
+    The baseline's second run repeats the first one's seed (`core.statistics.seeding`), as soon as three runs of it
+    are meant: `repeats`, or its third is owed to a claim.
+    """
+    idea, n = wanted.idea, wanted.replicate
+    if wanted.why == "confirm":
+        return first + n - 1 + FRESH_SEEDS
+    if not idea.hypothesis.is_baseline:
+        return first + n - 1
+    again = next((run.seed for run in idea.runs if run.replicate == n and run.seed is not None), None)
+    if again is not None:
+        return again
+    counted = [(run.run, run.seed) for run in idea.runs if run.seed is not None and run.run in _counted(idea)]
+    if counted and not copies(counted) and (repeats or len(counted) >= CHECKED - 1):
+        return counted[0][1]
+    return max((run.seed for run in idea.runs if run.seed is not None and run.why != "confirm"), default=first - 1) + 1
+
+
+def _counted(idea: Idea) -> set[str]:
+    """The runs of the search that measured it, or still may."""
+    over = idea.done
+    judged = {row.run_id for row in idea.judged if measured(row) is not None}
+    return {run.run for run in idea.runs if run.why != "confirm" and (run.run in judged or run.run not in over)}
+
+
+def _commit(shop: Workshop, wanted: Wanted, seeded: tuple[SeedWay, int], result_dir: str) -> tuple[str, str]:
+    """The idea with this run's seed and its own places to write to, as a follow-up commit; and its branch."""
+    idea, (way, seed) = wanted.idea, seeded
+    text, arguments = shop.changed(
+        idea.commit, _own_settings(shop, wanted, seeded, result_dir), shop.arguments(idea.commit), new_keys=True
+    )
+    files: dict[str, bytes | None] = {} if text is None else {shop.recipe_path: text.encode()}
+    told = f"Idea {idea.index}, run {wanted.replicate} ({wanted.why}), seed {seed} ({way})."
+    command = shop.command(arguments)
+    if way.kind == "flag":
+        command = seeds.with_flag(command, way, seed, shop.trainer)
+    fields = fields_of(shop, idea.hypothesis, told, result_dir, command)
+    given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}
+    rendered = render_blueprint(replace(fields, env={**fields.env, **given}))
+    files[BLUEPRINT] = mask_text(rendered).encode()
+    return follow_up(shop, idea, files, f"{idea.slug}: run {wanted.replicate}, {wanted.why}\n")
+
+
+def _own_settings(shop: Workshop, wanted: Wanted, seeded: tuple[SeedWay, int], result_dir: str) -> dict[str, object]:
+    """What differs from run to run. A run that is made again never writes where the last one left something."""
+    recipe = shop.whole(wanted.idea.commit)
+    before = sum(row.replicate == wanted.replicate for row in wanted.idea.rows)
+    again = f"-{before + 1}" if before else ""
+    found: dict[str, object] = {}
+    for output in shop.trainer.outputs(recipe):
+        place = Path(result_dir) / output.name
+        if output.name and place.is_dir():
+            place = place.with_name(free_name(place.parent, place.name))
+        found[output.key] = str(place) if output.name else f"{shop.spec.name}-{wanted.experiment}{again}"
+    way, seed = seeded
+    if way.kind == "key" and way.fixed != seed:
+        found[way.name] = seed
+    return found
+
+
+def _flags(spec: CampaignSpec) -> dict[str, str]:
+    return {"tmux_socket": spec.tmux_socket, "gpu_check": "" if spec.gpu_check else "no"}

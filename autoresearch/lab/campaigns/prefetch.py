@@ -1,0 +1,17 @@
+"""What a controller does ahead of time, so that little is left between the end of one run and the next one."""
+
+from __future__ import annotations
+
+import functools
+import gc
+
+
+@functools.cache
+def be_quick() -> None:
+    """Get ready, once, while a run trains, for the moment at which it ends."""
+    import autoresearch.lab.results.collect  # noqa: F401 - the import is what it is for
+    from autoresearch.lab.render import compile_ahead
+
+    compile_ahead("results.md.j2")
+    gc.collect()
+    gc.freeze()  # thousands of ideas are not looked through again for garbage at the wrong moment

@@ -1,0 +1,143 @@
+"""Pruner: ends runs whose validation curve has fallen behind, while they still train.
+
+The rules are pure (`core.statistics.pruning`); here their curves are read, as the trainer itself writes them, and a
+run is asked to stop. Its row says `discard` and `pruned: ...`, and the idea counts as attempted. Only the first run of
+an idea is ever ended: the baseline, re-tests and confirmations measure something, and half a run measures nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
+from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule, Stop
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.requests import stop_run
+from autoresearch.lab.results.measure import validations
+from autoresearch.records import events, spec_file
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import registry
+
+RULES = ("median", "halving")
+
+
+def rule_named(name: str, warmup: int) -> PruningRule:
+    """`median` or `halving`, silent up to step `warmup`."""
+    return MedianRule(warmup) if name == "median" else HalvingRule(warmup)
+
+
+def may_end(idea: Idea, run: IdeaRun) -> bool:
+    """Whether its curve may end this run: the first one of an idea that is judged by a whole run."""
+    first = run.why in ("first", "retry", "fix") and run.replicate == 1
+    return first and not idea.hypothesis.is_baseline and not idea.hypothesis.smoke
+
+
+def compares(idea: Idea, run: IdeaRun) -> bool:
+    """Whether others are compared with it: one run of each idea, so that re-tests do not count an idea twice.
+
+    The replicates of the baseline do: without them the first ideas would be compared with nothing.
+    """
+    return may_end(idea, run) or run.why == "baseline"
+
+
+def read_curve(rundir: RunDir) -> Curve:
+    """The validations of a run so far; () where they cannot be read (any more)."""
+    try:
+        spec = spec_file.read(rundir)
+        return validations(spec, registry.by_name(spec.trainer, spec.lines), rundir.log)
+    except (OSError, ValueError, AutoresearchError):
+        return ()
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was read of a run that lives."""
+
+    events: int = 0  # up to this number
+    due: bool = False  # a validation was reported and is not in the curve yet
+    judged: int = 0  # points
+    curve: Curve = ()
+
+
+class Pruner:
+    """Looks at the living runs of one campaign; does nothing unless early stopping was asked for."""
+
+    def __init__(self, spec: CampaignSpec, say: Callable[[str], None]) -> None:
+        self.spec, self.say = spec, say
+        self.rule = rule_named(spec.prune, spec.warmup) if spec.prune else None
+        self._seen: dict[str, _Seen] = {}
+        self._ended: dict[str, Curve] = {}  # by run; read once
+
+    def look(self, book: Book, live: Mapping[str, RunDir]) -> None:
+        """Judge every living run that was validated since the last look."""
+        if self.rule is None:
+            return
+        for gone in self._seen.keys() - live.keys():
+            del self._seen[gone]
+        fresh = [run for run, rundir in live.items() if self._validated(run, rundir)]
+        view = book.view() if fresh else None
+        for run in fresh:
+            idea, one = next((i, r) for i in view.ideas for r in i.runs if r.run == run) if view else (None, None)
+            if view and idea and one and may_end(idea, one) and not live[run].stop.exists():
+                self._judge(self.rule, view, one, live[run])
+
+    def _validated(self, run: str, rundir: RunDir) -> bool:
+        """Whether the curve of a living run has grown; it is read when an event tells of a validation."""
+        seen = self._seen.setdefault(run, _Seen())
+        found, seen.events = events.read(rundir.events, seen.events)
+        seen.due = seen.due or any(event.event == "validation" for event in found)
+        if not seen.due:
+            return False
+        seen.curve = read_curve(rundir)
+        seen.due = len(seen.curve) <= seen.judged  # the trainer prints it before it writes its file
+        return not seen.due
+
+    def _judge(self, rule: PruningRule, view: CampaignView, run: IdeaRun, rundir: RunDir) -> None:
+        seen = self._seen[run.run]
+        others = self._others(view, run.run)
+        stop: Stop | None = None
+        while seen.judged < len(seen.curve) and stop is None:
+            seen.judged += 1
+            shown = seen.curve[: seen.judged]
+            if shown[-1][0] < self._usual_end(view):  # else there is nothing left to save
+                stop = rule.judge(shown, others, self.spec.objective)
+        if stop is not None:
+            self.say(f"{run.run}: {PRUNED}: {stop}")
+            stop_run(rundir, f"{PRUNED}: {stop}", cause=PRUNED)
+
+    def _others(self, view: CampaignView, run: str) -> list[Curve]:
+        """The curves of all other runs that are compared with: whole, cut as they were, or as far as they are."""
+        found = self._past(view)
+        found |= {other: seen.curve for other, seen in self._seen.items() if other != run}
+        known = {r.run for i in view.ideas for r in i.runs if compares(i, r)}
+        return [curve for other, curve in found.items() if curve and other in known]
+
+    def _past(self, view: CampaignView) -> dict[str, Curve]:
+        for run, run_dir in past(view).items():
+            if run not in self._ended:
+                self._ended[run] = read_curve(RunDir(Path(run_dir)))
+        return dict(self._ended)
+
+    def _usual_end(self, view: CampaignView) -> float:
+        """The step of the last validation of a run that ends by itself."""
+        finished = {row.run_id for row in view.rows if row.ending == Ending.FINISHED}
+        ends = [curve[-1][0] for run, curve in self._ended.items() if curve and run in finished]
+        return median(ends) if ends else float("inf")
+
+
+def past(view: CampaignView) -> dict[str, str]:
+    """Run id -> run directory of the runs that are over and compared with, oldest first."""
+    rows = {row.run_id: row for row in view.rows if row.status != Verdict.CRASH}
+    found = [
+        (rows[run.run].started or 0.0, run)
+        for idea in view.ideas
+        for run in idea.runs
+        if run.run in rows and compares(idea, run) and run.run not in idea.smoke
+    ]
+    return {run.run: run.run_dir for _, run in sorted(found, key=lambda pair: pair[0])}

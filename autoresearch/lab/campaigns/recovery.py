@@ -1,0 +1,201 @@
+"""Recovery: what a controller finds that starts after another one was killed, or whose files were touched by hand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoresearch.core.campaign.spec import CampaignSpec, CampaignState
+from autoresearch.core.campaign.view import CampaignView, IdeaRun
+from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.lab.campaign_report import progress
+from autoresearch.lab.campaigns import scheduler
+from autoresearch.lab.campaigns.commit_builder import Refused, Workshop
+from autoresearch.lab.campaigns.idea_commit import as_line, claim
+from autoresearch.lab.campaigns.requests import stop_run
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.runs.adopt import adopt
+from autoresearch.lab.runs.cancel import erase, take_back
+from autoresearch.lab.runs.end_leftovers import SWEEP_S, sweep
+from autoresearch.lab.runs.sessions import server_session_info, session_info
+from autoresearch.records import campaign_records, evidence
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.ledger import Ledger
+from autoresearch.records.rundir import RunDir, is_locked
+from autoresearch.records.spec_file import read as read_run
+
+if TYPE_CHECKING:
+    from autoresearch.lab.campaigns.controller import Controller
+
+
+def recover(controller: Controller) -> None:
+    """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
+    place, book, parts = controller.place, controller.book, controller.parts
+    restore_spec(place, book.spec)
+    rows_of_others(place, book.view())
+    restore_ledger(controller)
+    for fields in untold(place, book.view(), parts):
+        controller.note("prepared", **fields)
+    _finish_draft(controller, book.view())
+    for idea in book.view().ideas:
+        for run in idea.runs:
+            if run.run not in idea.done:
+                take_up(controller, run)
+            elif not run.started:  # it was begun and is over, before that could be written down
+                controller.note("started", run=run.run)
+    view = book.view()
+    finish_records(place, view, parts)
+    obey_again(view, controller.live)
+    if view.state is not CampaignState.PAUSED:
+        controller.set_state(view, CampaignState.RUNNING)
+        controller.look_for_reasons(view)
+    close_panes(place, view.spec.tmux_socket, parts)
+    controller.research.recover()
+    controller.sources.reconcile(scheduler.attempts(view))
+
+
+def rows_of_others(place: CampaignDir, view: CampaignView) -> None:
+    """Take in the rows that another account, or an earlier version, has recorded."""
+    runs = (run for idea in view.ideas for run in idea.runs)
+    evidence.take_in(place.ledger, (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists()))
+
+
+def restore_ledger(controller: Controller) -> None:
+    """Put back the rows that somebody took out of the ledger, or changed."""
+    if changed := evidence.restore(controller.place.ledger):
+        aside = f"{controller.place.ledger}.foreign"
+        controller.say(f"the ledger was changed: {len(changed)} rows are ours again; others' lines are in {aside}")
+
+
+def _finish_draft(controller: Controller, view: CampaignView) -> None:
+    """The idea whose branch was being claimed; as if it was drafted now."""
+    if view.draft is not None:
+        try:
+            controller.note("idea", **as_line(claim(controller.shop, view.draft)))
+        except Refused as refused:  # its commit did not survive; it is proposed again
+            controller.say(f"{view.draft.slug}: forgotten: {refused.message}")
+
+
+def take_up(controller: Controller, run: IdeaRun) -> None:
+    """A run that has no row: one that was begun is watched from now on, any other is taken back."""
+    rundir = RunDir(Path(run.run_dir))
+    if not run.started and take_back(rundir, run.run, controller.parts):
+        controller.note("withdrawn", run=run.run)
+        return
+    if not run.started:
+        controller.note("started", run=run.run)
+    controller.live[run.run] = rundir
+    with contextlib.suppress(AutoresearchError, OSError):  # its directory was removed: it will be recorded as lost
+        controller.pool.occupied(rundir.path, run.run)
+
+
+def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:
+    """Write campaign.json again where somebody damaged or removed it: who controls the campaign knows it."""
+    try:
+        campaign_records.declared_spec(place)
+    except NotFoundError:
+        campaign_records.write_spec(place, spec)
+
+
+def untold(place: CampaignDir, view: CampaignView, parts: Parts) -> Iterator[dict[str, Any]]:
+    """Runs that were prepared, and their controller killed before it could write that down.
+
+    They are taken back. One that was begun nevertheless (it ends at once: its session was killed while it
+    waited) is yielded as its line in the journal.
+    """
+    known = {run.run for idea in view.ideas for run in idea.runs}
+    for entry in parts.index.live():
+        rundir = RunDir(Path(entry.run_dir))
+        if rundir.path.parent != place.path or entry.run in known:
+            continue
+        if not rundir.session.exists():  # killed before that was written: the session is known by its name alone
+            _close_named({entry.session}, view.spec.tmux_socket, parts)
+        if take_back(rundir, entry.run, parts):
+            continue
+        with contextlib.suppress(AutoresearchError, OSError):
+            spec = read_run(rundir)
+            yield {
+                "index": spec.index,
+                "run": spec.run,
+                "run_dir": spec.run_dir,
+                "replicate": spec.replicate,
+                "why": spec.why,
+                "commit": spec.commit,
+                "seed": spec.seed,
+            }
+    for launching in place.path.glob("*/launching"):  # the index has forgotten it, or was lost
+        rundir = RunDir(launching.parent)
+        if not (rundir.spec.exists() or rundir.exit_record.exists() or rundir.runner.exists() or is_locked(launching)):
+            erase(rundir, "", parts)
+
+
+def finish_records(place: CampaignDir, view: CampaignView, parts: Parts) -> None:
+    """What comes after a row (flag, documents, index), where a collector was killed in between."""
+    done = {run for idea in view.ideas for run in idea.done}
+    for entry in parts.index.live():
+        rundir = RunDir(Path(entry.run_dir))
+        if entry.run in done and rundir.path.parent == place.path and rundir.spec.exists():
+            with contextlib.suppress(AutoresearchError, OSError):
+                adopt(rundir, parts)
+
+
+def obey_again(view: CampaignView, live: Mapping[str, RunDir]) -> None:
+    """Stop the runs that were to be stopped when the controller was killed."""
+    for idea, run in view.live:
+        rundir = live.get(run.run)
+        if rundir is not None and (view.told_stop == "stop" or idea.slug in view.unwanted):
+            with contextlib.suppress(AutoresearchError, OSError):
+                if not rundir.stop.exists():
+                    stop_run(rundir, "asked for")
+
+
+def close_panes(place: CampaignDir, tmux_socket: str, parts: Parts) -> None:
+    """Close the sessions of runs that are over."""
+    over = [RunDir(path.parent) for path in place.path.glob("*/collected.json")]
+    infos = (look(rundir) for rundir in over for look in (session_info, server_session_info))
+    names = {info.session for info in infos if info}
+    _close_named(names, tmux_socket, parts)
+
+
+def _close_named(names: Collection[str], tmux_socket: str, parts: Parts) -> None:
+    with contextlib.suppress(AutoresearchError, OSError):
+        launcher = parts.launcher(tmux_socket)
+        for info in launcher.list_ours():
+            if info.session in names:
+                launcher.close(info)
+
+
+def by_end(runs: Iterable[tuple[str, RunDir]]) -> list[tuple[str, RunDir]]:
+    """In the order in which they ended: a row that is written again is judged by what was known at its time."""
+
+    def ended(run: tuple[str, RunDir]) -> float:
+        try:
+            return run[1].exit_record.stat().st_mtime
+        except OSError:
+            return float("inf")
+
+    return sorted(runs, key=ended)
+
+
+def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: Parts) -> None:
+    """Write the records of a run that is over; if need be once more. Safe to repeat."""
+    idea, one = next((idea, one) for idea in view.ideas for one in idea.runs if one.run == run)
+    try:
+        read_run(rundir)
+    except (OSError, NotFoundError) as error:
+        gone = not rundir.spec.exists()
+        sweep(run, grace_s=SWEEP_S)  # nobody could say what comes of it: it must not train on
+        reason = "its run directory was removed" if gone else str(error)
+        entry = parts.index.by_id(run)
+        _close_named({entry.session} if entry else (), shop.spec.tmux_socket, parts)
+        progress.record_lost(shop, idea, one, reason, parts.clock())
+        parts.index.discard_live(run)
+        evidence.forget_key(run)
+        return
+    adopt(rundir, parts)
+    ledger = Path(shop.spec.directory) / "results.tsv"
+    if rundir.collected.exists() and not Ledger(evidence.read_from(ledger)).holds(run):
+        rundir.collected.unlink()  # the ledger was edited by hand
+        adopt(rundir, parts)

@@ -1,0 +1,224 @@
+"""Agenda: which run comes next, from the view alone. The baseline first, then what is owed, then new ideas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from statistics import median
+
+from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.stop_rules import Facts
+from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.lab.campaigns.idea_run import CHECKED, Wanted
+from autoresearch.lab.results.judge import pending
+
+MOST_RETRIES = 2  # of one replicate that was lost through no fault of its own
+MOST_TRIES = 3  # further runs of the baseline, for a check of the seed that its failed runs left open
+BREAKER = 3  # ideas in a row that die alike
+MARGIN = 1.25  # over the longest run so far
+MENDABLE = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED)
+
+
+def owed(view: CampaignView) -> Wanted | None:
+    """A run that an idea already has a right to: baseline replicates, retries, re-tests; None if there is none."""
+    baseline = view.baseline
+    if baseline is not None:
+        if retry := _retry(baseline):
+            return retry
+        if begun(baseline) < replicates(view):
+            if view.seed_check is None and begun(baseline) >= CHECKED and waits(baseline):
+                return None  # first it has to be seen whether a further run would be a copy
+            return Wanted(baseline, _next_replicate(baseline), "baseline")
+        if baseline.live and len(baseline.judged) < replicates(view):
+            return None
+    for idea in view.ideas:
+        if idea.hypothesis.is_baseline or idea.slug in view.unwanted or waits(idea):
+            continue
+        if retry := _repaired(idea) or _retry(idea):
+            return retry
+        decision = pending(view, idea)
+        if decision is not None and decision.retest:
+            return Wanted(idea, _next_replicate(idea), "retest")
+    return None
+
+
+def unbegun(view: CampaignView) -> Wanted | None:
+    """An idea that has its branch and never ran: its run was taken back, or a crash came between."""
+    for idea in view.ideas:
+        if not idea.runs and not idea.rows and idea.index > 1 and idea.slug not in view.unwanted:
+            return Wanted(idea, 1, "first")
+    return None
+
+
+def replicates(view: CampaignView) -> int:
+    """Runs of the baseline; once more as many each time that it failed and somebody said `resume`.
+
+    No more than there are where they would be copies.
+    """
+    if view.seed_check is not None and view.unseeded:
+        return min(view.spec.replicates, view.seed_check.runs)
+    return view.spec.replicates * (1 + view.again)
+
+
+def owed_to_check(view: CampaignView) -> Wanted | None:
+    """A further run of the baseline, where a claim needs to know what the seed does and nothing shows it yet."""
+    baseline = view.baseline
+    if baseline is None or view.seed_check is not None or waits(baseline):
+        return None
+    if begun(baseline) >= MOST_TRIES + max(CHECKED, replicates(view)):
+        return None
+    return Wanted(baseline, _next_replicate(baseline), "baseline")
+
+
+def baseline_done(view: CampaignView) -> bool:
+    """Whether every replicate of the baseline is over."""
+    baseline = view.baseline
+    return baseline is not None and not waits(baseline) and len(baseline.judged) >= replicates(view)
+
+
+def baseline_failed(view: CampaignView) -> bool:
+    """Whether all of them are over and none yielded the metric."""
+    baseline = view.baseline
+    return baseline_done(view) and baseline is not None and not baseline.values
+
+
+def begun(idea: Idea) -> int:
+    """Runs that count: prepared, living, or over and not excused; confirmations apart."""
+    excused = {row.run_id for row in idea.rows if idea.excused(row)}
+    return sum(run.why != "confirm" and run.run not in excused for run in idea.runs)
+
+
+def waits(idea: Idea) -> bool:
+    """Whether a run of it is prepared or lives; confirmations apart."""
+    done = idea.done
+    return any(run.run not in done and run.why != "confirm" for run in idea.runs)
+
+
+def _next_replicate(idea: Idea) -> int:
+    return 1 + max((run.replicate for run in idea.runs), default=0)
+
+
+def _repaired(idea: Idea) -> Wanted | None:
+    """The rerun of an idea whose code was repaired since its last run."""
+    if idea.repaired < 0 or idea.repaired < len(idea.runs):
+        return None
+    return Wanted(idea, max((run.replicate for run in idea.runs), default=1), "fix")
+
+
+def _retry(idea: Idea) -> Wanted | None:
+    """A replicate whose last run was lost, or found its lease taken: again, a few times."""
+    if waits(idea):
+        return None
+    last = idea.rows[-1] if idea.rows else None
+    if last is None or not idea.excused(last):
+        return None
+    again = [row for row in idea.rows if row.replicate == last.replicate and idea.excused(row)]
+    why = next((run.why for run in idea.runs if run.run == last.run_id), "retry")
+    if len(again) > MOST_RETRIES or why == "confirm":
+        return None
+    return Wanted(idea, last.replicate or 1, "retry")
+
+
+def fixable(view: CampaignView, idea: Idea) -> bool:
+    """Whether a researcher may still mend it: its last run crashed or missed its first step, and tries are left.
+
+    Never the baseline, which is the user's own, and never a run that was measured: a bad metric is a result.
+    """
+    research = view.research
+    if idea.index in research.fixing:
+        return True
+    if not view.spec.research.agent or idea.hypothesis.is_baseline or waits(idea) or idea.slug in view.unwanted:
+        return False
+    last = idea.rows[-1] if idea.rows else None
+    if last is None or last.ending not in MENDABLE or idea.excused(last) or idea.hypothesis.unmade:
+        return False
+    if idea.values or research.fixes.get(idea.index, 0) >= view.spec.research.max_fixes:
+        return False
+    return idea.repaired < len(idea.runs)  # else its rerun is owed already
+
+
+def facts(view: CampaignView, now: float, *, conceived: int = 0) -> Facts:
+    """What the stop rules look at."""
+    best = view.best
+    run_s = expected_run_s(view)
+    spent = view.research.usage
+    return Facts(
+        attempted=view.attempted + conceived,
+        best=best.value if best and best.kept else None,
+        gpu_hours=view.gpu_hours,
+        now=now,
+        run_s=run_s,
+        reserve_s=reserve_s(view, run_s),
+        run_gpu_hours=run_s / 3600 * view.spec.gpus_per_run,
+        usd=spent.usd or 0.0,
+        tokens=spent.tokens or 0,
+    )
+
+
+def expected_run_s(view: CampaignView) -> float:
+    """How long one more run may take: the longest so far and a margin, never more than its limit."""
+    limit = view.spec.timeout_s
+    longest = MARGIN * view.memo("longest", lambda: _longest_s(view.rows))
+    if not longest:
+        return limit or 0.0
+    return min(limit, longest) if limit else longest
+
+
+def _longest_s(rows: Iterable[LedgerRow]) -> float:
+    spans = (row.elapsed_min or 0.0 for row in rows if row.ending != Ending.LAUNCH_FAILED)
+    return 60 * max(spans, default=0.0)
+
+
+def reserve_s(view: CampaignView, run_s: float) -> float:
+    """Time to keep for the confirmation of what was kept."""
+    if not view.spec.confirm or not any(idea.kept and idea.index > 1 for idea in view.keeps):
+        return 0.0
+    return run_s * view.spec.confirm_runs / view.spec.parallel
+
+
+def tripped(view: CampaignView, since: float) -> str:
+    """Why the circuit breaker stops the queue: the last ideas died fast and alike; "" while it does not."""
+    refused = {idea.index for idea in view.ideas if idea.hypothesis.unmade not in ("", Unmade.RESEARCHER)}
+    counted = (r for r in view.rows if r.index > 1 and r.index not in refused and (r.ended or 0.0) > since)
+    rows = sorted(counted, key=lambda r: r.ended or 0.0)
+    last = rows[-BREAKER:]
+    if len(last) < BREAKER or len({row.index for row in last}) < BREAKER:
+        return ""
+    signatures = {row.failure for row in last}
+    good = [r.elapsed_min for r in view.rows if r.status != "crash" and r.elapsed_min]
+    if len(signatures) != 1 or not all(row.status == "crash" and row.failure for row in last):
+        return ""
+    fast = 0.5 * median(good) if good else 10.0
+    if not all((row.elapsed_min or 0.0) <= fast for row in last):
+        return ""
+    return f"the last {BREAKER} ideas died alike within {fast:.1f} min: {signatures.pop()}"
+
+
+def attempts(view: CampaignView) -> list[Attempt]:
+    """Every attempt as its proposer should see it: one that is still being re-tested has no status yet."""
+    open_ones = {idea.index for idea in view.ideas if not decided(view, idea)}
+    return [replace(a, status="") if a.index in open_ones else a for a in view.attempts()]
+
+
+def decided(view: CampaignView, idea: Idea) -> bool:
+    """Whether nothing more will be learnt about an idea: its runs are over, and no re-test and no fix is owed."""
+    if waits(idea) or not idea.rows or fixable(view, idea) or _repaired(idea):
+        return False
+    if idea.hypothesis.is_baseline:
+        return baseline_done(view)
+    if idea.slug in view.unwanted:
+        return True
+    decision = pending(view, idea)
+    return decision is None or not decision.retest
+
+
+def without(view: CampaignView, run: str) -> CampaignView:
+    """The view as if a run had never been prepared."""
+    def slim(idea: Idea) -> Idea:
+        runs = [one for one in idea.runs if one.run != run]
+        return idea if len(runs) == len(idea.runs) else replace(idea, runs=runs)
+
+    return replace(view, ideas=[slim(idea) for idea in view.ideas])

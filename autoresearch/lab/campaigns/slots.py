@@ -1,0 +1,179 @@
+"""Pool: the worktrees, the places and the GPU sets that the runs of one campaign share out among them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import LOCAL, Place
+from autoresearch.errors import AutoresearchError
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.remove_tree import wipe
+from autoresearch.git_repo.worktrees import Slot, slot
+from autoresearch.lab.campaigns.evaluation import evaluation_slot
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.remote.start_follower import attend_run
+from autoresearch.lab.runs.run_sandbox import scratch_of
+from autoresearch.launchers import gpus
+from autoresearch.records import order_file
+from autoresearch.records.rundir import RunDir
+from autoresearch.records.spec_file import read as read_run
+
+LOOK_AGAIN_S = 1.0  # whether a lease came free
+ATTEND_S = 5.0  # whether the Followers of far runs live
+ASK_AGAIN_S = 10.0  # whether memory did: nvidia-smi may take seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Berth:
+    """Where one run goes, and the GPUs that it gets there from us: at other places their launcher sees to that."""
+
+    place: Place
+    gpus: tuple[str, ...] = ()
+
+
+def slots_of(spec: CampaignSpec, checkout: Checkout) -> list[Slot]:
+    """The worktrees of a campaign's runs, one more than run at a time: for the one that is being prepared."""
+    trees, reason = Path(spec.trees), f"campaign {spec.name}"
+    return [slot(checkout, trees / f"slot-{n}", reason=reason) for n in range(1, spec.parallel + 2)]
+
+
+class Pool:
+    """`parallel` + 1 worktrees, the one more for the run that is being prepared; GPUs in sets of `gpus_per_run`.
+
+    Places are filled in the order in which they were named.
+    """
+
+    def __init__(self, spec: CampaignSpec, checkout: Checkout, environ: Mapping[str, str]) -> None:
+        self.spec, self.environ, self.checkout = spec, environ, checkout
+        self.slots = slots_of(spec, checkout)
+        self.places = spec.places or (LOCAL,)
+        self._taken: dict[str, Slot] = {}  # by run
+        self._berths: dict[str, Berth] = {}
+        self._attend_at = 0.0
+        self._ask_again: float | None = None  # when others may have let go of a GPU
+
+    def spare(self) -> Slot | None:
+        """A worktree that no run uses."""
+        used = {one.path for one in self._taken.values()}
+        return next((one for one in self.slots if one.path not in used), None)
+
+    def take(self, one: Slot, run: str, berth: Berth | None = None) -> None:
+        """This run is in this worktree now, and in this berth as soon as it has the word."""
+        self._taken[run] = one
+        if berth is not None:
+            self._berths[run] = berth
+
+    def free(self, run: str) -> None:
+        """It is over."""
+        self._taken.pop(run, None)
+        self._berths.pop(run, None)
+
+    def occupied(self, run_dir: Path, run: str) -> None:
+        """A run that lives since before: where it is stands in its spec and in its order."""
+        spec, order = read_run(RunDir(run_dir)), order_file.read(RunDir(run_dir))
+        berth = Berth(order.place) if order else Berth(self._here, spec.gpus)
+        for one in self.slots:
+            if one.path == Path(spec.cwd) or one.path in Path(spec.cwd).parents:
+                self.take(one, run, berth)
+
+    def busy(self, live: Mapping[str, RunDir]) -> dict[str, str]:
+        """Files that live runs write -> the run that does."""
+        found: dict[str, str] = {}
+        for run, rundir in live.items():
+            with contextlib.suppress(OSError, AutoresearchError):  # a run directory that was removed by hand
+                found |= {source.path: run for source in read_run(rundir).sources}
+        return found
+
+    @property
+    def _here(self) -> Place:
+        """This machine, by whatever name it is declared."""
+        return next((place for place in self.places if place.is_local), LOCAL)
+
+    @property
+    def far(self) -> bool:
+        """Whether runs may go to a place that is not this machine's tmux."""
+        return any(not place.is_local for place in self.places)
+
+    def berth(self, live: Mapping[str, RunDir]) -> Berth | None:
+        """Where one more run can go now; None while there is no room.
+
+        A place that does not answer gets nothing new while it holds runs: nobody knows what became of them.
+        """
+        unknown = Berth(self._here)
+        for place in self.places:
+            here = {run: live[run] for run in live if self._berths.get(run, unknown).place.name == place.name}
+            room = place.slots or self.spec.parallel
+            if len(here) >= room or any(rundir.state() is RunState.UNREACHABLE for rundir in here.values()):
+                continue
+            if not place.is_local:
+                return Berth(place)
+            if (gpus := self.gpus(here)) is not None:
+                return Berth(place, gpus)
+        return None
+
+    def place_of(self, run: str) -> str:
+        """The name of the place where a run is; "" on this machine."""
+        berth = self._berths.get(run)
+        return "" if berth is None or berth.place.is_local else berth.place.name
+
+    def attend(self, live: Mapping[str, RunDir], parts: Parts) -> None:
+        """See to it, now and then, that somebody follows the runs that are elsewhere."""
+        if self.far and time.monotonic() >= self._attend_at:
+            self._attend_at = time.monotonic() + ATTEND_S
+            for rundir in live.values():
+                attend_run(rundir, parts)
+
+    def gpus(self, live: Collection[str]) -> tuple[str, ...] | None:
+        """GPUs for one more run, all or none of what it needs; None while too few are free.
+
+        Free is what our own runs have not filled, nobody else has leased, and whose memory nobody outside uses.
+        """
+        wanted = self.spec.gpus_per_run
+        if not wanted:
+            return ()
+        used = Counter(uuid for run in live if run in self._berths for uuid in self._berths[run].gpus)
+        room = [uuid for uuid in self.spec.gpus if used[uuid] < self.spec.runs_per_gpu]
+        if len(room) < wanted or not (self._ask_again is None or self.may_ask_again):
+            return None
+        open_ones = [uuid for uuid in room if self._has_share(uuid)]
+        foreign = self._in_use([uuid for uuid in open_ones if not used[uuid]]) if len(open_ones) >= wanted else set()
+        free = sorted((uuid for uuid in open_ones if uuid not in foreign), key=lambda uuid: used[uuid])
+        if len(free) < wanted:
+            self._ask_again = time.monotonic() + (ASK_AGAIN_S if foreign else LOOK_AGAIN_S)
+            return None
+        self._ask_again = None
+        return tuple(free[:wanted])
+
+    @property
+    def may_ask_again(self) -> bool:
+        """Whether a run waits for GPUs that others had, and it is time to look again."""
+        return self._ask_again is not None and time.monotonic() >= self._ask_again
+
+    def _has_share(self, uuid: str) -> bool:
+        """Whether its lease can be had: nobody has it alone, and so many runs that there is room do not share it."""
+        if gpus.is_held_alone(uuid, self.environ):
+            return False
+        return gpus.shares_held(uuid, self.environ) < self.spec.runs_per_gpu
+
+    def _in_use(self, unused: Sequence[str]) -> set[str]:
+        """Those of the GPUs without a run of ours whose memory somebody uses who holds no lease."""
+        suspects = {uuid for uuid in unused if not gpus.shares_held(uuid, self.environ)}
+        found = gpus.find() if suspects else ()
+        return {g.uuid for g in found if g.uuid in suspects and not g.is_idle(self.spec.gpu_busy_mib)}
+
+    def remove(self) -> None:
+        """The campaign is over: its worktrees go, its branches stay."""
+        for one in self.slots:
+            if one.path not in {busy.path for busy in self._taken.values()}:
+                with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
+                    one.remove()
+                    evaluation_slot(self.checkout, one).remove()
+                    for worktree in (one, evaluation_slot(self.checkout, one)):
+                        wipe(scratch_of(worktree.path))

@@ -1,0 +1,85 @@
+"""A run in its worktree: what pointed into the user's checkout points here, and what is imported comes from here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import Finding, errors
+from autoresearch.core.campaign.recipe_edits import diff_recipes
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.view import Idea
+from autoresearch.core.swarm.spec import Swarm
+from autoresearch.errors import BlueprintError
+from autoresearch.git_repo.comparison import changed_paths
+from autoresearch.git_repo.worktrees import Slot
+from autoresearch.lab.campaigns.commit_builder import RECIPE, Workshop
+from autoresearch.lab.resolve.import_proof import import_environment, prove_imports
+from autoresearch.lab.resolve.path_mapping import Mapped, Places, map_launch
+from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.lab.yaml_files import edit
+
+
+def environment_in(spec: CampaignSpec, slot: Slot, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that put the worktree first on the trainer's import path."""
+    roots = (spec.codebase, f"{spec.codebase}/src") if spec.codebase else ()
+    return {"PYTHONPATH": import_environment(environ, slot.path, roots)["PYTHONPATH"]}
+
+
+def places_in(spec: CampaignSpec, slot: Slot, home: str) -> Places:
+    """What maps to what in a worktree of a campaign."""
+    return Places(
+        codebase=Path(spec.repository) / spec.codebase,
+        worktree=slot.path,
+        exists=lambda relative: os.path.lexists(slot.path / relative),
+        root=Path(spec.repository),
+        never=(Path(spec.interpreter).parents[1], Path(spec.result_dir), Path(spec.directory).parent),
+        home=home,
+    )
+
+
+def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapped, ...]]:
+    """The plan with every path into the user's codebase mapped to the worktree, recipe on disk included.
+
+    Raises BlueprintError for a path that the worktree will not have.
+    """
+    spec = shop.spec
+    declared = {name: plan.environment[name] for name in plan.resolved.blueprint.notes.env}
+    places = places_in(spec, slot, plan.environment.get("HOME", ""))
+    recipe_path = slot.path / shop.recipe_path if shop.recipe_path else None
+    recipe = plan.resolved.recipe_data if recipe_path else {}
+    found = map_launch(plan.spec.command, recipe, declared, places)
+    swarm, more = _mapped_swarm(plan.spec.swarm, places)
+    if bad := errors((*found.findings, *more)):
+        raise BlueprintError(bad[0].message, hint=bad[0].hint, code=bad[0].code)
+    asked = plan.terms
+    if recipe_path and (changes := diff_recipes(recipe, found.recipe)):
+        new = {change.key: change.new for change in changes}
+        recipe_path.write_text(edit(recipe_path.read_text(), new, name=shop.recipe_path))
+        if asked.copy:  # what is read instead of it
+            asked = replace(asked, copy=(asked.copy[0], edit(asked.copy[1], new, name=shop.recipe_path)))
+    environment = {**plan.environment, **found.environment}
+    command, mapped = found.command, found.mapped
+    if shop.recipe_path == RECIPE and spec.recipe in command:  # the idea's copy, and not the file outside
+        command = command.replace(spec.recipe, str(recipe_path))
+        mapped = (*mapped, Mapped("command", spec.recipe, str(recipe_path)))
+    spec_here = replace(plan.spec, command=command, swarm=swarm, recipe_in_commit=shop.recipe_path)
+    return replace(plan, spec=spec_here, terms=asked, environment=environment), mapped
+
+
+def _mapped_swarm(swarm: Swarm | None, places: Places) -> tuple[Swarm | None, tuple[Finding, ...]]:
+    """The commands of a swarm's server and check, as the launch command is mapped."""
+    if swarm is None:
+        return None, ()
+    server, debug = (map_launch(command, {}, {}, places) for command in (swarm.server, swarm.debug))
+    return replace(swarm, server=server.command, debug=debug.command), (*server.findings, *debug.findings)
+
+
+def proof(shop: Workshop, slot: Slot, idea: Idea, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Whether the packages that this idea changes are imported from the worktree; it must be checked out there."""
+    changed = [path for path in changed_paths(shop.checkout, shop.spec.base_commit, idea.commit) if ".py" in path]
+    if not changed:
+        return ()
+    return prove_imports(Path(shop.spec.interpreter), slot.path, environment, changed)

@@ -1,0 +1,251 @@
+"""A plan as it lies on the disk: read, checked down to the campaign of each stage, with every file that it names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.plans.model import SLUG_MAX, Place, Stage, StagedPlan, read_plan
+from autoresearch.core.text import naming
+from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.lab import settings as project
+from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, Declared, declare
+from autoresearch.lab.campaign_setup.campaign_spec import Charter, charter
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve.gpu_check import checks
+from autoresearch.lab.yaml_files import line_numbers, parse_any
+from autoresearch.proposers.queue_entry import Broken, from_entry, sources
+
+PLAN_BYTES = 1 << 20
+TOPIC_BYTES = 256 << 10
+_TYPED = re.compile(r"flag --(?P<key>[a-z-]+): (?:\w+: )?")
+_STOPS = ("count", "deadline", "target", "budget_gpu_hours")
+_NOT_HERE = {"prefix": "the plan names the branches of its stages", "trees": "the plan gives each stage its own"}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan's file and what it came to; where `plan` is None, `findings` say why."""
+
+    path: Path
+    slug: str
+    plan: StagedPlan | None
+    findings: tuple[Finding, ...]
+    files: Mapping[str, bytes]  # absolute path -> content: the plan, its topic, all that its stages name
+    checkout: Checkout | None = None  # the repository of every stage
+    results: tuple[Path, ...] = ()  # where its runs write
+
+    @property
+    def digest(self) -> str:
+        """Of all of it: two plans with one digest mean the same experiments."""
+        whole = hashlib.sha256()
+        for name in sorted(self.files):
+            shown = os.path.relpath(name, self.path.parent)
+            whole.update(f"{shown}\0{hashlib.sha256(self.files[name]).hexdigest()}\n".encode())
+        return whole.hexdigest()
+
+    def text(self) -> str:
+        """The plan as it is written."""
+        return self.files[str(self.path)].decode("utf-8", "replace")
+
+
+def slug_of(path: Path) -> str:
+    """What a plan is called: its file's name, without `.plan`; that of its folder where it is just `plan.yaml`."""
+    stem = path.stem.removesuffix(".plan")
+    name = path.parent.name if stem == "plan" else stem
+    return naming.slugify(name, fallback="plan")[:SLUG_MAX].strip("-")
+
+
+def read_draft(path: Path, parts: Parts, *, data: bytes | None = None) -> Draft:
+    """Read and check a plan, or what is about to be written there; nothing is touched.
+
+    Raises NotFoundError where there is no such file and BlueprintError, with the line, where it is no YAML.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - keeps symbolic links
+    data = _bytes(path, PLAN_BYTES) if data is None else data
+    value = parse_any(data, path.name)
+    lines = line_numbers(data)
+    found = read_plan(value, lines, path.name)
+    draft = Draft(path, slug_of(path), found.plan, found.findings, {str(path): data})
+    return _deep(draft, lines, parts) if found.plan else draft
+
+
+def raise_on_faults(draft: Draft) -> StagedPlan:
+    """The plan; PlanInvalid, with everything that is wrong, where there is none."""
+    if draft.plan is None or errors(list(draft.findings)):
+        raise PlanInvalid(draft.findings)
+    return draft.plan
+
+
+class PlanInvalid(BlueprintError):  # noqa: N818 - what the plan is
+    """A plan does not hold together; `findings` tell all that is wrong."""
+
+    code = "plan_invalid"
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        self.findings = findings
+        first = errors(list(findings))[0]
+        super().__init__(str(first).replace("error: ", "", 1), hint="autoresearch plan check tells everything")
+
+
+def stage_campaign(draft: Draft, stage: Stage, parts: Parts, *, queue: str = "", **more: Any) -> Charter:
+    """The campaign of a stage, decided as `campaign start` would; `queue` is where its ideas lie.
+
+    Raises what `declare` and `charter` raise.
+    """
+    declared = _declared(draft.path.parent, stage, queue, more, parts)
+    settings = project.load(declared.blueprint.parent, environ=parts.environ, flags={})
+    looks = checks(settings.text("gpu_check"))
+    return charter(declared, parts, tmux_socket=settings.text("tmux_socket"), gpu_check=looks)
+
+
+def _declared(folder: Path, stage: Stage, queue: str, more: Mapping[str, Any], parts: Parts) -> Declared:
+    keys = {key: value for key, value in stage.campaign.items() if key not in ("file", "blueprint")} | dict(more)
+    if stage.ideas:
+        keys |= {"proposer": "queue", "queue": queue}
+        keys.setdefault("count", None if any(keys.get(stop) for stop in _STOPS) else 1 + len(stage.ideas))
+    name = str(stage.campaign.get("file") or stage.campaign["blueprint"])
+    found = declare(name, keys, start=folder, now=parts.clock())
+    ours = f"stage {stage.name}"
+    said = {key: ours if source.startswith("flag ") else source for key, source in found.sources.items()}
+    return replace(found, sources=said)
+
+
+class _Deep:
+    """What only the disk knows: files that are there, campaigns that could be started."""
+
+    def __init__(self, draft: Draft, lines: Mapping[Place, int], parts: Parts) -> None:
+        self.draft, self.lines, self.parts = draft, lines, parts
+        self.findings = list(draft.findings)
+        self.files = dict(draft.files)
+        self.checkout: Checkout | None = None
+        self.results: dict[Path, None] = {}
+
+    def wrong(self, place: Place, message: str, hint: str = "") -> None:
+        if typed := _TYPED.match(message):  # said of a flag, where there is a key
+            place, message = (*place, typed["key"].replace("-", "_")), message[typed.end() :]
+        line = next((self.lines[place[:n]] for n in range(len(place), 0, -1) if place[:n] in self.lines), 0)
+        name = "" if place == ("topic",) or self.draft.plan is None else self.draft.plan.stages[int(place[1])].name
+        words = f"stage {name}: {message}" if name else message
+        self.findings.append(Finding(Severity.ERROR, "bad_plan", words, hint, self.draft.path.name, line))
+
+    def topic(self, name: str) -> None:
+        path = self.draft.path.parent / name
+        try:
+            self.files[os.path.normpath(path)] = read_topic(path)
+        except AutoresearchError as error:
+            self.wrong(("topic",), error.message, error.hint)
+
+    def stage(self, n: int, stage: Stage) -> None:
+        place: Place = ("stages", n, "campaign")
+        strange = list(_campaign_faults(stage))
+        for key, fault in strange:
+            self.wrong((*place, key), fault)
+        broken = list(_idea_faults(stage, self.draft.path.parent))
+        for m, fault in broken:
+            self.wrong(("stages", n, "ideas", m), f"idea {m + 1}: {fault}")
+        if strange or broken:
+            return
+        try:
+            self.campaign(stage)
+        except AutoresearchError as error:
+            self.wrong(place, error.message, error.hint)
+
+    def campaign(self, stage: Stage) -> None:
+        found = stage_campaign(self.draft, stage, self.parts, queue=str(self.draft.path.parent))  # that is there
+        if self.checkout is not None and found.checkout.root != self.checkout.root:
+            raise UsageError(f"its code is in {found.checkout.root}, that of an earlier stage in {self.checkout.root}")
+        self.checkout = found.checkout
+        self.results[found.resolved.result_dir] = None
+        if not any(found.declared[stop] for stop in _STOPS):
+            raise UsageError("no stop rule: it would never end", hint=f"one of {', '.join(_STOPS)}")
+        self.files |= _named(self.draft.path.parent, stage, found)
+
+    def whole(self) -> Draft:
+        ordered = tuple(sorted(self.findings, key=lambda finding: finding.line))
+        plan = None if errors(self.findings) else self.draft.plan
+        changed = replace(self.draft, plan=plan, findings=ordered, files=self.files)
+        return replace(changed, checkout=self.checkout, results=tuple(self.results))
+
+
+def _deep(draft: Draft, lines: Mapping[Place, int], parts: Parts) -> Draft:
+    deep = _Deep(draft, lines, parts)
+    assert draft.plan is not None
+    if draft.plan.topic:
+        deep.topic(draft.plan.topic)
+    for n, stage in enumerate(draft.plan.stages):
+        deep.stage(n, stage)
+    return deep.whole()
+
+
+def _campaign_faults(stage: Stage) -> Iterator[tuple[str, str]]:
+    """Keys of a campaign that mean nothing, or nothing here."""
+    keys = stage.campaign
+    if keys.get("file") and keys.get("blueprint"):
+        yield "blueprint", "`file` and `blueprint` are both given; a campaign file names its own blueprint"
+    for key in keys:
+        if key in _NOT_HERE:
+            yield key, f"`{key}` is not for a stage: {_NOT_HERE[key]}"
+        elif key not in DEFAULTS and key not in ("file", "blueprint"):
+            yield key, f"unknown key `{key}` of a campaign; docs/campaign.md lists them"
+        elif stage.ideas and key in ("queue", "space", "proposer") and (key, keys[key]) != ("proposer", "queue"):
+            yield key, f"the stage lists its `ideas`, so `{key}` has nothing to say"
+
+
+def _idea_faults(stage: Stage, folder: Path) -> Iterator[tuple[int, str]]:
+    slugs: set[str] = set()
+    for m, entry in enumerate(stage.ideas):
+        try:
+            idea = from_entry(entry, folder)
+        except Broken as broken:
+            yield m, str(broken)
+            continue
+        if not (isinstance(entry, Mapping) and entry.get("slug") == idea.slug):
+            yield m, f"`slug: {idea.slug}` is missing: conditions and the report name ideas by it"
+        if idea.slug in slugs:
+            yield m, f"two ideas have the slug `{idea.slug}`"
+        slugs.add(idea.slug)
+
+
+def _named(folder: Path, stage: Stage, found: Charter) -> dict[str, bytes]:
+    """Everything that decides what this stage's experiments are, but for the code."""
+    paths = [found.declared.blueprint, found.declared.file, found.resolved.recipe]
+    queue = None if stage.ideas else found.declared["queue"]
+    if queue:
+        paths += sorted(Path(queue).iterdir()) if Path(queue).is_dir() else [Path(queue)]
+    if isinstance(stage.campaign.get("space"), str):
+        paths.append(folder / stage.campaign["space"])
+    for entry in stage.ideas:
+        paths += [folder / source for source in sources(entry)]
+    return {os.path.normpath(path): _bytes(path, 16 << 20) for path in paths if path is not None and path.is_file()}
+
+
+def read_topic(path: Path) -> bytes:
+    """What is to be found out, as somebody wrote it down. NotFoundError or UsageError where it cannot be used."""
+    data = _bytes(path, TOPIC_BYTES, what="topic")
+    if not data.strip():
+        raise UsageError(f"{path} is empty", hint="write down what is to be found out", code="bad_topic")
+    if b"\0" in data:
+        raise UsageError(f"{path} is no text", code="bad_topic")
+    return data
+
+
+def _bytes(path: Path, most: int, *, what: str = "plan") -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except (OSError, ValueError) as failure:
+        words = getattr(failure, "strerror", None) or failure
+        fix = shlex.join(["autoresearch", "plan", "new", str(path)]) if path.suffix != ".md" else ""
+        raise NotFoundError(f"{path}: {words}", hint=f"name a {what}'s file", fix=fix) from failure
+    if len(data) > most:
+        raise UsageError(f"{path} is larger than {most >> 10} KiB", hint=f"a {what} says what, not all of it")
+    return data

@@ -1,0 +1,98 @@
+"""The figures of a plan's report: the progress of each stage's campaign, and all stages in one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.plans.view import StageRun
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.campaign_report import plot_svg, summary
+from autoresearch.lab.campaign_report.plot_data import progress_of
+from autoresearch.lab.campaign_report.svg import Frame, mark, ticks
+from autoresearch.lab.render import render
+from autoresearch.records.rundir import write_atomically
+
+FOLDER = "figures"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The pictures of one campaign; the first is the SVG."""
+
+    paths: tuple[Path, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def draw_campaign(directory: Path, name: str, view: CampaignView) -> Drawn:
+    """The progress of a campaign as SVG, and as PNG where matplotlib is installed."""
+    from autoresearch.lab.campaign_report.plot_png import write_png
+
+    progress = progress_of(view, summary.idea_lines(view))
+    path = directory / FOLDER / f"{name}.svg"
+    _write(path, plot_svg.progress_svg(progress))
+    picture = path.with_suffix(".png")
+    try:
+        write_png(picture, progress, f"{name}: {view.attempted} ideas attempted")
+    except EnvironmentUnusable as lacking:
+        return Drawn((path,), (f"figures as PNG: {lacking.message}; to have them, type: {lacking.fix}",))
+    return Drawn((path, picture))
+
+
+def draw_stages(directory: Path, runs: Sequence[tuple[StageRun, Mapping[str, Any]]]) -> Path | None:
+    """Baseline and best of every stage side by side; None where there are none, or their metrics differ."""
+    if len({said["metric"] for _, said in runs}) != 1:
+        return None
+    values = [float(said["facts"][key]) for _, said in runs for key in ("baseline", "best") if _known(said, key)]
+    if not values:
+        return None
+    noise = max((float(said["facts"]["noise"]) for _, said in runs if _known(said, "noise")), default=0.0)
+    edge = max(0.15 * (max(values) - min(values)), 1.5 * noise, 1e-9)
+    low, high = min(values) - edge, max(values) + edge
+    frame = Frame(980, 320, 0.4, len(runs) + 0.6, low, high, top=22)
+    names = [(float(n), f"{n} {run.stage}") for n, (run, _) in enumerate(runs, 1)]
+    metric = str(runs[0][1]["metric"])
+    parts = frame.axes(label=metric, x_label="stage", x_ticks=names, y_ticks=ticks(low, high))
+    for n, (run, said) in enumerate(runs, 1):
+        parts += _stage(frame, n, run, said)
+    path = directory / FOLDER / "stages.svg"
+    _write(path, frame.whole(parts, f"{metric}: baseline and best of {len(runs)} stages"))
+    return path
+
+
+def _stage(frame: Frame, n: int, run: StageRun, said: Mapping[str, Any]) -> list[str]:
+    facts, parts = said["facts"], []
+    if _known(said, "baseline"):
+        base = facts["baseline"]
+        if _known(said, "noise"):
+            top, low = frame.y(base + facts["noise"]), frame.y(base - facts["noise"])
+            left, width = frame.x(n - 0.3), frame.x(n + 0.3) - frame.x(n - 0.3)
+            height = round(low - top, 1)
+            parts.append(f'<rect class="band" x="{left}" y="{top}" width="{width}" height="{height}"/>')
+        parts.append(mark("square", frame.x(n - 0.1), frame.y(base), "baseline", f"{run.stage}: baseline {base:.4g}"))
+    if _known(said, "best") and said["best"] != "baseline":
+        shape, kind = ("ring", "confirmed") if said["best"] in said["confirmed"] else ("circle", "kept")
+        title = f"{run.stage}: {said['best']} {facts['best']:.4g}, {kind}"
+        x, y = frame.x(n + 0.1), frame.y(facts["best"])
+        parts.append(mark(shape, x, y, kind, title))
+        words = escape(f"{said['best'][:24]} ({kind})")
+        parts.append(f'<text class="label" text-anchor="middle" x="{x}" y="{y - 14}">{words}</text>')
+    return parts
+
+
+def _known(said: Mapping[str, Any], key: str) -> bool:
+    value = said["facts"].get(key)
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _write(path: Path, drawing: str) -> None:
+    """A drawing of its own: with the colours that a page would give it."""
+    path.parent.mkdir(exist_ok=True)
+    head, sign, rest = drawing.partition(">")
+    style = f"{sign}\n<style>\n{render('plots.css')}svg {{ background: var(--card); }}\n</style>"
+    write_atomically(path, f"{head}{style}{rest}\n".encode(), durable=False)

@@ -1,0 +1,1 @@
+"""Runs on other hosts: submitted, followed, reconciled."""

@@ -1,0 +1,174 @@
+"""A canary: a job of seconds, sent through the real launcher, that reads a file of ours and whose words come back.
+
+Nothing else tells whether the nodes where runs go see the directories that runs are in. It leaves nothing there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.job_launcher import (
+    Declined,
+    Handle,
+    Job,
+    JobLauncher,
+    JobState,
+    Observation,
+    Seen,
+    Unreachable,
+    Want,
+)
+from autoresearch.core.run.targets import Kind, Place
+from autoresearch.lab.remote_files.interpreter import InterpreterSearch
+from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.lab.runs.launch import RUNNER
+
+WITHIN_S = 120.0  # a queue may be longer: then that is told
+LATE_S = 15.0  # files may arrive so long after the launcher says that a job is over
+LOOK_S = 0.5
+MAX_S = 60.0  # of the job itself
+_MAKE = 'root=${1:-$HOME/.cache/autoresearch}; mkdir -p "$root" && mktemp -d "$root/canary.XXXXXX"'
+
+
+_START = """; {} -c 'import sys; print("started by python", *sys.version_info[:2])'"""
+_STARTED = re.compile(rb"^started by python (\d+) (\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """What became of it."""
+
+    row: str  # one clause for people
+    findings: tuple[Finding, ...] = ()
+
+
+def send_canary(
+    place: Place,
+    launcher: JobLauncher,
+    home: Path,
+    search: InterpreterSearch | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Canary:
+    """Send one and wait for it, two minutes at most. `home`: below it are run directories, where files are shared.
+
+    search: an interpreter that it is to start there. Raises Unreachable, Declined.
+    """
+    if place.kind is Kind.KUBERNETES and not launcher.reach.shared:
+        return Canary("not for a place whose pods do not see our paths: try a short experiment there")
+    token = uuid.uuid4().hex[:8]
+    theirs = ""
+    if search:
+        theirs = search.interpreter if launcher.reach.shared else search.run(launcher.reach)
+    root, python = _room(place, launcher, home, token)
+    try:
+        job = _job(launcher, root, python, token, theirs)
+        begun = clock()
+        handle = launcher.submit(job)
+        try:
+            said, seen = _await(launcher, job, handle, clock, sleep)
+        finally:
+            _end(launcher, job, handle)
+        return _told(said, seen, root, token, clock() - begun, theirs)
+    finally:
+        _remove(launcher, root)
+
+
+def _room(place: Place, launcher: JobLauncher, home: Path, token: str) -> tuple[str, str]:
+    """A directory of its own there, and the interpreter of its Runner."""
+    if launcher.reach.shared:
+        return str(home / f".canary-{token}"), place.text("python") or sys.executable
+    there = There(launcher.reach, place)
+    made = launcher.reach.run(["sh", "-c", _MAKE, "sh", place.text("root")])
+    if made.returncode:
+        raise Declined(f"{place.name}: no directory for a canary: {made.complaint}", code="not_writable")
+    return made.text.strip(), there.python
+
+
+def _job(launcher: JobLauncher, root: str, python: str, token: str, interpreter: str) -> Job:
+    """A Runner with a command of a few words; what it is to read is written by us."""
+    run, directory = f"canary-{token}", f"{root}/run"
+    files = {path.name: path.read_bytes() for path in sorted(Path(RUNNER).glob("*.py"))}
+    spec = {
+        "run": run,
+        "command": f"cat {shlex.quote(root)}/here" + (_START.format(shlex.quote(interpreter)) if interpreter else ""),
+        "cwd": root,
+        "limits": {"max_s": MAX_S, "first_step_s": MAX_S, "grace_s": 1.0},
+        "result_dir": directory,
+        "journal": f"{directory}/journal.md",
+    }
+    launcher.reach.put(root, {"here": f"canary {token}\n".encode()})
+    launcher.reach.put(f"{root}/runner_canary", files)
+    launcher.reach.put(directory, {"spec.json": json.dumps(spec).encode()})
+    argv = (python, "-S", "-E", "-s", f"{root}/runner_canary", directory)
+    marks = {"AUTORESEARCH_RUN_ID": run}
+    return Job(run, f"ajet_{run}", "doctor", directory, argv, root, 2 * MAX_S, 1.0, environment=marks)
+
+
+def _await(
+    launcher: JobLauncher, job: Job, handle: Handle, clock: Callable[[], float], sleep: Callable[[float], None]
+) -> tuple[Observation, Seen]:
+    """What was seen last: until it came back, was over without a word, or took too long."""
+    until, over_at = clock() + WITHIN_S, None
+    while True:
+        said = launcher.poll([handle]).get(job.run, Observation(JobState.UNKNOWN))
+        seen = launcher.reach.look([Want(job.run, job.directory, {"run.log": 0})]).get(job.run, Seen(there=False))
+        now = clock()
+        over_at = (over_at or now) if said.state in (JobState.OVER, JobState.UNKNOWN) else None
+        late = over_at is not None and now - over_at > LATE_S
+        if seen.exit or late or said.hopeless or now > until:
+            return said, seen
+        sleep(LOOK_S)
+
+
+def _end(launcher: JobLauncher, job: Job, handle: Handle) -> None:
+    with contextlib.suppress(Unreachable, Declined):
+        launcher.stop(handle, hard=True)
+        launcher.forget(handle)
+
+
+def _remove(launcher: JobLauncher, root: str) -> None:
+    if launcher.reach.shared:
+        shutil.rmtree(root, ignore_errors=True)
+        return
+    with contextlib.suppress(Unreachable, Declined):
+        launcher.reach.run(["rm", "-rf", "--", root])
+
+
+def _told(said: Observation, seen: Seen, root: str, token: str, took_s: float, interpreter: str) -> Canary:
+    log = seen.grown.get("run.log", b"")
+    read = f"canary {token}".encode() in log
+    node = f" from {said.node}" if said.node else ""
+    if seen.exit and read:
+        started = _STARTED.search(log)
+        if interpreter and not started:
+            hint = "choose one on the shared file system, or make the environment there"
+            return _lost(f"the canary{node} could not start {interpreter}", "missing_interpreter", hint)
+        tried = f", and started {interpreter} ({started[1].decode()}.{started[2].decode()})" if started else ""
+        return Canary(f"came back in {took_s:.1f} s{node}; it read our file, and we its words{tried}")
+    why = said.reason or said.word.lower()
+    if said.state is JobState.PENDING:
+        hint = "runs wait in the same queue: at most `pending_limit`"
+        words = f"the canary still waited after {took_s:.0f} s{f' ({why})' if why else ''}"
+        return _lost(words, "canary_waits", hint, Severity.ERROR if said.hopeless else Severity.WARNING)
+    if seen.exit:
+        return _lost(f"the canary ran{node}, and could not read {root}", "canary_blind", "see what is mounted there")
+    over = f"its job is over ({why})" if why else "its job is over"
+    hint = f"nodes must see {root} under the same path: choose a directory on the shared file system"
+    return _lost(f"no word of the canary{node}; {over}", "canary_lost", hint)
+
+
+def _lost(words: str, code: str, hint: str, severity: Severity = Severity.ERROR) -> Canary:
+    return Canary(words, (Finding(severity, code, words, hint),))

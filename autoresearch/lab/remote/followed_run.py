@@ -1,0 +1,131 @@
+"""One run as its Follower knows it, and what is written down of it on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import Handle, Observation
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.lab.remote.poll_schedule import Silence
+from autoresearch.lab.remote.reconcile import Memory, Settled
+from autoresearch.lab.remote_files.mirror import Mirror
+from autoresearch.records import events, order_file
+from autoresearch.records.order_file import Observed, Order
+from autoresearch.records.rundir import RunDir, read_json
+
+
+@dataclass(slots=True)
+class Following:
+    """One run of a place."""
+
+    rundir: RunDir
+    spec: RunSpec
+    order: Order
+    mirror: Mirror
+    memory: Memory = field(default_factory=Memory)
+    said: Observation | None = None  # what the launcher said last; None: nobody answered, or nobody asked yet
+    node: str = ""
+    noted: bool = True  # the order file holds the handle
+    told: Observed | None = None  # what was written last,
+    told_key: tuple[str, ...] = ()  # and what of it would be news
+    stop_at: float = 0.0  # when the stop request was passed on, by the local clock
+    stop_stamp: int = 0  # which stop request is there
+    stop_passed: int = 0  # which one was passed on
+    stop_told: int = 0  # 1: its launcher was told to end it softly, 2: for good
+    silence: Silence = field(default_factory=lambda: Silence(first_s=1.0))  # its own submit got no answer
+    tries: int = 0  # of what fails for reasons of its own
+    failing_since: float = 0.0
+    again_at: float = 0.0
+
+    @property
+    def handle(self) -> Handle | None:
+        """What the launcher calls it; None before it was submitted."""
+        return self.order.handle
+
+    @property
+    def gone(self) -> bool:
+        """Whether its run directory was removed, or cannot be looked at."""
+        return not os.path.exists(self.rundir.spec)  # noqa: PTH110 - pathlib raises where it may not look
+
+    def asked(self) -> Mapping[str, Any] | None:
+        """The stop request, if there is one."""
+        return read_json(self.rundir.stop) if self.stop_stamp else None
+
+    def look_for_stop(self) -> int:
+        """Which stop request there is; 0 for none."""
+        try:
+            return os.stat(f"{self.spec.run_dir}/stop").st_mtime_ns  # noqa: PTH116 - for each run at each look
+        except OSError:
+            return 0
+
+    def tell(self, found: Settled, wall: float, silence: Silence | None = None) -> bool:
+        """Write down where it stands, if that is news; whether it was. Raises OSError, EnvironmentUnusable."""
+        word, error = self.said.word if self.said else "", silence.error if silence else None
+        key = (found.state.value, found.reason, error.reason if error else "", word, self.node)
+        if key == self.told_key:
+            return False
+        before, now = self.told, self._observed(found, wall, silence)
+        if before is None or replace(now, t=before.t) != before:
+            order_file.observe(self.rundir, now)
+        self.told, self.told_key = now, key
+        changed = before is None or before.state != now.state
+        if before and changed and before.state == RunState.UNREACHABLE.value:
+            silent_s = round(max(0.0, wall - before.since), 1)
+            events.append(self.rundir.events, "recovered", silent_s=silent_s)
+        if changed and found.state is RunState.UNREACHABLE:
+            events.append(self.rundir.events, now.state, reason=now.reason, code=now.more.get("code", ""))
+        if found.state is RunState.PENDING and (changed or before is None or before.reason != now.reason):
+            events.append(self.rundir.events, now.state, reason=now.reason)
+        return True
+
+    def _observed(self, found: Settled, wall: float, silence: Silence | None) -> Observed:
+        before, word = self.told, self.said.word if self.said else ""
+        since, reason, more = wall, found.reason, dict[str, Any]()
+        if silence is not None and silence.error is not None:
+            since, reason = silence.since, silence.error.reason
+            more = {"code": silence.error.code, "hint": silence.error.hint}
+        if before and before.state == found.state.value:
+            since = before.since
+        return Observed(found.state.value, wall, since, reason, word, self.node, more)
+
+    def last_word(self, record: Mapping[str, Any], wall: float) -> dict[str, Any]:
+        """The exit record, whole, from what its Runner or its launcher said. Times in `record` are ours."""
+        order, runner = self.order, read_json(self.rundir.runner) or {}
+        started = runner.get("started")
+        submitted = order.submitted or order.ordered
+        known: dict[str, Any] = {
+            "schema": 1,
+            "run": self.spec.run,
+            "started": started or submitted,
+            "ended": wall,
+            "job": self.handle.native if self.handle else "",
+            "node": self.node or str(runner.get("host") or ""),  # over before its launcher was asked
+            "queue_s": round(max(0.0, (started or wall) - submitted), 3),
+        }
+        if record["ending"] == Ending.LOST.value and started:
+            known["ended"] = self._last_sign(started)
+            known["duration_s"] = round(known["ended"] - started, 3)
+            if first := next((e for e in events.read(self.rundir.events)[0] if e.event == "first_step"), None):
+                known |= {"first_step_s": first.s, "first_step": first.get("step")}
+        return {**known, **{key: value for key, value in record.items() if value is not None}}
+
+    def _last_sign(self, started: float) -> float:
+        times = [started]
+        for path in (self.rundir.log, self.rundir.events):
+            with contextlib.suppress(OSError):
+                times.append(path.stat().st_mtime)
+        return max(times)
+
+    def end_log_session(self) -> None:
+        """The pane stays readable; the program that follows the log in it is over."""
+        pid = (read_json(self.rundir.session) or {}).get("pane_pid")
+        with contextlib.suppress(OSError):
+            if isinstance(pid, int) and str(self.rundir.log) in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                os.kill(pid, signal.SIGTERM)

@@ -1,0 +1,435 @@
+"""The Follower: submits, asks, mirrors and settles the runs of one place, however many they are.
+
+One process for each place, in a session of its own; killed at any instruction, the next one goes on. It holds
+`lock` in its folder, and reads of every run only what lies in its run directory. A run's last word is written
+here, once, when the exit record has come and everything else of the run with it.
+
+    place.json   which place
+    lock         flock'd by the Follower while it lives; `starting` by whoever starts it
+    bell         touched by whoever orders a run, or asks one to stop
+    jobs/RUN     a job that its launcher keeps for us
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import (
+    Declined,
+    Job,
+    JobLauncher,
+    JobState,
+    Observation,
+    Seen,
+    Unreachable,
+    Want,
+)
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import Place
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.remote.collect_jobs import PATIENCE_S, Collectors
+from autoresearch.lab.remote.followed_run import Following
+from autoresearch.lab.remote.poll_schedule import Rhythm, Silence
+from autoresearch.lab.remote.reconcile import Memory, Settled, settle
+from autoresearch.lab.remote.submissions import Departures, Noted
+from autoresearch.lab.remote.wakeup import Bell
+from autoresearch.lab.remote_files import mirror as mirroring
+from autoresearch.lab.remote_files.download import gather
+from autoresearch.lab.remote_files.prepare_upload import ship
+from autoresearch.lab.runs import detached
+from autoresearch.records import events, journal, order_file, spec_file
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.order_file import duration_option
+from autoresearch.records.rundir import RunDir, read_json, write_json
+
+IDLE_S = 20.0  # without a run it goes
+FIND_S = 5.0  # between two looks for orders that nobody rang for
+LOOKS_S = (0.2, 4.0)  # between two looks at the far directories
+POLLS_S = (2.0, 15.0)  # between two questions to the launcher
+YOUNG_S = 20.0  # a run that was submitted so lately is looked at often
+SUBMITTING_S = 2.0  # submits in a row, before the others are looked at again
+SHIPPING_S = 600.0  # a run that cannot be shipped for reasons of its own is given up after so long ...
+SHIPPING_TRIES = 5  # ... and this many tries
+PENDING_LIMIT_S = 24 * 3600.0
+SOFTLY_S = 5.0  # a Runner that has not seen its stop request after so long is signalled
+PARTING_TRIES = 20  # of a launcher that does not answer, when there is nothing left but to let it forget
+CLEANUP_S = 150.0  # beside two graces, what a Runner may take to stop
+
+_OWN = (AutoresearchError, OSError)
+_ENDINGS = tuple(Ending)
+
+
+class Follower:
+    """Follows every run of one place; make it while holding `lock`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        place: Place,
+        launcher: JobLauncher,
+        parts: Parts,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.folder = folder
+        self.launcher = launcher
+        self.parts = parts
+        self.clock = clock
+        self.runs: dict[str, Following] = {}
+        self.pending_limit_s = duration_option(place, "pending_limit", PENDING_LIMIT_S)
+        asked = duration_option(place, "poll", 0.0)
+        self.looks = Rhythm(*LOOKS_S)
+        self.polls = Rhythm(asked or POLLS_S[0], asked or POLLS_S[1])
+        self.finds = Rhythm(FIND_S, FIND_S)
+        self.no_launcher, self.no_files = Silence(), Silence()
+        self.departures = Departures(folder)
+        self.departing = True  # there may be jobs to forget
+        self.collectors = Collectors(parts.environ, clock)
+        self.offset_s = 0.0
+
+    def run(self) -> None:
+        """Until there has been nothing to follow for a while, or another environment was handed over."""
+        bell = Bell(self.folder / "bell")
+        idle_since = self.clock()
+        try:
+            while self.clock() - idle_since < IDLE_S:
+                self.turn()
+                if self.runs or self.collectors.busy or (self.departing and self.no_launcher.tries < PARTING_TRIES):
+                    idle_since = self.clock()
+                if bell.wait(self.nap_s()):
+                    self.rung()
+                if detached.handed(self.folder):  # whoever began it may be asked no more: it begins anew with that
+                    return
+        finally:
+            bell.close()
+            self.launcher.reach.close()
+
+    def rung(self) -> None:
+        """There is an order or a stop request: nothing waits, not even for somebody who did not answer."""
+        for rhythm in (self.finds, self.looks):
+            rhythm.at_once()
+        for silence in (self.no_launcher, self.no_files, *(one.silence for one in self.runs.values())):
+            silence.again_at = 0.0
+
+    def nap_s(self) -> float:
+        """How long nothing is due."""
+        times = [self.finds.at]
+        if self.runs or self.departing:
+            for rhythm, silence in ((self.looks, self.no_files), (self.polls, self.no_launcher)):
+                times.append(max(rhythm.at, silence.again_at if silence.tries else 0.0))
+        return min(max(0.02, min(times) - self.clock()), PATIENCE_S if self.collectors.busy else FIND_S)
+
+    def turn(self) -> None:
+        """Submit what is ordered, ask once about everything, take in what came."""
+        now = self.clock()
+        self.collectors.tend()
+        if self.finds.due(now):
+            with contextlib.suppress(*_OWN):
+                self.find_runs()
+            self.finds.done(now, news=True)
+        if not self.no_launcher.holds(now):
+            self._with_launcher(self._depart)
+            self._with_launcher(self._submit_all)
+        if self.polls.due(self.clock()) and not self.no_launcher.holds(self.clock()):
+            self._with_launcher(self._poll)
+        if self.looks.due(self.clock()) and not self.no_files.holds(self.clock()):
+            self._look()
+
+    def find_runs(self) -> bool:
+        """Take up the runs of this place that nobody follows yet; whether there is any run."""
+        for entry in self.parts.index.live(known=self.runs):
+            with contextlib.suppress(*_OWN):  # what is damaged, or cannot be looked at, is that run's own trouble
+                if one := self._take_up(RunDir(Path(entry.run_dir))):
+                    self.runs[entry.run] = one
+        for run, one in list(self.runs.items()):
+            if one.gone or one.rundir.exit_record.exists():
+                del self.runs[run]
+                self.departing = True
+        return bool(self.runs)
+
+    def _take_up(self, rundir: RunDir) -> Following | None:
+        """A run of this place that is not over; None for any other."""
+        if not rundir.order.exists() or rundir.exit_record.exists():
+            return None
+        order = order_file.read(rundir)
+        if order is None:
+            return None
+        named = Path(order.follower)
+        if named != self.folder and not named.samefile(self.folder):  # a home may have two names
+            return None
+        spec = spec_file.read(rundir)
+        mirrored = mirroring.Mirror(rundir, spec, order.watched)
+        one = Following(rundir, spec, order, mirrored, told=order_file.observed(rundir))
+        if order.submitted is not None:
+            one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
+        self.looks.at_once()
+        self.polls.hurry(self.clock())
+        return one
+
+    def _with_launcher(self, do: Callable[[], None]) -> None:
+        """Nobody answering is a state of its own: nothing is killed, retried or called failed."""
+        try:
+            do()
+        except (Unreachable, Declined, *_OWN) as error:
+            self._launcher_is_silent(error)
+
+    def _launcher_is_silent(self, error: Exception) -> None:
+        """It gave no answer; a no to anything but a submit is none either."""
+        if isinstance(error, Declined):
+            error = Unreachable(error.reason, code=error.code, hint=error.hint)
+        if not isinstance(error, Unreachable):
+            error = Unreachable(str(error), code="launcher_failed")
+        self.no_launcher.fell(error, self.clock(), self.parts.clock())
+        for one in self.runs.values() if self.no_launcher.told else ():
+            one.said = None
+            if one.handle is None:
+                self._tell(one, Settled(RunState.UNREACHABLE))
+        self.looks.hurry(self.clock())
+
+    # -- submitting ---------------------------------------------------------------------------------------------
+
+    def _submit_all(self) -> None:
+        """A run that alone gets no answer (its code is too much to compare in time) waits behind the others."""
+        until = self.clock() + SUBMITTING_S
+        for one in sorted(self.runs.values(), key=lambda one: one.silence.tries):
+            now = self.clock()
+            if (one.handle is not None and one.noted) or one.again_at > now or one.silence.holds(now):
+                continue
+            try:
+                self._note(one) if one.handle else self._submit(one)
+            except Unreachable as silent:
+                one.silence.fell(silent, self.clock(), self.parts.clock())
+                self._tell(one, Settled(RunState.UNREACHABLE))
+                raise
+            except _OWN as error:
+                self._cannot_be_shipped(one, error)
+            if self.clock() >= until:
+                return
+
+    def _submit(self, one: Following) -> None:
+        stop = read_json(one.rundir.stop)
+        if stop is not None and one.order.submitting is None:
+            why = str(stop.get("reason") or "a stop was requested")
+            record = {"ending": "stopped", "cause": stop.get("cause") or "stop_request", "reason": why}
+            self._end(one, record)
+            return
+        try:
+            one.order, job = self._ship(one)
+            one.mirror.watch(one.order.watched)
+            if stop is not None:  # a kill came between submit and note: there may be a job to find
+                self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
+            one.order = replace(one.order, submitting=one.order.submitting or self.parts.clock())
+            order_file.write(one.rundir, one.order)
+            failpoint("follower.submitting")
+            handle = self.launcher.submit(job)
+        except Declined as no:
+            reason = f"{no.reason}; {no.hint}" if no.hint else no.reason
+            with contextlib.suppress(Unreachable):  # what was sent is let go of
+                gather(one.rundir, one.spec, one.order, self.launcher.reach)
+            self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": reason})
+            return
+        self._answered(self.no_launcher)
+        one.silence.broken()
+        failpoint("follower.submitted")
+        one.order = replace(one.order, handle=handle, submitted=self.parts.clock())
+        one.memory = Memory(pending_since=self.clock())
+        one.noted, one.tries = False, 0
+        self._note(one)
+
+    def _ship(self, one: Following) -> tuple[order_file.Order, Job]:
+        """Send it. Where it was sent before there may be a job, which a full disk there now says nothing about."""
+        try:
+            return ship(one.rundir, one.spec, one.order, self.launcher.reach)
+        except Declined as no:
+            if one.order.submitting is None:
+                raise
+            raise Unreachable(no.reason, code=no.code, hint=no.hint) from no
+
+    def _note(self, one: Following) -> None:
+        """Write down that there is a job; until that is done it is looked for anew after a kill."""
+        handle = one.handle
+        assert handle is not None
+        self.departures.note(handle, one.rundir)
+        order_file.write(one.rundir, one.order)
+        one.noted = True
+        one.rundir.environment.unlink(missing_ok=True)
+        name = one.order.place.name
+        text = f"submitted to {name} as {handle.native}"
+        events.append(one.rundir.events, "submitted", job=handle.native, place=name, text=text)
+        journal.append(Path(one.spec.result_dir), text)
+        failpoint("follower.noted")
+        self.looks.at_once()
+        self.polls.hurry(self.clock())
+
+    def _cannot_be_shipped(self, one: Following, error: Exception) -> None:
+        """Its own trouble keeps no other run waiting; where no job can be there, it is given up in the end."""
+        now = self.clock()
+        one.failing_since = one.failing_since if one.tries else now
+        one.tries += 1
+        one.again_at = now + min(2.0**one.tries, 30.0)
+        patience_s = SHIPPING_S if isinstance(error, OSError) else 0.0
+        if one.order.submitting is None and one.tries >= SHIPPING_TRIES and now - one.failing_since >= patience_s:
+            with contextlib.suppress(*_OWN):
+                self._end(one, {"ending": "launch_failed", "cause": "not_shipped", "reason": str(error)})
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        """One question to the launcher about all runs."""
+        asked = {run: one for run, one in self.runs.items() if one.handle is not None}
+        before = self.clock()
+        if asked:
+            said = self.launcher.poll([one.handle for one in asked.values() if one.handle])
+            self._answered(self.no_launcher)
+            for run, one in asked.items():
+                one.said = said.get(run, Observation(JobState.UNKNOWN))
+                one.node = one.said.node or one.node
+            self.looks.at_once()
+        self.polls.done(self.clock(), news=False, took_s=self.clock() - before)
+
+    def _look(self) -> None:
+        """One look at the far directories of all runs."""
+        asked = {run: one for run, one in self.runs.items() if one.handle is not None and one.noted}
+        before = self.clock()
+        news = more = False
+        if asked:
+            wants = [Want(run, one.order.directory, one.mirror.had) for run, one in asked.items()]
+            try:
+                self.offset_s = self.launcher.reach.clock_offset()
+                found = self.launcher.reach.look(wants)
+            except Unreachable as silent:
+                self._files_are_silent(silent, asked)
+                return
+            except OSError as error:
+                self._files_are_silent(Unreachable(str(error), code="look_failed"), asked)
+                return
+            self._answered(self.no_files)
+            for run, one in asked.items():
+                news = self._advance(one, found.get(run, Seen(there=False))) or news
+            more = any(seen.more for seen in found.values())
+        young = any(self.parts.clock() - (one.order.submitted or 0.0) < YOUNG_S for one in asked.values())
+        self.looks.done(self.clock(), news=news or young, took_s=0.0 if more else self.clock() - before)
+        if more:  # after a long silence there is much to fetch
+            self.looks.at_once()
+
+    def _files_are_silent(self, silent: Unreachable, asked: Mapping[str, Following]) -> None:
+        self.no_files.fell(silent, self.clock(), self.parts.clock())
+        for one in asked.values():
+            one.memory.after_silence(self.clock())
+            if self.no_files.told:
+                self._tell(one, Settled(RunState.UNREACHABLE))
+
+    def _answered(self, silence: Silence) -> None:
+        if silence.tries:
+            silence.broken()
+            self.polls.hurry(self.clock())
+
+    def _advance(self, one: Following, seen: Seen) -> bool:
+        """Take in what was seen of one run; whether it was news. Its own trouble is no other's."""
+        try:
+            return self._settle(one, seen)
+        except (Unreachable, Declined) as silent:
+            self._launcher_is_silent(silent)
+        except _OWN as error:  # a full disk, a directory that was removed: the next look tries again
+            if one.gone:
+                self.finds.at_once()
+            else:
+                state = RunState.RUNNING if seen.claimed else RunState.STARTING
+                self._tell(one, Settled(state, f"what comes back cannot be written here: {error}"))
+        return False
+
+    def _settle(self, one: Following, seen: Seen) -> bool:
+        if seen.exit.get("ending") not in _ENDINGS:  # damaged, or whatever else has that name
+            seen = replace(seen, exit={})
+        self._pass_on_stop(one, seen)  # first: it needs no room here
+        came = one.mirror.take(seen, self.offset_s)
+        if seen.more:  # the rest comes with the next look, before any last word
+            return True
+        limit_s, asked = self.pending_limit_s, one.asked()
+        found = settle(one.memory, seen, one.said, self.clock(), pending_limit_s=limit_s, asked=asked)
+        if found.ask:
+            self.polls.hurry(self.clock())
+        if found.record is None:
+            return self._tell(one, found) or came
+        if found.remove and one.handle:
+            self.launcher.stop(one.handle, hard=True)
+        if not gather(one.rundir, one.spec, one.order, self.launcher.reach):
+            self._tell(one, Settled(RunState.RUNNING, "it is over, its results are copied"))
+            return True
+        if one.told and one.told.state == RunState.UNREACHABLE.value:  # it began and ended before anybody looked
+            self._tell(one, Settled(RunState.RUNNING, "it is over"))
+        ours = mirroring.in_our_time(found.record, self.offset_s) if seen.exit else found.record
+        self._end(one, ours)
+        return True
+
+    def _pass_on_stop(self, one: Following, seen: Seen) -> None:
+        """A stop request goes to the Runner, or to the launcher where there is none yet; if nothing helps, for good."""
+        one.stop_stamp = one.look_for_stop()
+        if not one.stop_stamp or one.handle is None or seen.exit:
+            return
+        now = self.clock()
+        waits = one.said is not None and one.said.state is JobState.PENDING and not seen.claimed  # said a while ago
+        if one.stop_passed != one.stop_stamp:
+            self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
+            one.stop_passed, one.stop_at, one.stop_told = one.stop_stamp, now, 0
+            self.polls.hurry(now)
+        if (one.asked() or {}).get("how") == "drain" and not waits:
+            return
+        patience_s = 2 * one.spec.limits.grace_s + CLEANUP_S
+        due = 2 if waits or now - one.stop_at > patience_s else 1 if now - one.stop_at > SOFTLY_S else 0
+        if due > one.stop_told:
+            self.launcher.stop(one.handle, hard=due == 2)
+            one.stop_told = due
+
+    def _tell(self, one: Following, found: Settled) -> bool:
+        silence = None
+        if found.state is RunState.UNREACHABLE:
+            silences = (self.no_files, self.no_launcher, one.silence)
+            silence = next((silence for silence in silences if silence.told), None)
+            if silence is None:
+                return False  # one hiccup is no news, and a Follower that has just begun has not asked yet
+        with contextlib.suppress(*_OWN):
+            return one.tell(found, self.parts.clock(), silence)
+        return False
+
+    # -- ending -------------------------------------------------------------------------------------------------
+
+    def _end(self, one: Following, record: Mapping[str, Any]) -> None:
+        """The run's last word: the exit record, and then whatever a collector makes of it."""
+        whole = one.last_word(record, self.parts.clock())
+        for left in (one.rundir.environment, one.rundir.far / "environment"):  # nobody came to read it: secrets
+            with contextlib.suppress(OSError):
+                left.unlink()
+        failpoint("follower.before_exit_record")
+        write_json(one.rundir.exit_record, whole)
+        failpoint("follower.after_exit_record")
+        del self.runs[one.spec.run]
+        self.departing = True
+        if record["ending"] in (Ending.LOST.value, Ending.LAUNCH_FAILED.value):
+            with contextlib.suppress(*_OWN):
+                events.append(one.rundir.events, record["ending"], reason=record.get("reason", ""))
+        one.end_log_session()
+        self.collectors.later(one.rundir)
+
+    def _depart(self) -> None:
+        """Let the launcher forget what is recorded, and end what nobody can record any more."""
+        if not self.departing:
+            return
+        for noted in self.departures.over():
+            if noted.rundir.removed:
+                self.launcher.stop(noted.handle, hard=True)
+            self._forget(noted)
+            self.departures.drop(noted.handle.run)
+        self.departing = False
+
+    def _forget(self, noted: Noted) -> None:
+        with contextlib.suppress(*_OWN):
+            told = self.launcher.forget(noted.handle)
+            if told and not noted.rundir.removed:
+                events.append(noted.rundir.events, "freed", text=told)

@@ -1,0 +1,130 @@
+"""What `doctor --launcher` tells about a place: whether it answers, how soon, what it has, who follows its runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.run.job_launcher import Declined, Describes, JobLauncher, Unreachable
+from autoresearch.core.run.targets import Place
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.remote.canary import Canary, send_canary
+from autoresearch.lab.remote.start_follower import directory_of
+from autoresearch.lab.remote_files.interpreter import InterpreterSearch
+from autoresearch.launchers.registry import pinned
+from autoresearch.records import order_file
+from autoresearch.records.rundir import RunDir, is_locked, read_json
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Who follows the runs of a place."""
+
+    alive: bool
+    session: str  # "" where there never was one
+    runs: int  # that live
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        if self.alive:
+            return f"lives, follows {runs}" + (f", in {self.session}" if self.session else "")
+        return f"gone, and {runs} want one: any command that looks at them starts it" if self.runs else "not needed now"
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A place as it answers now."""
+
+    place: Place
+    answers: bool
+    latency_s: float | None  # one round trip once the connection stands, or what its programs took to answer all
+    clock_offset_s: float | None  # theirs minus ours
+    rows: tuple[tuple[str, str], ...]
+    followed: Followed
+    findings: tuple[Finding, ...]
+
+    @property
+    def fit(self) -> bool:
+        """Whether a run could be sent there."""
+        return not errors(self.findings)
+
+
+def inspect(
+    place: Place,
+    parts: Parts,
+    *,
+    canary: Path | None = None,
+    search: InterpreterSearch | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Inspected:
+    """Look at a place that is not local. Never an error: what stops a run is a finding.
+
+    canary: below this directory are the run directories of the project, and a canary shall be sent; `search`: the
+    interpreter that it is to start.
+    """
+    followed = _followed(place, parts)
+    try:
+        launcher = parts.place(place, parts.environ)
+    except AutoresearchError as error:
+        wrong = Finding(Severity.ERROR, error.code, error.message, error.hint)
+        return Inspected(place, False, None, None, (), followed, (wrong,))
+    try:
+        send = partial(send_canary, place, launcher, canary, search) if canary else None
+        return _inspect(place, launcher, followed, send, clock)
+    finally:
+        launcher.reach.close()
+
+
+def _inspect(
+    place: Place,
+    launcher: JobLauncher,
+    followed: Followed,
+    send: Callable[[], Canary] | None,
+    clock: Callable[[], float],
+) -> Inspected:
+    found: list[Finding] = []
+    latency, offset, rows = None, None, [("files", _FILES[launcher.reach.shared])]
+    try:
+        begun = clock()
+        found += launcher.preflight()
+        if not errors(found):
+            rows += launcher.describe() if isinstance(launcher, Describes) else ()
+            latency = clock() - begun if launcher.reach.shared else _round_trip(launcher, clock)
+            offset = launcher.reach.clock_offset()
+        if send and not errors(found):
+            sent = send()
+            rows.append(("canary", sent.row))
+            found += sent.findings
+    except (Unreachable, Declined) as no:
+        found = [one for one in found if one.code != "unreachable"]  # the same, as a doubt
+        found.append(Finding(Severity.ERROR, no.code, no.reason, no.hint))
+    except AutoresearchError as error:
+        found.append(Finding(Severity.ERROR, error.code, error.message, error.hint))
+    return Inspected(place, latency is not None, latency, offset, tuple(rows), followed, tuple(found))
+
+
+_FILES = {True: "seen there under the same paths", False: "copied there and back"}
+
+
+def _round_trip(launcher: JobLauncher, clock: Callable[[], float]) -> float:
+    """Seconds, the connection standing."""
+    begun = clock()
+    launcher.reach.run(["true"])
+    return clock() - begun
+
+
+def _followed(place: Place, parts: Parts) -> Followed:
+    folder = directory_of(pinned(place, parts.environ), parts)
+    runs = 0
+    for entry in parts.index.live():
+        order = order_file.read(RunDir(Path(entry.run_dir)))
+        runs += order is not None and Path(order.follower) == folder
+    sessions = (read_json(folder / "controller.sessions.json") or {}).get("sessions") or [""]
+    return Followed(is_locked(folder / "lock"), str(sessions[-1]), runs)

@@ -1,0 +1,54 @@
+"""Order a run at a place: the order is written, and a session shows what comes back of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Place
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.remote.start_follower import directory_of
+from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.records import order_file
+from autoresearch.records.order_file import Order
+from autoresearch.records.rundir import RunDir, write_json
+
+if TYPE_CHECKING:
+    from autoresearch.launchers.tmux_session import SessionInfo
+
+
+def order(plan: Plan, spec: RunSpec, rundir: RunDir, place: Place, parts: Parts) -> SessionInfo:
+    """Write the order of a run; the session in which its log can be seen (ending that ends no run)."""
+    socket = plan.settings.text("tmux_socket")
+    info = show_log(rundir, spec.session, parts, socket)
+    order_file.write(
+        rundir,
+        Order(
+            run=spec.run,
+            place=place,
+            ordered=parts.clock(),
+            follower=str(directory_of(place, parts)),
+            declared=_declared(plan, parts),
+            gpus=plan.far.at(place),
+            socket=socket,
+        ),
+    )
+    return info
+
+
+def show_log(rundir: RunDir, session: str, parts: Parts, socket: str) -> SessionInfo:
+    """A session that shows the log as it comes back; it ends with the run, and ending it ends nothing."""
+    argv = ["tail", "-n", "+1", "-F", "--", str(rundir.log)]
+    rundir.log.touch()
+    info = parts.launcher(socket).start(session, argv, cwd=Path(rundir.path), environment={})
+    write_json(rundir.session, asdict(info), durable=False)
+    return info
+
+
+def _declared(plan: Plan, parts: Parts) -> tuple[str, ...]:
+    """Variables that the blueprint, the trainer or we gave it: the rest is this machine's own."""
+    notes = plan.resolved.blueprint.notes
+    changed = {name for name, value in plan.environment.items() if parts.environ.get(name) != value}
+    return tuple(sorted(changed | set(notes.env) | (set(notes.requires_env) & set(plan.environment))))

@@ -1,0 +1,103 @@
+"""Have somebody follow the runs of a place: one Follower for each, in a session of its own, started when needed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import Place
+from autoresearch.core.text.naming import session_name
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.runs import detached
+from autoresearch.records import order_file
+from autoresearch.records.index import state_home
+from autoresearch.records.order_file import TROUBLE, ring
+from autoresearch.records.rundir import RunDir, is_locked, locked, read_json, write_atomically, write_json
+
+SAYS_WHO = ("SSH_AUTH_SOCK", "SLURM_CONF", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "KUBECONFIG", "KRB5CCNAME")
+"""Variables that say who we are to a place, or where it is: those of the next login may be others."""
+_SHOWN = "shown.json"  # digests of what was handed to a Follower, so that two shells do not take turns
+
+
+def directory_of(place: Place, parts: Parts) -> Path:
+    """Where the Follower of a place keeps its lock, its words and its log."""
+    return state_home(parts.environ) / "places" / place.key
+
+
+def attend(place: Place, parts: Parts, socket: str) -> None:
+    """Start the Follower of a place unless it lives; returns once it holds its lock. See `lab.runs.detached.start`."""
+    folder = directory_of(place, parts)
+    folder.mkdir(parents=True, exist_ok=True)
+    if is_locked(folder / "lock"):
+        ring(folder)
+        return
+    with locked(folder / "starting"):  # two CLIs at once start one
+        if is_locked(folder / "lock"):
+            ring(folder)
+            return
+        write_json(folder / "place.json", place.to_json(), durable=False)
+        _note_shown(folder, [_digest(_who(parts.environ))])
+        session = session_name(f"follow-{place.name}", place.key[-8:])
+        detached.start(folder, ["follow", str(folder)], session, f"follow-{place.key}", parts, socket)
+
+
+@contextlib.contextmanager
+def take_up(folder: Path) -> Iterator[None]:
+    """The Follower begins: whoever started it may go on, and why it cannot begin is left for those who look."""
+    try:
+        yield
+    except AutoresearchError as error:
+        with contextlib.suppress(OSError):
+            write_json(folder / TROUBLE, {"reason": error.message, "hint": error.hint}, durable=False)
+        raise
+    finally:
+        detached.reported(folder)
+    (folder / TROUBLE).unlink(missing_ok=True)
+
+
+def attend_run(rundir: RunDir, parts: Parts) -> bool:
+    """The same for the place of a far run, where nobody follows it; False for a run of this machine.
+
+    Never an error: whoever looks at a run is to be told what is known, and looks again.
+    """
+    order = order_file.read(rundir)
+    if order is None:
+        return False
+    if rundir.exit_record.exists():
+        return True
+    with contextlib.suppress(AutoresearchError, OSError):
+        if order.unattended():
+            attend(order.place, parts, order.socket)
+        elif (seen := order_file.observed(rundir)) and seen.state == RunState.UNREACHABLE.value:
+            _show(Path(order.follower), parts.environ)
+    return True
+
+
+def _show(folder: Path, environ: Mapping[str, str]) -> None:
+    """Hand a Follower whom nobody answers what this shell says of who we are, once: an agent, a token, a file."""
+    who = _who(environ)
+    digest, digests = _digest(who), list((read_json(folder / _SHOWN) or {}).get("digests") or ())
+    if not who or digest in digests:
+        return
+    _note_shown(folder, [*digests, digest])
+    detached.hand_over(folder, who)
+    ring(folder)
+
+
+def _note_shown(folder: Path, digests: list[str]) -> None:
+    """For our eyes only: a token that is short could be guessed by its digest."""
+    text = json.dumps({"digests": digests})
+    write_atomically(folder / _SHOWN, text.encode(), mode=0o600, durable=False)
+
+
+def _who(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: environ[name] for name in SAYS_WHO if environ.get(name)}
+
+
+def _digest(who: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(who, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()

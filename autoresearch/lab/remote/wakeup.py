@@ -1,0 +1,61 @@
+"""The bell of a Follower: whoever orders, or asks a run to stop, touches a file, and the Follower wakes."""
+
+from __future__ import annotations
+
+import select
+import time
+from pathlib import Path
+
+from autoresearch.lab.runs.inotify import Inotify
+
+BLIND_S = 0.25  # between two looks at the bell where the kernel does not tell
+SLOW_S = 2.0  # ... and where it does: a bell on a network file system may be rung from another machine
+
+
+class Bell:
+    """Sleeps until it is rung."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+        self._rung = self._stamp()
+        self._inotify: Inotify | None = None
+        try:
+            self._inotify = Inotify()
+            self._inotify.add(str(path), Inotify.ATTRIB | Inotify.MODIFY)
+        except OSError:
+            self._give_up()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep so long at most; whether it was rung since the last time."""
+        until = time.monotonic() + seconds
+        while not self._was_rung(max(0.0, until - time.monotonic())):
+            if time.monotonic() >= until:
+                return False
+        return True
+
+    def _was_rung(self, seconds: float) -> bool:
+        """Sleep for a while; the kernel tells of every ring, a stamp of all but those within its grain."""
+        if self._inotify is None:
+            time.sleep(min(seconds, BLIND_S))
+        elif select.select([self._inotify.fd], [], [], min(seconds, SLOW_S))[0]:
+            self._inotify.drain()
+            self._rung = self._stamp()
+            return True
+        before, self._rung = self._rung, self._stamp()
+        return before != self._rung
+
+    def close(self) -> None:
+        """Free the descriptor."""
+        self._give_up()
+
+    def _stamp(self) -> int:
+        try:
+            return self.path.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _give_up(self) -> None:
+        if self._inotify:
+            self._inotify.close()
+            self._inotify = None

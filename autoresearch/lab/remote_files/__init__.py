@@ -1,0 +1,1 @@
+"""Files on hosts that do not see ours: uploaded, mirrored, downloaded."""

@@ -1,0 +1,151 @@
+"""The code of a run as it lies here, file by file, to be made the same elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tarfile
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.export import export, files_of
+from autoresearch.git_repo.survey import MAX_BYTES
+from autoresearch.runner.courier import sha256 as sha256_of
+
+NEVER = frozenset({".git", ".venv", "venv", "__pycache__"})  # at any depth, where git does not say what code is
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file or link. kind: `f`, `x` (executable), `l`; content: its sha256, or where the link points."""
+
+    path: str  # relative to the top of the tree
+    kind: str
+    content: str
+    size: int
+    source: Path
+
+    def to_json(self) -> list[object]:
+        """As `runner.courier` reads it."""
+        return [self.path, self.kind, self.content, self.size]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """`root`: the directory here whose paths mean this tree. `texts`: files that are sent with another content."""
+
+    root: Path
+    entries: tuple[Entry, ...]
+    texts: Mapping[str, bytes]
+
+    def bytes_of(self, entry: Entry) -> bytes:
+        """What is sent of a file."""
+        return self.texts[entry.path] if entry.path in self.texts else entry.source.read_bytes()
+
+    def packed(self, entries: Collection[Entry]) -> bytes:
+        """These entries as a tar archive; the same entries give the same bytes."""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for entry in entries:
+                info = tarfile.TarInfo(entry.path)
+                info.mode = 0o755 if entry.kind == "x" else 0o644
+                if entry.kind == "l":
+                    info.type, info.linkname = tarfile.SYMTYPE, entry.content
+                    tar.addfile(info)
+                    continue
+                data = self.bytes_of(entry)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+        return buffer.getvalue()
+
+
+def root_of(directory: Path) -> Path:
+    """The directory whose files go along with one of its own: the root of its repository, else itself."""
+    checkout = repository.find(directory)
+    return checkout.root if checkout else Path(os.path.realpath(directory))
+
+
+@contextlib.contextmanager
+def code_of(spec: RunSpec, texts: Mapping[str, bytes], leave_out: Collection[Path]) -> Iterator[Tree]:
+    """The code that the branch of a run holds; of a run without one, what lies in its codebase and would be held.
+
+    texts: path relative to the root -> what is sent in its place. leave_out: results and records.
+    """
+    cwd = Path(spec.cwd)
+    checkout = repository.find(cwd)
+    root = root_of(cwd)
+    if checkout is None:
+        yield Tree(root, tuple(_walked(root, leave_out, texts)), texts)
+    elif is_slot(root):
+        yield Tree(root, tuple(_walked(root, leave_out, texts, tidy=True)), texts)
+    elif spec.commit:
+        with tempfile.TemporaryDirectory(prefix="autoresearch-export-") as place:
+            top = Path(place) / "tree"
+            export(checkout, spec.commit, top)
+            yield Tree(root, tuple(_walked(top, (), texts, tidy=True)), texts)
+    else:
+        yield Tree(root, tuple(_listed(checkout, cwd, leave_out, texts)), texts)
+
+
+def is_slot(root: Path) -> bool:
+    """Whether a directory is a worktree of ours, which holds its commit and nothing else."""
+    return root.with_name(root.name + ".slot").exists()
+
+
+def worktree(root: Path) -> Tree:
+    """All that lies in a worktree of ours."""
+    return Tree(root, tuple(_walked(root, (), {}, tidy=True)), {})
+
+
+def _walked(
+    top: Path, leave_out: Collection[Path], texts: Mapping[str, bytes], *, tidy: bool = False
+) -> Iterator[Entry]:
+    """Everything below a directory; `tidy`: nothing lies there that is not code."""
+    left = {os.path.realpath(path) for path in leave_out}
+    for folder, names, files in os.walk(top):
+        names[:] = sorted(n for n in names if n != ".git" and (tidy or n not in NEVER))
+        names[:] = [n for n in names if os.path.realpath(f"{folder}/{n}") not in left]
+        for name in [n for n in names if Path(folder, n).is_symlink()] + sorted(files):
+            path = Path(folder) / name
+            if name != ".git" and (tidy or path.is_symlink() or path.stat().st_size <= MAX_BYTES):
+                yield from _entries(path, os.path.relpath(path, top), texts)
+
+
+def _listed(
+    checkout: Checkout, directory: Path, leave_out: Collection[Path], texts: Mapping[str, bytes]
+) -> Iterator[Entry]:
+    left = [os.path.realpath(path) for path in leave_out]
+    for name in map(os.fsdecode, files_of(checkout, directory)):
+        path = checkout.root / name
+        if any(str(path).startswith(f"{one}/") for one in left) or not os.path.lexists(path) or path.is_dir():
+            continue
+        if path.is_symlink() or path.stat().st_size <= MAX_BYTES:
+            yield from _entries(path, name, texts)
+
+
+def _entries(path: Path, relative: str, texts: Mapping[str, bytes]) -> Iterator[Entry]:
+    """A file, a link, or what an include of a worktree links to: files of the checkout that no commit holds."""
+    if path.is_symlink():
+        target = str(path.readlink())
+        if not (target.startswith("/") and target.endswith("/" + relative)):
+            yield Entry(relative, "l", target, 0, path)
+            return
+        if path.is_dir():
+            for one in _walked(Path(target), (), {}, tidy=True):
+                yield Entry(f"{relative}/{one.path}", one.kind, one.content, one.size, one.source)
+            return
+    if not path.is_file():
+        return  # a socket, a pipe, an include that is gone
+    kind = "x" if os.access(path, os.X_OK) else "f"
+    text = texts.get(relative)
+    if text is not None:
+        yield Entry(relative, kind, sha256(text).hexdigest(), len(text), path)
+    else:
+        yield Entry(relative, kind, sha256_of(str(path)), path.stat().st_size, path)

@@ -1,0 +1,320 @@
+"""Gather what a run left at a place that does not see our files: its results and files of metrics, checked.
+
+It is asked for again and again until it is done, a slice each time, so that other runs are not kept waiting; a cut,
+a kill or a reboot in between costs nothing that is here. `gathered.json` in the run directory says that it is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.run.job_launcher import Declined, Reach
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.remote_files import rsync
+from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.records import events, finish_flag, journal
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.order_file import Order
+from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.runner.courier import sha256
+
+DONE = "gathered.json"
+SLICE_S = 20.0
+MOST_GB = 5.0
+AT_ONCE = 8  # files of which a piece comes in one answer
+BY_RSYNC = 4 << 20  # more than this comes by rsync, where both sides have it
+TRIES = 3  # a file that another process still writes is listed anew
+PARTIAL = ".partial-"
+# What is no result but a state to go on from; it stays there, and the journal says where.
+WEIGHTS = (
+    *("checkpoint*", "ckpt*", "global_step_*", "*.safetensors", "*.pt", "*.pth", "*.ckpt", "*.bin", "*.distcp"),
+    *("*.gguf", "optimizer*", "__pycache__"),
+)
+STATES = ("trainer_state.json", "events.out.tfevents*", "*.wandb")  # metrics, wherever they lie
+OURS = frozenset({journal.NAME, finish_flag.NAME, "results.md"})
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file there. size -1: a link, whose target is in `content`; else that is its sha256."""
+
+    far: str
+    size: int
+    content: str
+    here: Path
+
+    @property
+    def root(self) -> str:
+        """Its directory there."""
+        return self.far.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """Its name there."""
+        return self.far.rpartition("/")[2]
+
+
+def gather(
+    rundir: RunDir,
+    spec: RunSpec,
+    order: Order,
+    reach: Reach,
+    *,
+    slice_s: float = SLICE_S,
+    clock: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Whether all that shall come back is here, whole; False: not yet, ask again. Raises Unreachable.
+
+    A place that cannot be asked about files any more (a full disk) is told of, and done with.
+    """
+    if reach.shared or not order.directory or (rundir.path / DONE).exists():
+        return True
+    try:
+        return _Gathering(rundir, spec, order, There(reach, order.place), clock() + slice_s, clock).go()
+    except Declined as no:
+        _warn(rundir, spec, f"results were not copied: {no.reason}")
+        write_json(rundir.path / DONE, {"failed": no.reason}, durable=False)
+        return True
+    except OSError as error:  # our own disk: there may be room later, and nothing is lost until then
+        _warn(rundir, spec, f"results cannot be written here, and are waited with: {error}")
+        return False
+
+
+class _Gathering:
+    """One slice of it."""
+
+    def __init__(
+        self,
+        rundir: RunDir,
+        spec: RunSpec,
+        order: Order,
+        there: There,
+        until: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.rundir, self.spec, self.order, self.there = rundir, spec, order, there
+        self.until, self.clock = until, clock
+        self.results = order.paths.get(spec.result_dir, "")
+        self.notes = rundir.path / "gathering.json"
+
+    def go(self) -> bool:
+        listed = read_json(self.notes) or self._list(tries=0)
+        files = [found for one in listed["files"] if (found := self._file(one))]
+        wanted = [one for one in files if not self._is_here(one)]
+        try:
+            self._fetch(wanted)
+        except _NotYet:
+            return False
+        wrong = [one for one in wanted if one.size >= 0 and not self._is_here(one)]
+        if wrong and listed["tries"] < TRIES:
+            _warn(self.rundir, self.spec, f"{wrong[0].far} changed while it was copied; it is copied again")
+            self._list(tries=listed["tries"] + 1)
+            return False
+        for one in wrong:
+            _warn(self.rundir, self.spec, f"{one.far} is still being written: it was not copied")
+        self._finish(files, listed, len(wrong))
+        return True
+
+    def _list(self, *, tries: int) -> dict[str, Any]:
+        """What there is there now, with checksums; kept, so that a cut need not count again."""
+        options = self.order.place.options
+        only = options.get("collect") or []
+        answer = f"{self.order.directory}/results.json"
+        asked = self.there.ask(
+            "results",
+            timeout_s=600.0,
+            places=[self.results] if self.results else [],
+            always=self._sources(),
+            only=[only] if isinstance(only, str) else [str(one) for one in only],
+            leave=WEIGHTS,
+            keep=STATES,
+            most=int(float(self.order.place.text("collect_max_gb", str(MOST_GB))) * 1e9),
+            answer=answer,
+            since=f"{self.order.directory}/began" if self.spec.far_paths else "",  # a place that others write to, too
+        )
+        data = self.there.read(self.order.directory, answer, asked["size"])
+        listed = {**json.loads(data), "tries": tries}
+        write_json(self.notes, listed, durable=False)
+        return listed
+
+    def _sources(self) -> list[str]:
+        """Files, directories and patterns of metrics, as they are called there."""
+        return [_mapped(one.path, self.order.paths) for one in self.spec.sources]
+
+    def _file(self, one: Sequence[Any]) -> _File | None:
+        """Where a file there belongs here; None for one that is no business of ours."""
+        far, size, content = str(one[0]), int(one[1]), str(one[2])
+        here = self._place_of(far)
+        if here is None or ".." in far.split("/"):
+            return None
+        if here.parent == Path(self.spec.result_dir) and here.name in OURS:
+            return None
+        if size < 0 and (content.startswith("/") or os.path.normpath(f"{far}/../{content}") == far):
+            return None
+        return _File(far, size, content, here)
+
+    def _place_of(self, far: str) -> Path | None:
+        back = {there: here for here, there in self.order.paths.items()}
+        holding = max((root for root in back if far == root or far.startswith(root + "/")), key=len, default="")
+        if holding:
+            return Path(back[holding] + far[len(holding) :])
+        unmapped = (one.path for one in self.spec.sources if _mapped(one.path, self.order.paths) == one.path)
+        return Path(far) if any(far.startswith(re.split(r"[*?\[]", path)[0]) for path in unmapped) else None
+
+    def _is_here(self, one: _File) -> bool:
+        if one.size < 0:
+            return one.here.is_symlink() and str(one.here.readlink()) == one.content
+        try:
+            return not one.here.is_symlink() and one.here.stat().st_size == one.size and self._sum(one) == one.content
+        except OSError:
+            return False
+
+    def _sum(self, one: _File) -> str:
+        return sha256(str(one.here))
+
+    # -- copying ------------------------------------------------------------------------------------------------
+
+    def _fetch(self, wanted: Sequence[_File]) -> None:
+        plain = [one for one in wanted if one.size >= 0]
+        self._clear_stale(plain)
+        way = rsync.words(self.there.reach) if sum(one.size for one in plain) > BY_RSYNC else None
+        if way:
+            self._by_rsync(way, plain)
+        else:
+            self._in_pieces(plain)
+        for one in wanted:
+            if one.size < 0:
+                self._link(one)
+
+    def _by_rsync(self, way: tuple[str, str], files: Sequence[_File]) -> None:
+        """Into a directory beside, which the next slice takes on; then checked and moved, one by one."""
+        beside = Path(self.spec.result_dir) / f"{PARTIAL}{self.spec.run}"
+        for root in {one.root for one in files}:
+            names = [one.name for one in files if one.root == root]
+            place = beside / hashlib.sha256(root.encode()).hexdigest()[:12]
+            try:
+                rsync.pull(way, root, names, place, max(5.0, self.until - self.clock()))
+            except rsync.Failed:
+                self._in_pieces(files)
+                return
+            except rsync.Slow:
+                raise _NotYet from None
+            for one in files:
+                if one.root == root:
+                    self._settle(one, place / one.name)
+        with contextlib.suppress(OSError):
+            for folder in beside.iterdir():
+                folder.rmdir()
+            beside.rmdir()
+
+    def _in_pieces(self, files: Sequence[_File]) -> None:
+        """A piece each of a few files in one answer, until they are whole."""
+        waiting = list(files)
+        while waiting:
+            if self.clock() >= self.until:
+                raise _NotYet
+            group = waiting[:AT_ONCE]
+            had = {one.far: _size(self._partial(one)) for one in group}
+            pieces = self.there.pieces(self.order.directory, had)
+            for one in group:
+                partial = self._partial(one)
+                piece = pieces.get(one.far, b"")
+                _append(partial, piece[: one.size - had[one.far]])
+                if _size(partial) >= one.size or not piece:  # it may be shorter by now: its checksum tells
+                    self._settle(one, partial)
+                    waiting.remove(one)
+            failpoint("gather.piece")
+
+    def _settle(self, one: _File, partial: Path) -> None:
+        """A file that has its checksum gets its name; another one is not believed, and copied again."""
+        try:
+            right = sha256(str(partial)) == one.content
+        except OSError:
+            return
+        if not right:
+            partial.unlink()
+            return
+        one.here.parent.mkdir(parents=True, exist_ok=True)
+        if one.here.is_dir() and not one.here.is_symlink():
+            return
+        inside = str(one.here).startswith(f"{self.spec.result_dir}/")
+        if not inside and one.far not in self.order.watched and one.here.exists():  # somebody's, from before
+            aside = one.here.with_name(f"{one.here.name}.before-{self.spec.run}")
+            one.here.replace(aside)
+            journal.append(Path(self.spec.result_dir), f"moved aside, from before this run: {aside}")
+        partial.replace(one.here)
+
+    def _partial(self, one: _File) -> Path:
+        """Beside the file, named by it and by what it shall hold: a list that was made anew begins anew."""
+        words = os.fsencode(f"{one.content} {one.name}")  # of the same content there may be many
+        return one.here.with_name(f"{PARTIAL}{hashlib.sha256(words).hexdigest()[:12]}")
+
+    def _clear_stale(self, files: Sequence[_File]) -> None:
+        wanted = {self._partial(one) for one in files}
+        for folder in {one.here.parent for one in files}:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in folder.glob(f"{PARTIAL}*"):
+                if path not in wanted and path.is_file():
+                    path.unlink()
+
+    def _link(self, one: _File) -> None:
+        inside = os.path.normpath(one.here.parent / one.content)
+        if one.here.exists() or not inside.startswith(f"{self.spec.result_dir}/"):
+            return
+        one.here.parent.mkdir(parents=True, exist_ok=True)
+        one.here.unlink(missing_ok=True)
+        one.here.symlink_to(one.content)
+
+    def _finish(self, files: Sequence[_File], listed: Mapping[str, Any], wrong: int) -> None:
+        total = sum(max(one.size, 0) for one in files)
+        place, name = Path(self.spec.result_dir), self.order.place.name
+        journal.append(place, f"copied from {name}: {len(files) - wrong} files, {total / 1e6:.1f} MB, checksums agree")
+        for far, size in listed["left"][:20]:
+            journal.append(place, f"left on {name}: {far} ({size / 1e6:.1f} MB)")
+        if (more := listed["count"] - 20) > 0:
+            journal.append(place, f"left on {name}: {more} more files, below {self.results}")
+        self.there.ask("release", code=self.order.code, directory=self.order.directory, over=True)
+        manifest = [[str(one.here), one.size, one.content] for one in files]
+        write_json(self.rundir.path / DONE, {"files": manifest, "left": listed["left"]}, durable=False)
+        self.notes.unlink(missing_ok=True)
+
+
+class _NotYet(Exception):  # noqa: N818 - nothing is wrong
+    """The slice is over."""
+
+
+def _mapped(path: str, paths: Mapping[str, str]) -> str:
+    """A path of ours there; itself where no directory of ours holds it."""
+    root = max((one for one in paths if path == one or path.startswith(one + "/")), key=len, default="")
+    return paths[root] + path[len(root) :] if root else path
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def _warn(rundir: RunDir, spec: RunSpec, text: str) -> None:
+    """Once, however often it is tried again; the journal may lie where nothing can be written."""
+    if [event.get("text") for event in events.last(rundir.events, 1)] == [text]:
+        return
+    events.append(rundir.events, "warning", text=text)
+    with contextlib.suppress(AutoresearchError, OSError):
+        journal.append(Path(spec.result_dir), f"warning: {text}")

@@ -1,0 +1,68 @@
+"""The interpreter of a run at a place that does not see our files: where it is looked for, what is said of none."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.run.job_launcher import Declined, Reach
+from autoresearch.core.run.targets import Place
+from autoresearch.lab.remote_files.code_files import root_of
+from autoresearch.lab.remote_files.remote_host import There
+
+
+@dataclass(frozen=True, slots=True)
+class InterpreterSearch:
+    """Where a run's interpreter is looked for: as the place says, else the blueprint's path, else the code's .venv."""
+
+    place: Place
+    interpreter: str  # as the blueprint has it
+    code: str  # the name of the run's code directory there; "" where it is not known, or the host's own
+    prepared: bool = False  # a `prepare` command of the run may make it
+
+    @property
+    def paths(self) -> list[str]:
+        """Of interpreters or of virtual environments; `{code}` is the run's code directory there."""
+        if named := self.place.text("interpreter") or self.place.text("venv"):
+            return [named]
+        return [self.interpreter, "{code}/.venv", "{code}/venv"] if self.code else [self.interpreter]
+
+    def missing(self) -> Declined:
+        """What is said where none of them is there."""
+        name = self.place.name
+        other = ", and its copy of the code has no .venv" if len(self.paths) > 1 else ""
+        return Declined(
+            f"{name}: the interpreter {self.paths[0]} is not there{other}",
+            code="missing_interpreter",
+            hint=f"make the environment there, and name it: launchers: {{{name}: {{venv: /path/to/venv}}}}",
+        )
+
+    def run(self, reach: Reach) -> str:
+        """Its path; "" where a `prepare` command may make it. Makes nothing there. Raises Declined, Unreachable."""
+        found = There(reach, self.place).ask(
+            "interpreter", root=self.place.text("root"), code=self.code, interpreters=self.paths, timeout_s=60.0
+        )
+        if not found["interpreter"] and not self.prepared:
+            raise self.missing()
+        return str(found["interpreter"])
+
+
+def search_for(place: Place, interpreter: str, codebase: Path, prepare: Collection[str]) -> InterpreterSearch:
+    """The search for the interpreter of a run; `prepare`: its commands that come before the trainer."""
+    remote = place.text("codebase") == "remote"
+    code = "" if remote else code_name(root_of(codebase))
+    return InterpreterSearch(place, interpreter, code, prepared=bool(prepare) and not remote)
+
+
+def code_name(root: Path) -> str:
+    """The directory for the code of a repository, below `code/` of a place."""
+    key = hashlib.sha256(str(root).encode()).hexdigest()[:10]
+    return f"{plain_word(root.name)}-{key}"
+
+
+def plain_word(text: str) -> str:
+    """A text as one plain directory name."""
+    return re.sub(r"[^\w.-]+", "_", text, flags=re.ASCII).strip(".") or "x"

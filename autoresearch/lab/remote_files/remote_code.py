@@ -1,0 +1,196 @@
+"""`codebase: remote`: code, recipe and interpreter are a host's own. It is asked about them; nothing is copied there.
+
+The records lie here: in the repository of the blueprint, else below the working directory. The result directory of
+the blueprint is the host's; what comes back of it gets a place beside the run directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.run.job_launcher import Declined, Unreachable
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Place
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.survey import MAX_BYTES
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.lab.resolve.files import OURS, Files
+from autoresearch.lab.resolve.preflight import read_blueprint
+from autoresearch.lab.settings import Settings
+from autoresearch.records import journal
+
+HOST_GIT = Path(__file__).parents[2] / "runner" / "host_git.py"
+SLASH = "/"  # a directory that every host has
+
+
+def is_remote(place: Place) -> bool:
+    """Whether the code is the host's own. EnvironmentUnusable for any other word than `remote` and `sent`."""
+    said = place.text("codebase", "sent")
+    if said not in ("remote", "sent"):
+        message = f"launchers.{place.name}.codebase: {said!r} is neither `remote` nor `sent`"
+        raise EnvironmentUnusable(message, code="bad_launcher", hint="a path of the host belongs in the blueprint")
+    return said == "remote"
+
+
+def refuse_in_campaign(places: Iterable[Place]) -> None:
+    """EnvironmentUnusable: ideas are made, guarded and checked out in worktrees of this machine."""
+    if remote := [place for place in places if not place.is_local and is_remote(place)]:
+        raise EnvironmentUnusable(
+            f"a campaign makes its ideas in worktrees here, and {remote[0].name} says `codebase: remote`",
+            hint="clone the repository here and take that option out: each idea's code is sent to the host; "
+            "a lone `autoresearch run` can use the host's own",
+            code="remote_codebase",
+        )
+
+
+class HostFiles:
+    """`lab.resolve.files.Files` of a host. Each question is asked once; call `close` when the last one was."""
+
+    here = False
+
+    def __init__(self, place: Place, parts: Parts) -> None:
+        self.place = place
+        self._reach = parts.place(place, parts.environ).reach
+        self._there: There | None = None
+        self._kinds: dict[str, tuple[str, bool]] = {}
+        self._home: str | None = None
+
+    @property
+    def there(self) -> There:
+        """The connection. EnvironmentUnusable where nobody answers, or nothing can be asked."""
+        if self._there is None:
+            with _told(self.place):
+                self._there = There(self._reach, self.place)
+        return self._there
+
+    @property
+    def python(self) -> str:
+        """See `Files`."""
+        return self.there.python
+
+    def home(self, environ: Mapping[str, str]) -> str:
+        """See `Files`."""
+        if self._home is None:
+            with _told(self.place):
+                self._home = str(self.there.ask("look_at", paths=[])["home"])
+        return self._home
+
+    def kind(self, path: Path) -> str:
+        """See `Files`."""
+        return self._look(path)[0]
+
+    def executable(self, path: Path) -> bool:
+        """See `Files`."""
+        return self._look(path)[1]
+
+    def _look(self, path: Path) -> tuple[str, bool]:
+        name = str(path)
+        if name not in self._kinds:
+            with _told(self.place):
+                kind, executable = self.there.ask("look_at", paths=[name])["found"][name]
+            self._kinds[name] = (str(kind), bool(executable))
+        return self._kinds[name]
+
+    def read(self, path: Path, most: int) -> bytes:
+        """See `Files`."""
+        if self.kind(path) != "file":
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        data = b""
+        with _told(self.place):
+            while len(data) < most and (piece := self.there.pieces(SLASH, {str(path): len(data)}).get(str(path))):
+                data += piece
+        return data[:most]
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._reach.close()
+
+
+class _told:  # noqa: N801 - reads as a word of its caller
+    """What a place says while a run is planned is said to the person who plans it."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Unreachable | Declined):
+            raise EnvironmentUnusable(error.reason, code=error.code, hint=error.hint) from error
+
+
+def files_of(path: Path, settings: Settings, parts: Parts) -> Files:
+    """The machine that the paths of a blueprint mean: this one, unless its place has its own code.
+
+    The place is what flags, environment, blueprint and project say. Raises as reading a blueprint does.
+    """
+    blueprint = parse_blueprint(read_blueprint(path), path.name)
+    try:
+        places = settings.places(blueprint.notes.launcher)
+    except AutoresearchError:  # it is told where a place is really needed
+        return OURS
+    remote = [place for place in places if not place.is_local and is_remote(place)]
+    return HostFiles(remote[0], parts) if len(places) == 1 and remote else OURS
+
+
+def records_root(blueprint: Path) -> Path:
+    """Where records lie when the code is elsewhere."""
+    found = repository.find(blueprint.parent)
+    return (found.root if found else Path.cwd()) / "reports"
+
+
+def at_home(spec: RunSpec) -> RunSpec:
+    """The run with places here for what comes back: the result directory, and files of metrics beside it."""
+    theirs = spec.result_dir
+    ours = str(Path(spec.ledger).parent / "results" / spec.experiment)
+    paths = {ours: theirs}
+    sources = []
+    for one in spec.sources:
+        inside = one.path.startswith(f"{theirs}/")
+        here = ours + one.path[len(theirs) :] if inside else f"{ours}/elsewhere{one.path}"
+        if not inside:
+            paths[here] = one.path
+        sources.append(replace(one, path=here))
+    return replace(spec, result_dir=ours, sources=tuple(sources), far_paths=paths)
+
+
+def keep_code_there(spec: RunSpec, files: HostFiles, extra: Mapping[str, bytes], message: str) -> RunSpec:
+    """The branch of the run in the host's own repository; without one, say so and go on."""
+    place, theirs = Path(spec.result_dir), spec.far_paths.get(spec.result_dir, "")
+    program = HOST_GIT.read_text()
+    try:
+        with _told(files.place):
+            made = files.there.ask(
+                "keep",
+                program=program,
+                codebase=spec.cwd,
+                branch=spec.branch,
+                message=message,
+                leave_out=[theirs] if theirs else [],
+                max_bytes=MAX_BYTES,
+                extra={name: data.decode("utf-8", "surrogateescape") for name, data in extra.items()},
+            )
+    finally:
+        files.close()
+    if "none" in made:
+        return replace(spec, branch="", no_snapshot=str(made["none"]))
+    where = f"{files.place.text('host', files.place.name)}:{spec.cwd}"
+    journal.append(place, f"branch {made['branch']} at {made['commit'][:12]} of {where} holds the code that runs")
+    for item in made["left_out"]:
+        journal.append(place, f"left out of the snapshot: {item}")
+    return replace(
+        spec,
+        branch=str(made["branch"]),
+        commit=str(made["commit"]),
+        parent_commit=str(made["parent"]),
+        parent_branch=str(made["parent_branch"]),
+        left_out=tuple(map(str, made["left_out"])),
+    )

@@ -1,0 +1,357 @@
+"""Send a run to a place that does not see our files: its code, its recipe, its words, all with far paths.
+
+Below the place's root, each run has `runs/<campaign>/<experiment>-<run>` (the far directory), `results/<the same>`
+and a directory below `code/` of its own, which the next run of the same worktree takes over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.lab.remote_files import rsync
+from autoresearch.lab.remote_files.code_files import Entry, Tree, code_of, is_slot, root_of, worktree
+from autoresearch.lab.remote_files.interpreter import plain_word, search_for
+from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.lab.remote_files.translate_paths import (
+    PLAIN,
+    Translation,
+    far_environment,
+    far_spec,
+    keys_of,
+    texts_of,
+)
+from autoresearch.lab.resolve.trainer_settings import COPIES
+from autoresearch.lab.runs.launch import RUNNER
+from autoresearch.records import events, journal
+from autoresearch.records.order_file import Order
+from autoresearch.records.rundir import RunDir, read_json
+
+MIN_FREE_GB = 1.0
+PACKED = 16 << 20  # bytes of files that go in one archive
+BY_RSYNC = 4 << 20  # more than this goes by rsync, where both sides have it
+TRIES = 2
+LIVE = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL)  # they grow by lines, and decide early
+GIVEN = "given"  # in a far directory: a recipe that lies outside of the code
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Where everything of a run is now."""
+
+    directory: str
+    python: str  # starts the Runner
+    runner: str
+    cwd: str
+    paths: Mapping[str, str]  # directories and files here -> there
+    watched: Mapping[str, str]  # files of metrics there -> here
+    code: str  # "" where it was there before
+
+
+def send(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach, runner: Mapping[str, bytes]) -> Sent:
+    """Everything its Runner needs; safe to repeat. Declined where the place cannot have it, Unreachable as ever."""
+    if spec.swarm is not None:
+        why = f"swarm mode needs our own command beside the run, and {order.place.name} does not see our files"
+        raise Declined(why, code="swarm_not_there", hint="start it where its server is: --launcher local")
+    return _Sending(rundir, spec, order, There(reach, order.place)).send(runner)
+
+
+class _Sending:
+    """One run on its way."""
+
+    def __init__(self, rundir: RunDir, spec: RunSpec, order: Order, there: There) -> None:
+        self.rundir, self.spec, self.order, self.there = rundir, spec, order, there
+        self.place = order.place
+        self.remote = self.place.text("codebase") == "remote"  # its code is the host's own
+        self.again = bool(order.directory)
+        self.record = read_json(rundir.spec) or {}
+        self.environment = _pairs(rundir)
+        self.home = self.environment.get("HOME", os.environ.get("HOME", ""))
+        self.root = root_of(Path(spec.cwd))
+        self.search = search_for(order.place, spec.interpreter, Path(spec.cwd), spec.prepare)
+        self.apart = str(root_of(Path(spec.evaluate_in))) if spec.evaluate_in else ""
+
+    def send(self, runner: Mapping[str, bytes]) -> Sent:
+        """Everything, unless a Runner has it already: nothing of a run that was started is touched."""
+        if self.again and self._is_claimed():
+            far_runner = f"{Path(self.order.directory).parents[2]}/runner_{_digest(runner)}"
+            cwd = Translation(self.order.paths).path(self.spec.cwd)
+            order, python = self.order, self.there.python
+            return Sent(order.directory, python, far_runner, cwd, order.paths, order.watched, order.code)
+        unmapped = {} if self.remote else self._unmapped()
+        found = self._survey(list(unmapped))
+        try:
+            self._refuse_lacking({path: unmapped[path] for path in found["lacking"]})
+            return self._send(found, runner)
+        except Declined:
+            with contextlib.suppress(Unreachable, Declined):  # its code directory may be another run's
+                self.there.ask("release", code=found["code"], directory=found["directory"])
+            raise
+
+    def _is_claimed(self) -> bool:
+        seen = self.there.reach.look([Want(self.spec.run, self.order.directory)])
+        return seen[self.spec.run].claimed
+
+    def _send(self, found: Mapping[str, Any], runner: Mapping[str, bytes]) -> Sent:
+        """Code, then words; the far directory gets its spec last."""
+        far_runner = f"{found['root']}/runner_{_digest(runner)}"
+        python = self._interpreter(found)
+        far = self._far(found, far_runner, python)
+        translation = Translation(far, self.home)
+        if self.remote:
+            self._move_aside(translation)
+        else:
+            self._send_code(found, translation)
+        self.there.put(far_runner, runner)
+        record = far_spec(self.record, translation)
+        record |= keys_of(found["directory"]) | self._evaluation(found, far, far_runner)
+        # the far host keeps its own PATH, HOME ..., and no GPU of ours is leased
+        record |= {"inherit": [""], "interpreter": python, "leases": [], "gpus": []}
+        files = {"spec.json": json.dumps(record).encode()}
+        if self.environment:
+            given = found["caches"] | far_environment(
+                self.environment, self.order.declared, translation, found["lacking"]
+            )
+            files["environment"] = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in given.items())
+        self.there.put(found["directory"], files, private=("environment", "spec.json"))
+        self._tell(far, found["caches"])
+        return Sent(
+            directory=found["directory"],
+            python=self.there.python,
+            runner=far_runner,
+            cwd=translation.path(self.spec.cwd),
+            paths=far,
+            watched=self.order.watched if self.again else self._watched(translation),
+            code="" if self.remote else found["code"],
+        )
+
+    # -- what maps to what --------------------------------------------------------------------------------------
+
+    def _survey(self, paths: Sequence[str]) -> dict[str, Any]:
+        """Room made, and what is there."""
+        found = self.there.ask(
+            "survey",
+            root=self.place.text("root"),
+            name=f"{plain_word(self.spec.campaign)}/{plain_word(self.spec.experiment)}-{self.spec.run}",
+            code=self.search.code,
+            interpreters=self.search.paths,
+            paths=paths,
+            min_free=int(float(self.place.text("min_free_gb", str(MIN_FREE_GB))) * 1e9),
+        )
+        if not PLAIN.match(found["root"]):
+            raise Declined(f"{self.place.name}: the root {found['root']!r} has characters that a shell would read")
+        return found
+
+    def _interpreter(self, found: Mapping[str, Any]) -> str:
+        if python := str(found["interpreter"]):
+            return python
+        if self.spec.prepare and not self.remote:  # it may be made there
+            return f"{found['code']}/.venv/bin/python"
+        raise self.search.missing()
+
+    def _far(self, found: Mapping[str, Any], runner: str, python: str) -> dict[str, str]:
+        """Here -> there, of every directory and file of ours that a text may name."""
+        spec = self.spec
+        far = {sys.executable: self.there.python, str(RUNNER): runner, spec.run_dir: found["directory"]}
+        far |= {spec.result_dir: found["results"]}
+        if self.remote:
+            far[spec.interpreter] = python  # also where it is called as our own
+        else:
+            code, recipe = found["code"], Path(spec.recipe)
+            inside = os.path.relpath(os.path.realpath(spec.cwd), self.root)
+            far |= {str(self.root): code, spec.cwd: os.path.normpath(f"{code}/{inside}")}
+            if environment := _environment_of(spec.interpreter):
+                far[environment] = str(Path(python).parents[1])
+            far[spec.interpreter] = python
+            if self.apart and self.apart != str(self.root):
+                far[self.apart] = f"{code}-evaluation"
+            if spec.recipe and not self._inside(recipe):
+                far[spec.recipe] = f"{found['directory']}/{GIVEN}/{recipe.name}"
+        return {**far, **spec.far_paths, **_paths_option(self.place.options)}
+
+    def _inside(self, path: Path) -> str:
+        """A path relative to the root of the code; "" where it lies elsewhere."""
+        real = os.path.realpath(path)
+        return os.path.relpath(real, self.root) if real.startswith(f"{self.root}/") else ""
+
+    def _unmapped(self) -> dict[str, str]:
+        """Absolute paths that the run names, that are here and that nothing maps -> where they are named."""
+        roots = [self.spec.run_dir, self.spec.result_dir, str(RUNNER), sys.executable, str(self.root), self.spec.cwd]
+        roots += [self.spec.interpreter, _environment_of(self.spec.interpreter), self.spec.recipe, self.apart]
+        own = Translation(dict.fromkeys((r for r in (*roots, *_paths_option(self.place.options)) if r), "/"), self.home)
+        named = [*texts_of(self.record), *((f"${n}", self.environment.get(n, "")) for n in self.order.declared)]
+        if self.spec.recipe and Path(self.spec.recipe).is_file():
+            named.append(("the recipe", Path(self.spec.recipe).read_text("utf-8", "replace")))
+        found = {path: where for where, text in reversed(named) for path in own.left(text)}
+        return {path: where for path, where in found.items() if Path(path).exists()}
+
+    def _refuse_lacking(self, lacking: Mapping[str, str]) -> None:
+        """A file that is only here is an input; a directory may be one that the run makes."""
+        name = self.place.name
+        for path, where in lacking.items():
+            hint = f"put it there, commit or include it, or say where it is: launchers: {{{name}: {{paths: {{...}}}}}}"
+            if Path(path).is_file() and not where.startswith("$"):
+                message = f"{where} names {path}, which is not there on {name}"
+                raise Declined(message, code="path_not_there", hint=hint)
+            if not self.again:
+                text = f"{where} names {path}, which is here and not on {name}"
+                events.append(self.rundir.events, "warning", text=text, hint=hint)
+                journal.append(Path(self.spec.result_dir), f"warning: {text}")
+
+    # -- what is sent -------------------------------------------------------------------------------------------
+
+    def _send_code(self, found: Mapping[str, Any], translation: Translation) -> None:
+        """Exactly the tree, and the recipe as it is to be read there."""
+        spec, code = self.spec, found["code"]
+        texts, given = self._recipes(translation)
+        links = {inside: found["results"]} if (inside := self._inside(Path(spec.result_dir))) else {}
+        records = Path(spec.run_dir).parents[1]
+        with code_of(spec, texts, [Path(spec.result_dir), records]) as tree:
+            self._send_tree(tree, code, links, found)
+        for place, files in given.items():
+            self.there.put(found[place], files)
+
+    def _move_aside(self, translation: Translation) -> None:
+        """Metrics of an earlier run, in a result directory that is the host's own, are not this one's."""
+        inside = [one.path for one in self.spec.sources if one.path.startswith(f"{self.spec.result_dir}/")]
+        plain = [translation.path(path) for path in inside if not set(path) & set("*?[")]
+        if plain and not self.again:
+            for path in self.there.ask("aside", paths=plain, run=self.spec.run)["moved"]:
+                journal.append(Path(self.spec.result_dir), f"moved aside on {self.place.name}: {path}")
+
+    def _recipes(self, translation: Translation) -> tuple[dict[str, bytes], dict[str, dict[str, bytes]]]:
+        """Recipes with far paths: those in the code by their place in it, and those that lie elsewhere."""
+        texts: dict[str, bytes] = {}
+        given: dict[str, dict[str, bytes]] = {"directory": {}, "results": {}}
+        recipe = Path(self.spec.recipe) if self.spec.recipe else None
+        if recipe and recipe.is_file():
+            inside = self._inside(recipe)
+            data = _translated(recipe.read_bytes(), translation)
+            if inside:
+                texts[inside] = data
+            else:
+                given["directory"][f"{GIVEN}/{recipe.name}"] = data
+        for path in (Path(self.spec.result_dir) / COPIES).glob("*"):
+            if path.is_file():
+                given["results"][f"{COPIES}/{path.name}"] = _translated(path.read_bytes(), translation)
+        return texts, given
+
+    def _send_tree(self, tree: Tree, code: str, links: Mapping[str, str], found: Mapping[str, Any]) -> None:
+        """What differs goes over, until nothing does."""
+        inside = tuple(f"{link}/" for link in links)
+        entries = [one for one in tree.entries if not one.path.startswith(inside)] if inside else list(tree.entries)
+        total = sum(one.size for one in entries)
+        told = [one.to_json() for one in entries]
+        for attempt in range(TRIES + 1):
+            numbers = self.there.ask("compare", code=code, tree=told, links=dict(links))["missing"]
+            missing = entries if numbers is None else [entries[n] for n in numbers]
+            if not missing:
+                return
+            size = sum(one.size for one in missing)
+            if size > found["free"]:
+                gb = f"{size / 1e9:.1f} of {total / 1e9:.1f} GB"
+                why = f"{self.place.name}: {gb} of code do not fit into the {found['free'] / 1e9:.1f} GB that are free"
+                raise Declined(why, code="disk_full")
+            if attempt < TRIES:
+                self._carry(tree, missing, code, found, size)
+        raise Unreachable(f"{self.place.name}: {missing[0].path} arrives with another checksum", code="damaged")
+
+    def _carry(self, tree: Tree, missing: Sequence[Entry], code: str, found: Mapping[str, Any], size: int) -> None:
+        words = rsync.words(self.there.reach) if found["rsync"] and size > BY_RSYNC else None
+        if words:
+            plain = [one for one in missing if one.path not in tree.texts]
+            with contextlib.suppress(rsync.Slow, rsync.Failed):  # what is not there yet is seen, and sent
+                rsync.push(words, [(one.source, f"{code}/{one.path}") for one in plain])
+                missing = [one for one in missing if one.path in tree.texts]
+        for number, batch in enumerate(_batches(missing)):
+            name = f"code-{number}.tar"
+            self.there.put(found["directory"], {name: tree.packed(batch)})
+            self.there.ask("unpack", code=code, archive=f"{found['directory']}/{name}")
+
+    def _evaluation(self, found: Mapping[str, Any], far: Mapping[str, str], runner: str) -> dict[str, object]:
+        """Where it is measured: made afresh there, from an archive of the tree that lies here."""
+        if not self.spec.evaluate_place:
+            return {}
+        if self.remote or not is_slot(Path(self.apart)):
+            why = f"runs on {self.place.name} cannot be measured apart from their own code"
+            raise Declined(why, code="no_evaluation_place", hint="take `evaluate:` out, or have it run here")
+        tree = worktree(Path(self.apart))
+        data = tree.packed(tree.entries)
+        digest = hashlib.sha256(data).hexdigest()
+        archive = f"{found['directory']}/evaluation.tar"
+        self.there.put(found["directory"], {"evaluation.tar": data})
+        request = {"do": "fresh", "archive": archive, "sha256": digest, "place": far[self.apart]}
+        words = [self.there.python, "-S", "-E", "-s", f"{runner}/courier.py", json.dumps(request)]
+        return {"evaluate_place": shlex.join(words)}
+
+    def _watched(self, translation: Translation) -> dict[str, str]:
+        """Files of metrics that are mirrored while they grow: those that nobody wrote here before."""
+        plain = [one for one in self.spec.sources if one.format in LIVE and not set(one.path) & set("*?[")]
+        new = [one.path for one in plain if not os.path.lexists(one.path)]
+        return {translation.path(path): path for path in new if translation.path(path) != path}
+
+    def _tell(self, far: Mapping[str, str], caches: Mapping[str, str]) -> None:
+        if not self.again:
+            place = Path(self.spec.result_dir)
+            if caches:
+                words = ", ".join(f"{name}={value}" for name, value in caches.items())
+                journal.append(place, f"caches on the big volume of {self.place.name}: {words}")
+            for here in (str(self.root), self.spec.result_dir):
+                if here in far:
+                    journal.append(place, f"sent to {self.place.name}: {here} -> {far[here]}")
+
+
+def _pairs(rundir: RunDir) -> dict[str, str]:
+    """The environment that was written for the run; {} where its Runner has it already."""
+    try:
+        data = rundir.environment.read_bytes()
+    except OSError:
+        return {}
+    pairs = (os.fsdecode(item).partition("=") for item in data.split(b"\0") if b"=" in item[1:])
+    return {name: value for name, _, value in pairs}
+
+
+def _paths_option(options: Mapping[str, Any]) -> dict[str, str]:
+    """`paths:` of a place: directories here -> the same there."""
+    given = options.get("paths") or {}
+    if not isinstance(given, Mapping) or not all(PLAIN.match(str(far)) for far in given.values()):
+        raise Declined("paths: must map directories here to absolute ones there, such as {/data: /mnt/data}")
+    return {str(here).rstrip("/"): str(far).rstrip("/") for here, far in given.items()}
+
+
+def _environment_of(interpreter: str) -> str:
+    """The virtual environment of an interpreter; "" where it has none that can be told by its name."""
+    place = Path(interpreter).parent.parent
+    return str(place) if any((place / sign).exists() for sign in ("pyvenv.cfg", "conda-meta")) else ""
+
+
+def _translated(data: bytes, translation: Translation) -> bytes:
+    return translation.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _batches(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """In their order, so many as fit into one archive; a large file alone."""
+    found: list[list[Entry]] = [[]]
+    room = PACKED
+    for one in entries:
+        if found[-1] and one.size > room:
+            found.append([])
+            room = PACKED
+        found[-1].append(one)
+        room -= one.size
+    return [batch for batch in found if batch]
+
+
+def _digest(runner: Mapping[str, bytes]) -> str:
+    return hashlib.sha256(b"".join(name.encode() + body for name, body in runner.items())).hexdigest()[:12]

@@ -1,0 +1,78 @@
+"""Whether what is started here outlives the command that starts it; asked before anything is written.
+
+In a coding agent's sandbox a run is lost silently: tmux answers 0 and its session dies with the command, or git's
+directory cannot be written. So such a command is refused, with the line to type instead.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.run.job_launcher import Declined, Unreachable
+from autoresearch.core.run.targets import Kind, Place
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.lab.parts import Parts
+from autoresearch.launchers import host_sandbox_check
+from autoresearch.launchers.tmux import install_line
+
+if TYPE_CHECKING:
+    from autoresearch.lab.remote_files.interpreter import InterpreterSearch
+
+
+def check_sandbox(parts: Parts) -> None:
+    """Refuse in a sandbox, before its other limits (a home that cannot be written ...) are taken for the fault."""
+    _refuse(host_sandbox_check.findings(host_sandbox_check.look(parts.environ)), parts)
+
+
+def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None) -> None:
+    """Refuse where nothing could be started, or its code not be kept. `checkout`: the repository, if it is written."""
+    _refuse(parts.launcher(tmux_socket).preflight(), parts)
+    for place in {checkout.git_dir, checkout.common_dir} if checkout else ():
+        if host_sandbox_check.forbids_writing(place):
+            _refuse([host_sandbox_check.git_is_read_only(place)], parts)
+    if shutil.which("bash") is None:
+        raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
+
+
+def check_far(place: Place, parts: Parts, search: InterpreterSearch | None = None) -> tuple[Finding, ...]:
+    """Refuse where a run could not be sent: a tool that is missing, an option that makes no sense, no interpreter.
+
+    Returns what is worth saying though a run may be sent there.
+    """
+    found = far_findings(place, parts, search)
+    _refuse(found, parts)
+    return tuple(found)
+
+
+def far_findings(place: Place, parts: Parts, search: InterpreterSearch | None = None) -> list[Finding]:
+    """What speaks against a place now, each with its name; one that does not answer is an error, too.
+
+    `search`: the interpreter that shall be there. A pod has that of its image; a node that shares our files has ours.
+    """
+    if place.is_local:
+        return []
+    launcher = parts.place(place, parts.environ)
+    try:
+        found = launcher.preflight()
+        if search and not errors(found) and not launcher.reach.shared and place.kind is not Kind.KUBERNETES:
+            search.run(launcher.reach)
+    except (Unreachable, Declined) as no:
+        found = [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
+    finally:
+        launcher.reach.close()
+    named = f"{place.name}: "
+    return [one if one.message.startswith(named) else replace(one, message=named + one.message) for one in found]
+
+
+def _refuse(findings: list[Finding], parts: Parts) -> None:
+    bad = next((finding for finding in findings if finding.severity is Severity.ERROR), None)
+    if bad is None:
+        return
+    fix = install_line() if bad.code == "no_tmux" else ""
+    if bad.hint == host_sandbox_check.REMEDY:
+        fix = host_sandbox_check.way_out(host_sandbox_check.look(parts.environ), parts.environ)
+    raise EnvironmentUnusable(bad.message, code=bad.code, hint=bad.hint, fix=fix)

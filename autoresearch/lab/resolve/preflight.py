@@ -1,0 +1,322 @@
+"""Preflight: a blueprint against the machine, before anything is started or written."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
+from autoresearch.core.blueprint.model import Blueprint, BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.sections import MAX_BYTES
+from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
+from autoresearch.lab.resolve.files import OURS, Files
+from autoresearch.lab.resolve.recipe_parents import inherited
+from autoresearch.lab.resolve.scripts import script_findings
+from autoresearch.lab.yaml_files import load_mapping, parse_mapping
+from autoresearch.records import finish_flag
+from autoresearch.records.secrets import MASK, mask_text
+from autoresearch.runner.text import plain
+
+_RECIPE_BYTES = 16 << 20
+_SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
+_SYSTEM_VAR = frozenset({"backups", "cache", "db", "lock", "log", "run", "spool"})  # below /var
+_NOT_SYSTEM = frozenset({"dev/shm", "run/media", "run/user", "usr/home", "usr/local"})
+_MOST_SECRETS = 5  # findings about lines that hold one
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A blueprint and what its words mean on this machine; every path is absolute.
+
+    `findings` holds the parser's warnings and all of lint's; errors among them stop a run
+    (`raise_on_errors`). A path that is not there still stands here, as it was meant.
+    """
+
+    blueprint: Blueprint
+    path: Path  # the blueprint's file
+    sha: str  # sha256 of its bytes, hex
+    base: Path  # what relative paths are taken from
+    codebase: Path
+    interpreter: Path
+    interpreter_source: str  # "blueprint", "venv", ".venv" or "cli"
+    recipe: Path | None
+    recipe_data: Mapping[str, object]  # {} where there is no recipe, or it is no YAML
+    inherited: Mapping[str, object]  # the same, over the parents that it names
+    result_dir: Path
+    findings: tuple[Finding, ...]
+    files: Files = OURS  # of the machine that its paths mean
+
+
+def resolve(path: Path, *, environ: Mapping[str, str], files: Files = OURS) -> Resolved:
+    """Read, parse, resolve and lint a blueprint; touches nothing. `files`: of the machine that its paths mean.
+
+    Raises NotFoundError where there is no such file, BlueprintError where it cannot be understood.
+    What is missing on the machine (codebase, interpreter, recipe, a required variable) is a finding.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - keeps symbolic links, as a person reads the path
+    data = read_blueprint(path)
+    blueprint = parse_blueprint(data, path.name)
+    base = base_of(path)
+    host = _Host(files, {**environ, "HOME": files.home(environ)})
+    codebase = host.under(base, blueprint.codebase_dir)
+    findings = [
+        *blueprint.findings,
+        *lint_blueprint(blueprint),
+        *_required(blueprint, environ),
+        *_secrets(data, path.name),
+    ]
+    if files.kind(codebase) != "directory":
+        what = "is not a directory" if files.kind(codebase) else "is not there"
+        findings.append(_missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}"))
+    interpreter, source = _interpreter(blueprint, base, codebase, host)
+    findings += _executable(blueprint, interpreter, files)
+    recipe = _recipe(blueprint, base, codebase, path, host)
+    recipe_data, remarks = _read_recipe(blueprint, recipe, files)
+    findings += remarks
+    whole, remarks = _with_parents(blueprint, recipe, recipe_data, files)
+    findings += remarks
+    result_dir = host.under(base, blueprint.result_dir)
+    findings += script_findings(blueprint, codebase, files, host.environ) + _results(blueprint, result_dir, files)
+    return Resolved(
+        blueprint=replace(blueprint, findings=()),
+        path=path,
+        sha=hashlib.sha256(data).hexdigest(),
+        base=base,
+        codebase=codebase,
+        interpreter=interpreter,
+        interpreter_source=source,
+        recipe=recipe,
+        recipe_data=recipe_data,
+        inherited=whole,
+        result_dir=result_dir,
+        findings=tuple(findings),
+        files=files,
+    )
+
+
+def raise_on_errors(resolved: Resolved) -> None:
+    """Stop with BlueprintError if lint found an error; it carries all findings."""
+    if errors(resolved.findings):
+        raise BlueprintInvalid(resolved.findings)
+
+
+def read_blueprint(path: Path) -> bytes:
+    """The bytes of a blueprint file, never more than one byte over the limit.
+
+    Raises NotFoundError for a file that is missing or cannot be read.
+    """
+    try:
+        if not path.is_file():
+            raise _no_blueprint(path)
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+            size = os.fstat(file.fileno()).st_size
+    except OSError as failure:  # a name of 300 characters, a folder that may not be entered
+        raise NotFoundError(f"{_shown(path)}: {failure.strerror or failure}") from failure
+    except ValueError as failure:  # a NUL in the name
+        raise NotFoundError(f"{_shown(path)} is not a file name") from failure
+    if len(data) > MAX_BYTES:
+        message = f"{path.name}: the blueprint has {max(size, len(data)) / (1 << 20):.1f} MiB; the limit is 1 MiB"
+        raise BlueprintError(message, hint="keep data out of it", code="blueprint_too_large")
+    return data
+
+
+def base_of(path: Path) -> Path:
+    """The root of the git repository that holds a file, found by its `.git` entry; else its folder."""
+    for folder in path.parents:
+        if (folder / ".git").exists():
+            return folder
+    return path.parent
+
+
+def _no_blueprint(path: Path) -> NotFoundError:
+    if path.is_dir():
+        return NotFoundError(f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it")
+    if path.exists():
+        return NotFoundError(f"{_shown(path)} is not a regular file")
+    near: list[str] = []
+    if path.parent.is_dir():
+        names = [p.name for p in path.parent.iterdir() if p.suffix == ".md"]
+        near = difflib.get_close_matches(path.name, names, n=1)
+    hint = f"did you mean {path.parent / near[0]}?" if near else "autoresearch blueprint new makes one"
+    return NotFoundError(f"there is no blueprint {_shown(path)}", hint=hint, code="no_blueprint")
+
+
+def _shown(path: Path) -> str:
+    """A path on one line, short, whatever characters its name has."""
+    text = str(path)
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) < 200 else f"{text[:120]}...{text[-40:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """The machine that the paths of a blueprint mean, and the variables that may stand in them."""
+
+    files: Files
+    environ: Mapping[str, str]
+
+    def under(self, base: Path, text: str) -> Path:
+        """An absolute path; `~/` is the home directory, nothing else is expanded."""
+        if text.startswith("~/") and self.environ.get("HOME"):
+            text = self.environ["HOME"] + text[1:]
+        return Path(os.path.normpath(base / text))
+
+
+def _missing(blueprint: Blueprint, key: str, code: str, message: str, hint: str = "") -> Finding:
+    hint = hint or f"correct [{key}]"
+    return Finding(Severity.ERROR, code, message, hint, blueprint.name, blueprint.lines.get(key, 0))
+
+
+def _interpreter(blueprint: Blueprint, base: Path, codebase: Path, host: _Host) -> tuple[Path, str]:
+    """The python that the blueprint names, that of <codebase>/venv, .venv, else ours; and its source."""
+    text, files = blueprint.venv_exe, host.files
+    if text:
+        places = [host.under(root, text) for root in (base, codebase)]
+        named = next((p for p in places if files.kind(p)), None)
+        if named is None and "/" not in text and files.here:
+            named = Path(shutil.which(text, path=host.environ.get("PATH")) or places[0])
+        named = named or places[0]
+        return (named / "bin/python" if files.kind(named / "bin/python") else named), "blueprint"
+    for folder in ("venv", ".venv"):
+        python = codebase / folder / "bin" / "python"
+        if files.executable(python):
+            return python, folder
+    return Path(files.python), "cli"
+
+
+def _executable(blueprint: Blueprint, interpreter: Path, files: Files) -> list[Finding]:
+    hint = "correct [exp_venv_exe], or write auto to have one looked for"
+    if not files.kind(interpreter):
+        message = f"the interpreter {interpreter} is not there"
+    elif files.kind(interpreter) != "file" or not files.executable(interpreter):
+        message = f"the interpreter {interpreter} cannot be executed"
+    else:
+        return []
+    return [_missing(blueprint, "exp_venv_exe", "missing_interpreter", message, hint)]
+
+
+def _recipe(blueprint: Blueprint, base: Path, codebase: Path, path: Path, host: _Host) -> Path | None:
+    """The recipe: relative to the codebase, then to the base, then beside the blueprint."""
+    if not blueprint.yaml_path:
+        return None
+    places = [host.under(root, blueprint.yaml_path) for root in (codebase, base, path.parent)]
+    return next((p for p in places if host.files.kind(p)), places[0])
+
+
+def _read_recipe(blueprint: Blueprint, recipe: Path | None, files: Files) -> tuple[Mapping[str, object], list[Finding]]:
+    if recipe is None:
+        return {}, []
+
+    def trouble(code: str, message: str, hint: str = "") -> tuple[Mapping[str, object], list[Finding]]:
+        return {}, [_missing(blueprint, "exp_yaml_path", code, message, hint)]
+
+    if not files.kind(recipe):
+        return trouble("missing_recipe", f"the recipe {recipe} is not there", "correct [exp_yaml_path], or write NA")
+    if files.kind(recipe) != "file":
+        return trouble("missing_recipe", f"the recipe {recipe} is not a file")
+    if recipe.suffix.lower() not in (".yaml", ".yml", ".json"):
+        return {}, []
+    try:
+        data = files.read(recipe, _RECIPE_BYTES + 1)
+        if len(data) > _RECIPE_BYTES:
+            return trouble("large_recipe", f"the recipe {recipe} has over {_RECIPE_BYTES >> 20} MiB")
+        mapping = parse_mapping(data, str(recipe))
+    except OSError as failure:
+        return trouble("missing_recipe", f"the recipe {recipe} cannot be read: {failure.strerror}")
+    except BlueprintError as broken:
+        return trouble("bad_recipe", f"the recipe is broken: {broken.message}", broken.hint)
+    remarks = lint_recipe(mapping, data.decode("utf-8", "replace"), where=recipe.name)
+    return mapping, [*remarks, *_secrets(data, recipe.name, "secret_in_recipe")]
+
+
+def _with_parents(
+    blueprint: Blueprint, recipe: Path | None, data: Mapping[str, object], files: Files
+) -> tuple[Mapping[str, object], list[Finding]]:
+    """The recipe over its parents; over none where one cannot be read, which the trainer would not survive either."""
+    try:
+        return inherited(data, str(recipe or ""), lambda path: _mapping(Path(path), files)), []
+    except AutoresearchError as failure:
+        message = f"a parent of the recipe, under `defaults`, cannot be read: {failure.message}"
+        return data, [_missing(blueprint, "exp_yaml_path", "missing_parent", message, "correct `defaults`")]
+
+
+def _mapping(path: Path, files: Files) -> dict[str, object]:
+    """A file of YAML there. Raises AutoresearchError."""
+    if files.here:
+        return load_mapping(path)
+    try:
+        return parse_mapping(files.read(path, _RECIPE_BYTES), str(path))
+    except OSError as failure:
+        raise NotFoundError(f"{path}: {failure.strerror}") from failure
+
+
+def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:
+    unset = [n for n in blueprint.notes.requires_env if not (blueprint.notes.env.get(n) or environ.get(n))]
+    line = blueprint.lines.get("notes", 0)
+    return [
+        Finding(
+            Severity.ERROR,
+            "unset_variable",
+            f"the blueprint requires the variable {name}, which is not set",
+            f"export {name}=... before the run, or give it under `env:`",
+            blueprint.name,
+            line,
+        )
+        for name in unset
+    ]
+
+
+def _secrets(data: bytes, name: str, code: str = "secret_in_blueprint") -> list[Finding]:
+    """The lines of a file that hold a secret; it is committed to the branch of its run without them."""
+    text = data.decode("utf-8", "surrogateescape")
+    masked = mask_text(text)
+    if masked == text:
+        return []
+    lines = text.splitlines()
+    places = {n: shown for n, line in enumerate(lines, 1) if (shown := mask_text(line)) != line}
+    if not places:  # over several lines
+        places[next((n for n, line in enumerate(lines, 1) if "PRIVATE KEY" in line), 1)] = MASK
+    return [
+        Finding(
+            Severity.WARNING,
+            code,
+            f"`{plain(shown.strip().removeprefix('- '), 120)}` holds what looks like a secret; "
+            "it is masked in the branch and in the records, but stays in the file",
+            "pass it by the environment: `- requires_env: NAME` in the notes, `$NAME` in the command",
+            name,
+            number,
+        )
+        for number, shown in list(places.items())[:_MOST_SECRETS]
+    ]
+
+
+def _is_system(path: Path) -> bool:
+    """Whether it is the system's: the root, what is below /etc, /usr ..., but for what users have there."""
+    top, below = [*path.parts[1:3], "", ""][:2]
+    if top == "var":
+        return not below or below in _SYSTEM_VAR
+    return not top or (top in _SYSTEM and f"{top}/{below}" not in _NOT_SYSTEM)
+
+
+def _results(blueprint: Blueprint, result_dir: Path, files: Files) -> list[Finding]:
+    line = blueprint.lines.get("exp_result_dir", 0)
+    real = Path(os.path.realpath(result_dir)) if files.here else result_dir
+    if _is_system(real):
+        through = "" if real == result_dir else f", by a link to {real}"
+        message = f"{result_dir} is a directory of the system{through}: no results are written there"
+        return [_missing(blueprint, "exp_result_dir", "system_result_dir", message, "name one of your own")]
+    if files.kind(result_dir) not in ("", "directory"):
+        return [_missing(blueprint, "exp_result_dir", "bad_result_dir", f"{result_dir} is not a directory")]
+    flag = result_dir / "finish.flag"
+    if files.kind(flag) and not (files.here and finish_flag.read(flag).refused):
+        message = f"{result_dir} already holds a finished run"
+        hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
+        return [Finding(Severity.WARNING, "finished_run", message, hint, blueprint.name, line)]
+    return []

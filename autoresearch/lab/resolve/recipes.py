@@ -1,0 +1,111 @@
+"""The recipe that a run had, read from its commit, for `compare` and `repro`."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Recipe, Trainer
+from autoresearch.errors import AutoresearchError, NotFoundError
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.comparison import read_file
+from autoresearch.lab.resolve.overrides import variables
+from autoresearch.lab.resolve.recipe_parents import inherited
+from autoresearch.lab.resolve.trainer_settings import copy_of
+from autoresearch.lab.results.ledger_rows import Found
+from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.trainers import ask
+
+OURS = ".autoresearch"
+BLUEPRINT = f"{OURS}/blueprint.md"
+
+
+def recipe_path(found: Found, checkout: Checkout) -> str:
+    """Where the recipe lies in the commit of a run; "" where it has none, or none that was committed."""
+    if found.campaign is not None:
+        own = found.campaign.recipe
+        names = [f"{OURS}/recipe.yaml"] if own.startswith("/") else [own]
+    else:
+        text = found.spec.recipe if found.spec else found.row.recipe if found.row else ""
+        names = _seen_from(PurePosixPath(text), checkout) if text else []
+    return next((name for name in names if name and _holds(checkout, found.commit, name)), "")
+
+
+def blueprint_path(found: Found, checkout: Checkout) -> str:
+    """Where the blueprint lies in the commit of a run; "" where none was committed."""
+    text = found.spec.blueprint if found.spec else ""
+    beside = [] if found.campaign or not text else _seen_from(PurePosixPath(text), checkout, "blueprint")
+    return next((name for name in (*beside, BLUEPRINT) if _holds(checkout, found.commit, name)), "")
+
+
+def _seen_from(path: PurePosixPath, checkout: Checkout, kind: str = "recipe") -> list[str]:
+    root = PurePosixPath(str(checkout.root))
+    if not path.is_absolute():
+        return [str(path)]
+    inside = [str(path.relative_to(root))] if root in path.parents else []
+    return [*inside, f"{OURS}/{kind}/{path.name}"]
+
+
+def _holds(checkout: Checkout, commit: str, name: str) -> bool:
+    if not commit:
+        return False
+    try:
+        read_file(checkout, commit, name)
+    except AutoresearchError:
+        return False
+    return True
+
+
+def recipe_text(found: Found, checkout: Checkout | None) -> str:
+    """The recipe as the run had it: from its commit, else from the disk as it is now. "" where there is none."""
+    if checkout and found.commit and (name := recipe_path(found, checkout)):
+        return read_file(checkout, found.commit, name).decode("utf-8", "replace")
+    text = found.spec.recipe if found.spec else ""
+    if found.campaign or not text:
+        return ""
+    try:
+        return Path(text).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def parsed(text: str, name: str) -> Mapping[str, object]:
+    """The recipe as a mapping; {} where it is none that can be read."""
+    try:
+        return parse_mapping(text.encode(), name)
+    except (AutoresearchError, NotFoundError):
+        return {}
+
+
+def per_run(trainer: Trainer, recipe: Recipe) -> set[str]:
+    """The keys that differ from run to run of one idea: the seed, and where it writes."""
+    return {output.key for output in trainer.outputs(recipe)} | ({ask.seed_key(trainer, recipe)} - {""})
+
+
+def asked_for(spec: RunSpec) -> str:
+    """The command of a run without what we added: our recording's words or recipe, and the name of its Ray job."""
+    words = f" {shlex.join(spec.added)}"
+    command = spec.command.replace(words, "", 1) if spec.added else spec.command
+    if spec.recipe:
+        copy = copy_of(Path(spec.result_dir), Path(spec.recipe))
+        command = command.replace(shlex.quote(str(copy)), shlex.quote(spec.recipe))
+    return command.replace(f" --submission-id {spec.session}", "", 1)
+
+
+def whole(found: Found, checkout: Checkout | None, trainer: Trainer) -> Recipe:
+    """The recipe as the run's trainer had it: over its parents, under the settings of the command."""
+    recipe = parsed(recipe_text(found, checkout), "recipe")
+    place = recipe_path(found, checkout) if checkout and found.commit else found.spec.recipe if found.spec else ""
+
+    def read(path: str) -> Mapping[str, object]:
+        inside = checkout is not None and found.commit and not path.startswith(("/", "../"))
+        data = read_file(checkout, found.commit, path) if inside and checkout else Path(path).read_bytes()
+        return parse_mapping(data, path)
+
+    with contextlib.suppress(AutoresearchError, OSError):  # a parent that is gone: what the recipe says itself
+        recipe = inherited(recipe, place, read)
+    command = asked_for(found.spec) if found.spec else found.row.command if found.row else ""
+    return {**ask.settings(trainer, recipe, command), **variables(command)}

@@ -1,0 +1,208 @@
+"""Terms: what a trainer says of one launch, asked once, of the recipe as the command changes it."""
+
+from __future__ import annotations
+
+import os.path
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, parse
+from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
+from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
+from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
+from autoresearch.core.text.command_words import with_words
+from autoresearch.errors import BlueprintError, ConflictError
+from autoresearch.lab.resolve import seeds
+from autoresearch.lab.resolve.preflight import Resolved
+from autoresearch.lab.yaml_files import edit
+from autoresearch.trainers import ask, nrl_k8s, ray_job
+
+COPIES = "recipe"  # a directory in a result directory
+END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
+END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
+RAY_S = 90.0  # longer than the program waits itself
+RECORDED = -50  # what we had written is believed after what a blueprint declares, and before all else
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A launch as its trainer understands it."""
+
+    trainer: Trainer
+    resolved: Resolved
+    whole: Recipe  # over its parents, under the command's settings
+    command: str  # what is run: the blueprint's, its Ray job named, our writer of metrics switched on
+    recording: Recording | None = None
+    copy: tuple[Path, str] | None = None  # where the recipe is read from instead, and what shall stand there
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that the trainer is given besides."""
+        return self.recording.environment if self.recording else {}
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Files of metrics, absolute: declared ones, ours, then those that the trainer writes anyway."""
+        ours = (replace(self.recording.source, authority=RECORDED),) if self.recording else ()
+        found: dict[str, Source] = {}
+        for source in (*self.resolved.blueprint.notes.source, *ours, *self.trainer.sources(self.whole)):
+            path = str((self.resolved.codebase / source.path).absolute())
+            found.setdefault(path, replace(source, path=path))
+        return tuple(found.values())
+
+    @property
+    def cleanup(self) -> tuple[str, ...]:
+        """Commands for after any ending: the end of a job that outlives its client; then the blueprint's."""
+        if (run := nrl_k8s.find(self.command)) and run.name:
+            kind = "rayjob" if run.rayjob else "run"
+            words = [sys.executable, "-I", str(END_NRL_RUN), kind, run.name, *run.words]
+            return (shlex.join(words), *self.resolved.blueprint.notes.cleanup)
+        job = ray_job.find(self.command)
+        ends = [sys.executable, "-I", str(END_RAY_JOB), job.address, job.submission_id] if job else []
+        named = job is not None and job.submission_id
+        return (*([shlex.join(ends)] if named else []), *self.resolved.blueprint.notes.cleanup)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed that a lone run has; None where nothing fixes one."""
+        return self.seed_way.fixed
+
+    @property
+    def seed_by(self) -> str:
+        """How that reaches the training; "" without one."""
+        return "" if self.seed is None else str(self.seed_way)
+
+    @property
+    def seed_way(self) -> SeedWay:
+        """How the seed of a run of a campaign reaches the training."""
+        return seeds.way_of(self.trainer, self.whole, self.command, self.resolved.blueprint.notes)
+
+    @property
+    def seed_words(self) -> str:
+        """What becomes of the seeds of a campaign."""
+        way = self.seed_way
+        numbers = f"{way}, from {way.first}, and the next numbers for replicates"
+        key = ask.seed_key(self.trainer, self.whole) if self.trainer.named else ""
+        if way.name != VARIABLE or not key:
+            return numbers
+        return f"{numbers}; nothing fixes {key}, which {self.trainer.name} would take: write it into the recipe"
+
+    def refuse_seed(self) -> None:
+        """BlueprintError where the way that the notes declare for a seed leads nowhere."""
+        seeds.refuse(self.seed_way, self.resolved.blueprint.launch_command, self.trainer)
+
+    @property
+    def objective(self) -> Objective | None:
+        """The metric of the blueprint, else the trainer's usual one.
+
+        BlueprintError for an expression that cannot be read, or whose direction nobody can tell.
+        """
+        notes, usual, path = self.resolved.blueprint.notes, self.trainer.objective(self.whole), self.resolved.path
+        if not notes.metric:
+            return usual
+        try:
+            parse(notes.metric)
+        except ExpressionError as error:
+            raise BlueprintError(f"{path}: the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
+        direction = Direction(notes.direction) if notes.direction else usual_direction(notes.metric, usual)
+        if direction is None:
+            raise BlueprintError(
+                f"{path}: whether {notes.metric} is to be maximized or minimized is not said",
+                hint="add `- direction: maximize` (or minimize) to the notes: of a sum nobody can tell",
+                code="no_direction",
+            )
+        return Objective(notes.metric, direction)
+
+    def findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+        """What is wrong with recipe and command together, under a limit in all and these variables."""
+        resolved = self.resolved
+        here = Circumstances(
+            cwd=str(resolved.codebase),
+            result_dir=str(resolved.result_dir),
+            max_s=max_s,
+            environment={**environ, **resolved.blueprint.notes.env},
+            exists=lambda path: bool(resolved.files.kind(Path(path))),
+        )
+        recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
+        return ask.findings(self.trainer, recipe, self.command, here=here)
+
+    def left_behind(self) -> str:
+        """What an earlier run left that this one would go on from; "" where nothing is, or where it may."""
+        elsewhere = not self.resolved.files.here  # nobody looks for patterns there
+        patterns = () if self.resolved.blueprint.notes.resume or elsewhere else ask.resumes(self.trainer, self.whole)
+        return next((str(hit) for pattern in patterns for hit in there(self.resolved.codebase / pattern)), "")
+
+    def refuse_to_resume(self) -> None:
+        """ConflictError where a fresh run would silently be the continuation of an earlier one."""
+        if found := self.left_behind():
+            raise ConflictError(
+                f"{found} is there: {self.trainer.name} would go on from it, and this run would not begin afresh",
+                hint="move it away or give this run a place of its own; to go on from it, add `- resume: true` "
+                "to the notes of the blueprint",
+                code="would_resume",
+            )
+
+
+def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> Terms:
+    """Ask the trainer. `job`: what a Ray job is called that the command submits without a name; "" leaves it so."""
+    notes = resolved.blueprint.notes
+    command = resolved.blueprint.launch_command
+    command = nrl_k8s.named(ray_job.named(command, job), job) if job else command
+    whole = ask.settings(trainer, resolved.inherited, command)
+    recording = ask.recording(trainer, whole, str(resolved.result_dir)) if notes.record_metrics else None
+    if recording and not _reaches(recording, command):
+        recording = None
+    if recording and recording.overrides and not recording.arguments:
+        return _copied(Terms(trainer, resolved, whole, command), recording)
+    longer = with_words(command, recording.arguments, trainer.recognises, surely=True) if recording else ""
+    if recording is None or not longer:  # no place for its words: the console it is
+        return Terms(trainer, resolved, whole, command)
+    return Terms(trainer, resolved, whole, longer, recording)
+
+
+def _reaches(recording: Recording, command: str) -> bool:
+    """Whether what it needs gets to the trainer: a Ray job has its own variables, and none of ours."""
+    in_words = all(any(value in word for word in recording.arguments) for value in recording.environment.values())
+    return in_words or ray_job.find(command) is None
+
+
+def _copied(plain: Terms, recording: Recording) -> Terms:
+    """The terms with our writer of metrics switched on in a copy of the recipe, where no flag could.
+
+    As they were where the command does not name the recipe by one of its paths: it stands in a script, say.
+    """
+    resolved = plain.resolved
+    if resolved.recipe is None or not resolved.files.here:
+        return plain
+    place = copy_of(resolved.result_dir, resolved.recipe)
+    own = {str(resolved.recipe), os.path.relpath(resolved.recipe, resolved.codebase), resolved.blueprint.yaml_path}
+    ways = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
+    command, times = re.subn(rf"(?<![\w./~$}}-])(?:\./)?(?:{ways})(?![\w./-])", shlex.quote(str(place)), plain.command)
+    if not times:
+        return plain
+    text = edit(resolved.recipe.read_text(encoding="utf-8"), recording.overrides, new_keys=True)
+    whole = {**plain.whole, **recording.overrides}
+    return replace(plain, whole=whole, command=command, recording=recording, copy=(place, text))
+
+
+def copy_of(result_dir: Path, recipe: Path) -> Path:
+    """Where a run's own copy of its recipe lies; it is called as the recipe, as trainers make names of that."""
+    return result_dir / COPIES / recipe.name
+
+
+def there(pattern: Path) -> list[Path]:
+    """What is at an absolute path, which may be a pattern, in order."""
+    normal = Path(os.path.normpath(pattern))
+    return sorted(Path(normal.anchor).glob(str(normal.relative_to(normal.anchor))))
+
+
+def raise_on(findings: tuple[Finding, ...]) -> None:
+    """BlueprintError for the first error, with its hint."""
+    bad = next((f for f in findings if f.severity == "error"), None)
+    if bad:
+        raise BlueprintError(bad.message, hint=bad.hint, code=bad.code)

@@ -1,0 +1,1 @@
+"""What came of a run: measured, judged, explained, compared, written down."""

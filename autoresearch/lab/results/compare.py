@@ -1,0 +1,180 @@
+"""Compare two runs: what differs in their configuration, code, environment and limits, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.campaign.recipe_edits import ABSENT, RecipeChange, diff_recipes
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.comparable import Measured, why_not
+from autoresearch.errors import AutoresearchError
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.comparison import diff, diffstat
+from autoresearch.lab.campaign_report import texts
+from autoresearch.lab.resolve import recipes
+from autoresearch.lab.results.ledger_rows import Found
+from autoresearch.trainers import registry
+
+DIFF_LINES = 200
+Pair = tuple[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs; each mapping holds (of A, of B), and only what is not the same."""
+
+    a: Found
+    b: Found
+    config: Mapping[str, Pair]  # recipe keys
+    per_run: Mapping[str, Pair]  # recipe keys that differ from run to run anyway: seed, places to write to
+    command: Pair | None
+    code: str  # "2 files, +3 -1", "the same", or why it cannot be said
+    diff: str  # bounded, secrets masked
+    environment: Mapping[str, Pair]
+    limits: Mapping[str, Pair]
+    git: str  # the command that shows the whole diff
+
+    @property
+    def metric(self) -> str:
+        """The objective's name; A's, if they have two."""
+        return next((m for side in (self.a, self.b) if (m := metric_of(side))), "")
+
+    @property
+    def refused(self) -> str:
+        """Why the metrics of the two must not be compared; "" where they may be."""
+        return why_not(measured_by(self.a), measured_by(self.b))
+
+    @property
+    def difference(self) -> float | None:
+        """B's mean less A's; None where they measure different things, or one measured nothing."""
+        if self.refused or self.a.mean is None or self.b.mean is None:
+            return None
+        return self.b.mean - self.a.mean
+
+
+def compare(a: Found, b: Found) -> Comparison:
+    """Read both sides; what cannot be read is left out, and the code's line says why."""
+    at_a, at_b = a.checkout(), b.checkout()
+    config, per_run = _config(a, b, at_a, at_b)
+    code, text, git = _code(a, b, at_a, at_b)
+    commands = _command(a), _command(b)
+    return Comparison(
+        a=a,
+        b=b,
+        config=config,
+        per_run=per_run,
+        command=commands if commands[0] != commands[1] else None,
+        code=code,
+        diff=text,
+        environment=_apart(_environment(a), _environment(b)),
+        limits=_apart(_limits(a), _limits(b)),
+        git=git,
+    )
+
+
+def metric_of(found: Found) -> str:
+    """The name of the objective of a run."""
+    if found.row and found.row.metric_name:
+        return found.row.metric_name
+    return found.spec.objective.metric if found.spec and found.spec.objective else ""
+
+
+def measured_by(found: Found) -> Measured:
+    """What the metric of a run is, and whose."""
+    trainer = found.row.trainer if found.row else found.spec.trainer if found.spec else ""
+    return Measured(trainer, metric_of(found))
+
+
+def metrics_of(found: Found) -> dict[str, Any]:
+    """What a run measured, and the idea that it belongs to."""
+    row: LedgerRow | None = found.row
+    return {
+        "run": found.run,
+        "status": (row.status if row else "") or None,
+        "ending": (row.ending if row else "") or None,
+        "last": row.metric_value if row else None,
+        "best": row.best_value if row else None,
+        "mean": found.mean,
+        "sd": found.sd,
+        "n": len(found.values),
+        "steps": row.steps if row else None,
+        "elapsed_min": row.elapsed_min if row else None,
+        "memory_gb": row.memory_gb if row else None,
+        "seed": row.seed if row else found.spec.seed if found.spec else None,
+    }
+
+
+def _config(
+    a: Found, b: Found, at_a: Checkout | None, at_b: Checkout | None
+) -> tuple[dict[str, Pair], dict[str, Pair]]:
+    """What differs in recipe and command, by key: what was chosen, and what differs from run to run."""
+    apart: set[str] = set()
+    wholes = []
+    for side, checkout in ((a, at_a), (b, at_b)):
+        name = side.spec.trainer if side.spec else side.row.trainer if side.row else ""
+        trainer = registry.by_name(name if name in registry.NAMES else registry.NAMES[-1])
+        wholes.append(flatten(recipes.whole(side, checkout, trainer)))
+        apart |= recipes.per_run(trainer, wholes[-1]) if name in registry.NAMES else set()
+    chosen: dict[str, Pair] = {}
+    anyway: dict[str, Pair] = {}
+    for change in diff_recipes(*wholes):
+        (anyway if change.key in apart else chosen)[change.key] = _pair(change)
+    return chosen, anyway
+
+
+def _pair(change: RecipeChange) -> Pair:
+    return tuple("(absent)" if value is ABSENT else value for value in (change.old, change.new))  # type: ignore[return-value]
+
+
+def _code(a: Found, b: Found, at_a: Checkout | None, at_b: Checkout | None) -> tuple[str, str, str]:
+    """(in words, the bounded diff, the command for the whole); recipes are compared by key, not here."""
+    if not (a.commit and b.commit):
+        return "unknown: a commit is not recorded", "", ""
+    if a.commit == b.commit:
+        return "the same commit", "", ""
+    if at_a is None or at_b is None or at_a.common_dir != at_b.common_dir:
+        return "unknown: the commits are not in one repository", "", ""
+    ours = {recipes.OURS, recipes.recipe_path(a, at_a), recipes.recipe_path(b, at_b)} - {""}
+    try:
+        stat = diffstat(at_a, a.commit, b.commit, ignoring=ours)
+        text = diff(at_a, a.commit, b.commit, ignoring=ours)
+    except AutoresearchError as failure:
+        return f"unknown: {texts.plain(failure.message)}", "", ""
+    command = f"git -C {at_a.root} diff {a.commit[:12]} {b.commit[:12]} -- . ':!{recipes.OURS}'"
+    return (str(stat) if stat.files else "the same"), texts.block(text.rstrip("\n"), DIFF_LINES), command
+
+
+def _command(found: Found) -> str:
+    return found.row.command if found.row else found.spec.command if found.spec else ""
+
+
+def _environment(found: Found) -> dict[str, Any]:
+    """Where and with what it ran; variables that were recorded, secrets masked as they were."""
+    spec = found.spec
+    if spec is None:
+        return {"trainer": found.row.trainer, "launcher": found.row.launcher} if found.row else {}
+    known: dict[str, Any] = {
+        "trainer": spec.trainer,
+        "interpreter": spec.interpreter,
+        "launcher": spec.launcher,
+        "host": found.host,
+        "gpus": len(spec.gpus),
+        "prepare": "; ".join(spec.prepare),
+        "evaluate": "; ".join(spec.evaluate),
+        "cleanup": "; ".join(spec.cleanup),
+    }
+    return known | {f"${name}": value for name, value in spec.environment.items()}
+
+
+def _limits(found: Found) -> dict[str, Any]:
+    return asdict(found.spec.limits) if found.spec else {}
+
+
+def _apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Pair]:
+    """What differs; a side whose run directory is gone says nothing."""
+    if not (a and b):
+        return {}
+    return {key: (a.get(key), b.get(key)) for key in {**a, **b} if a.get(key) != b.get(key)}

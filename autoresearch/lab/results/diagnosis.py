@@ -1,0 +1,158 @@
+"""Diagnosis: why a run ended badly, from its log, its exit record and its commands; the one place that says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
+from autoresearch.core.diagnosis.failure import MAX_LINE, Failure
+from autoresearch.core.diagnosis.failure_kinds import FailureKind
+from autoresearch.core.metrics.nearest_lines import nearest_lines
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.text.lines import plain
+from autoresearch.lab.results.measure import Measurement, evaluation, failure_of
+from autoresearch.readers.console import tail_lines
+from autoresearch.readers.log_end import TAIL, LastWords, last_words
+from autoresearch.records.events import Event
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.secrets import mask_text
+from autoresearch.trainers import ask
+
+BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
+_NEAREST_BYTES = 1 << 19  # of the end of a log, among whose lines the nearest are looked for
+_NEAREST_LINE = 120  # characters of each
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The root cause, what else holds, and what the run seems to have overcome."""
+
+    cause: Failure | None = None
+    also: tuple[Failure, ...] = ()
+    overcome: tuple[Failure, ...] = ()
+
+
+def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hung: bool = False) -> Diagnosis:
+    """The diagnosis of a run that is over; of one that ended well it names no cause.
+
+    One that exited with 0 ended well, unless its trainer says itself that it crashed. hung: a stall was reported
+    before its end, and no signal followed. Such a run may end by its time in all, or by a person, hours after what
+    stopped it.
+    """
+    if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
+        words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
+        return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureKind.PYTHON_ERROR, said))
+    if failed := failed_evaluation(spec, end, log, trainer):
+        return Diagnosis(failed)
+    badly = end.ending in BADLY
+    killed = killed_from_outside(end.ending, end.cause, end.returncode)
+    kills = killing_command(spec) if killed else ""
+    if not (badly or kills or (hung and end.ending is not Ending.FINISHED)):
+        return Diagnosis()
+    words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
+    cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
+    if cause is None and badly and end.error_kind == FailureKind.DISK_FULL:
+        cause = Failure(FailureKind.DISK_FULL, end.reason)  # its log ends in the middle: there was no room for more
+    return diagnosis(words, cause)
+
+
+def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Failure | None:
+    """Why a run that ended well has no metric, where an evaluation was to measure it; None where it has one."""
+    cut = end.ending is Ending.MAX_TIME and spec.timed_by != "timeout"
+    if not spec.evaluate or not (cut or end.ending is Ending.FINISHED):
+        return None
+    own = log.with_name("evaluation.log")
+    reason = str((end.evaluation or {}).get("reason", "there was none"))
+    if reason:
+        line = (said.line if (said := failure_of(own, trainer)) else "") or _last_line(own)
+        return Failure(FailureKind.EVALUATION_FAILED, f"{reason}: {line}"[:MAX_LINE] if line else reason)
+    if spec.objective is None or spec.objective.value(evaluation(spec, trainer, log).readings):
+        return None
+    told = f"the evaluation printed no {spec.objective.metric}"
+    return Failure(FailureKind.EVALUATION_FAILED, told + _nearest(spec.objective, own))
+
+
+def why_unmeasured(
+    spec: RunSpec, end: ExitRecord, trainer: Trainer, log: Path, measurement: Measurement
+) -> Failure | None:
+    """Why a run that ended by itself was not measured, though nothing says that it failed; None where none had to be.
+
+    A named trainer prints its steps; one that printed none did not train.
+    """
+    if end.ending is not Ending.FINISHED or measurement.measured:
+        return None
+    if trainer.named and not end.steps_seen and not measurement.steps:
+        return Failure(FailureKind.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
+    if spec.objective is None:
+        return None
+    what = f"{spec.objective.metric} was not read"
+    if measurement.series:
+        what = f"the last value of {spec.objective.metric} is {measurement.series[-1][1]}, which is none"
+    return Failure(FailureKind.METRIC_UNREAD, what + _nearest(spec.objective, log))
+
+
+def _nearest(objective: Objective, log: Path) -> str:
+    """The three lines of a log that look most like the metric, masked and cut, for the end of a sentence."""
+    lines = (plain(line) for line in tail_lines(log, max_bytes=_NEAREST_BYTES))
+    near = nearest_lines(objective.keys, (line for line in lines if line and not line.startswith("$ ")))
+    quoted = [f"`{mask_text(line).strip()[:_NEAREST_LINE]}`" for line in near]
+    return f"; nearest in the log: {', '.join(quoted)}" if quoted else "; the log is empty"
+
+
+def _last_line(log: Path) -> str:
+    """The last line of a log that is not empty, and not the command that we put there."""
+    lines = [plain(line) for line in tail_lines(log, max_bytes=1 << 14)]
+    return next((line for line in reversed(lines) if line and not line.startswith("$ ")), "")
+
+
+def _confession(log: Path, patterns: Sequence[str]) -> str:
+    """The last line of the log's end that one of the patterns begins; "" for none."""
+    if not patterns:
+        return ""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return next((text for text in map(plain, reversed(lines)) if any(re.match(one, text) for one in patterns)), "")
+
+
+def diagnosis(words: LastWords, cause: Failure | None) -> Diagnosis:
+    """A diagnosis with this cause, which is then not said twice."""
+    also = tuple(f for f in words.failures if cause is None or f.kind is not cause.kind)
+    return Diagnosis(cause, also, tuple(f for f in words.overcome if f != cause))
+
+
+def open_stall(happened: list[Event]) -> Event | None:
+    """The last report of a stall that no signal followed."""
+    found = None
+    for event in happened:
+        if event.event == "stall":
+            found = event
+        elif event.event == "resumed":
+            found = None
+    return found
+
+
+def killing_command(spec: RunSpec) -> str:
+    """Which of a run's commands, or line of a script that they start, ends processes by name; "" for none."""
+    from autoresearch.core.blueprint.lint import DEADLY, lint_shell
+    from autoresearch.lab.resolve.scripts import read_scripts
+
+    for command in (spec.command, *spec.prepare):
+        texts = [("the command", command)]
+        read = read_scripts(command, Path(spec.cwd), spec.environment)
+        texts += [(one.script.path, one.text) for one in read if one.text is not None]
+        for where, text in texts:
+            for finding in lint_shell(text, where=where):
+                if finding.code in DEADLY:
+                    said = text.splitlines()[finding.line - 1 : finding.line] or [command]
+                    return f"{where}, line {finding.line}: {said[0].strip()[:200]}"
+    return ""

@@ -1,0 +1,234 @@
+"""Explain: how a run ended and why, whether it hung or exited, and what to try; from its records and its log alone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.diagnosis.failure_kinds import FailureKind
+from autoresearch.core.diagnosis.remedies import suggestions
+from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.text.durations import spoken
+from autoresearch.lab.results.diagnosis import BADLY, Diagnosis, diagnose, diagnosis, open_stall, why_unmeasured
+from autoresearch.lab.results.measure import measure
+from autoresearch.readers.log_end import LastWords, last_words
+from autoresearch.records import events, order_file
+from autoresearch.records.events import Event
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import ask, registry
+
+LOOSE = SignalPattern(
+    SignalKind.STEP,
+    r"(?<![A-Za-z_])(?:[Gg]lobal[ _])?(?:[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch)[ :=#]{1,3}\d{1,9}\b"
+    r"[^\r\n]{0,200}?[Ll]oss[ :=]{1,3}[-+.]?\d",
+    needles=("oss",),
+)
+"""Good enough to say that a trouble was overcome, not that a run has begun to train."""
+QUIET_S = 10.0  # output older than this, at the moment of the end, is silence
+_CUT = (Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.MAX_TIME)
+_SIGNALS = {
+    9: "it was killed with SIGKILL: look for the kernel's out-of-memory killer (dmesg -T | grep -i oom)",
+    15: "something outside sent SIGTERM: a scheduler, a person, or a command that kills by name",
+    6: "it aborted itself: the C++ line before the end says why",
+    11: "run again with PYTHONFAULTHANDLER=1 to see the frame; check library versions",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """Whether a run hung or exited.
+
+    word: exited, killed, cut, stopped, lost, not_launched, running, pending or unreachable.
+    silent_s: seconds without any signal before the end, if there were many. quiet_s: seconds without any output before
+    it; None where that is not known.
+    """
+
+    word: str
+    hung: bool
+    sentence: str
+    silent_s: float | None = None
+    quiet_s: float | None = None
+
+    @property
+    def chatty(self) -> bool:
+        """Hung, and yet it went on to print."""
+        return self.hung and self.quiet_s is not None and self.quiet_s < min(QUIET_S, (self.silent_s or 0.0) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All that can be said about the end of a run, or of a log."""
+
+    log: Path
+    diagnosis: Diagnosis
+    tries: tuple[str, ...]
+    death: Death | None = None  # None for a lone log
+    tail: tuple[str, ...] = ()
+
+
+def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: Trainer, tail: int) -> Explanation:
+    """The explanation of a run; `end` None while it lives: then only what it has said so far, and what it waits for."""
+    happened = events.read(rundir.events)[0]
+    if end is None:
+        words = last_words(rundir.log, spec.signals or trainer.signals(), ask.harmless(trainer))
+        found = diagnosis(words, words.cause(ended_badly=False))
+        death = _elsewhere(order_file.observed(rundir)) or _living(happened)
+    else:
+        found = diagnose(spec, end, rundir.log, trainer, hung=open_stall(happened) is not None)
+        if found.cause is None and end.ending is Ending.FINISHED:
+            measurement = measure(spec, trainer, rundir.log, ended=True)
+            found = replace(found, cause=why_unmeasured(spec, end, trainer, rundir.log, measurement))
+        death = _death(end, happened, rundir.log)
+    failed = found.cause is not None and found.cause.kind is FailureKind.EVALUATION_FAILED
+    log = rundir.evaluation if failed else rundir.log
+    return Explanation(log, found, _tries(found.cause, end, trainer), death, _tail(log, tail))
+
+
+def explain_log(log: Path, trainer: Trainer | None, tail: int) -> Explanation:
+    """The explanation of any log, of a trainer that is known or not; how the process ended is not in it."""
+    words = words_of(log, trainer)
+    found = diagnosis(words, words.cause(ended_badly=False))
+    return Explanation(log, found, _tries(found.cause, None, trainer), None, _tail(log, tail))
+
+
+def words_of(log: Path, trainer: Trainer | None = None) -> LastWords:
+    """What a log says, as this trainer prints it; of None as any does, or as a line that names a step and a loss."""
+    known = (trainer,) if trainer else registry.every()
+    signals = [signal for one in known for signal in one.signals()]
+    return last_words(log, signals if trainer else [LOOSE, *signals], [h for one in known for h in ask.harmless(one)])
+
+
+def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | None) -> tuple[str, ...]:
+    if cause is not None:
+        proxychains = bool(shutil.which("proxychains4") or shutil.which("proxychains"))
+        return suggestions(cause.kind, trainer.name if trainer else "", proxychains=proxychains)
+    if end is None or end.ending not in BADLY:
+        return ()
+    number = end.signal or ((end.returncode or 0) - 128)
+    if number in _SIGNALS:
+        return (_SIGNALS[number],)
+    if end.ending is Ending.FIRST_STEP_TIMEOUT:
+        return (
+            "look at the end of the log: did it still load, compile or validate? then raise --first-step-timeout",
+            "if steps were printed, nobody knew them for steps: name the trainer in the notes (`- trainer: ...`)",
+        )
+    if end.ending is Ending.LOST:
+        return ("something killed the Runner with -9, or the machine went down: see `uptime`, `dmesg`",)
+    return ("no line of the log says why: run the command by hand in the worktree, and read the whole log",)
+
+
+def _elsewhere(seen: order_file.Observed | None) -> Death | None:
+    """What keeps anybody from knowing more of a run at another place; None where nothing does."""
+    said = {
+        "pending": "it waits in the queue of its place",
+        "unreachable": "its place does not answer; it may well go on",
+    }
+    if seen is None or seen.state not in said:
+        return None
+    return Death(seen.state, False, f"{said[seen.state]}: {seen.reason}".rstrip(": "))
+
+
+def _living(happened: list[Event]) -> Death:
+    stall = open_stall(happened)
+    if stall is None:
+        return Death("running", False, "it is running")
+    silent = float(stall.get("silent_s") or 0.0)
+    told = f"it is running, but had given no signal for {spoken(silent)} when that was noticed"
+    return Death("running", True, told, silent)
+
+
+def _death(end: ExitRecord, happened: list[Event], log: Path) -> Death:
+    if end.ending in _CUT:
+        return _cut(end, happened, log)
+    if end.ending is Ending.LAUNCH_FAILED:
+        return Death("not_launched", False, f"it never started: {end.reason}")
+    if end.ending is Ending.LOST:
+        return Death("lost", False, f"how it ended is not known: {end.reason}")
+    if end.ending is Ending.STOPPED:
+        return Death("stopped", False, f"it was stopped: {end.reason}")
+    if end.signal:
+        return Death("killed", False, f"it did not end by itself: {end.reason}")
+    return Death("exited", False, f"it exited by itself: {end.reason}")
+
+
+def _cut(end: ExitRecord, happened: list[Event], log: Path) -> Death:
+    """A run that a limit ended: whether it was still getting on, and whether it still printed."""
+    decided = next((e for e in happened if e.event == "stopping"), None)
+    silent = _silent_s(end, happened, decided)
+    quiet = None
+    if decided is not None:
+        try:
+            written = log.stat().st_mtime
+            quiet = round(max(0.0, decided.t - written), 1)
+        except OSError:
+            pass
+    hung = silent is not None
+    death = Death("cut", hung, "", silent, quiet)
+    how = f"it did not end by itself: {end.reason}"
+    if not hung:
+        return Death("cut", False, f"{how}; it was getting on until then", silent, quiet)
+    still = "it went on to print, but nothing that counts as progress" if death.chatty else "it hung"
+    return Death("cut", True, f"{how}; {still}, without a signal for {spoken(silent or 0.0)}", silent, quiet)
+
+
+def _silent_s(end: ExitRecord, happened: list[Event], decided: Event | None) -> float | None:
+    """Seconds without a signal before the end; None for a run that was getting on."""
+    if end.ending is Ending.FIRST_STEP_TIMEOUT:
+        return round(end.duration_s, 1)
+    limit = next((e for e in happened if e.event == "limit"), None)
+    if end.ending is Ending.STALLED:
+        return float(limit.get("limit_s") or 0.0) if limit else round(end.duration_s, 1)
+    stall = open_stall(happened)
+    if stall is None or decided is None:
+        return None
+    return round(decided.t - stall.t + float(stall.get("silent_s") or 0.0), 1)
+
+
+def _tail(log: Path, count: int) -> tuple[str, ...]:
+    from autoresearch.lab.runs.run_status import tail_lines
+
+    return tuple(tail_lines(log, count))
+
+
+def as_payload(found: Explanation) -> dict[str, Any]:
+    """The flat JSON object. All text of the log is stripped of escapes and bounded, and still untrusted."""
+    cause, death = found.diagnosis.cause, found.death
+    return {
+        "failure": cause.kind.value if cause else None,
+        "failure_line": cause.line if cause else None,
+        "line_number": cause.place.number or None if cause else None,
+        "byte_offset": cause.place.offset if cause and cause.place.offset >= 0 else None,
+        "times": cause.times if cause else None,
+        "also": records(found.diagnosis.also),
+        "overcome": records(found.diagnosis.overcome),
+        "process": death.word if death else None,
+        "hung": death.hung if death else None,
+        "chatty": death.chatty if death else None,
+        "silent_s": death.silent_s if death else None,
+        "how": death.sentence if death else None,
+        "try": list(found.tries),
+        "tail": list(found.tail),
+        "untrusted": ["failure_line", "also", "overcome", "tail"],
+        "log_path": str(found.log),
+    }
+
+
+def records(failures: Iterable[Failure]) -> list[dict[str, Any]]:
+    """Failures as JSON; at most ten."""
+    return [
+        {
+            "class": f.kind.value,
+            "line": f.line,
+            "line_number": f.place.number or None,
+            "byte_offset": f.place.offset if f.place.offset >= 0 else None,
+        }
+        for f in list(failures)[:10]
+    ]

@@ -1,0 +1,182 @@
+"""Judge a run: a lone one is kept if it was measured, in a campaign the noise decides."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.campaign.decision import Decision, Evidence, Rule, decide, gain
+from autoresearch.core.campaign.view import CampaignView, Idea, measured
+from autoresearch.core.run.ending import NOTHING_MEASURED, Ending, Verdict, lone_verdict
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.statistics.comparable import Measured, why_not
+from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.noise import UNKNOWN, Noise, pooled, total
+from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.rundir import locked
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What goes into the row."""
+
+    verdict: Verdict
+    reason: str = ""
+    noise: float | None = None
+    judged: bool = True  # False: it says nothing for or against the idea
+
+
+@contextlib.contextmanager
+def judging(spec: RunSpec) -> Iterator[CampaignView | None]:
+    """Alone with the ledger until the row is written, so that two runs that end together see one another.
+
+    Yields the campaign's view; None for a lone run, which needs no such thing.
+    """
+    place = CampaignDir(Path(spec.ledger).parent)
+    if not place.spec.exists():
+        yield None
+        return
+    from autoresearch.lab.campaigns.campaign_state import book_of
+
+    with locked(place.judge_lock):
+        yield book_of(place).view()
+
+
+def judge(
+    spec: RunSpec,
+    end: ExitRecord,
+    value: float | None,
+    steps: int | None,
+    view: CampaignView | None,
+    idle: str = "",
+    needs_metric: bool = True,
+) -> Judgement:
+    """The verdict on one run that is over. `idle`: why it had nothing to learn from, "" if it had.
+
+    `needs_metric`: False for a run for which none was named, and that nothing failed.
+    """
+    idea = next((i for i in view.ideas if i.index == spec.index), None) if view else None
+    if view is None or idea is None:
+        needs_metric = needs_metric or view is not None
+        verdict = lone_verdict(end.ending, measured=value is not None, needs_metric=needs_metric)
+        reason = NOTHING_MEASURED if verdict is Verdict.KEEP and value is None else ""
+        return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)
+    if spec.why == "confirm":
+        fresh = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
+        verdict = Verdict.CRASH if fresh is None else Verdict(idea.status or Verdict.DISCARD)
+        return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
+    if is_pruned(end):  # before the smoke rule: it was cut because it was judged
+        return Judgement(Verdict.DISCARD, end.reason)
+    if foreign := _foreign(spec, view):
+        return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
+    counted = value if _counts(spec, end) else None
+    if idle and counted is not None and not idea.hypothesis.is_baseline:
+        return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {idle}; it judges nothing", judged=False)
+    smoke = "smoke" in spec.claims or (steps is not None and steps < view.spec.min_steps)
+    smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
+    decision = decide(
+        view.spec.objective,
+        Evidence(
+            values=[*_past(idea), counted],
+            incumbent=() if idea.hypothesis.is_baseline else incumbent(view, idea),
+            noise=noise_without(view, idea),
+            simpler="simpler" in spec.claims,
+            smoke=smoke,
+        ),
+        rule_of(view),
+    )
+    return Judgement(decision.status, decision.reason, decision.noise, decision.judged)
+
+
+def _foreign(spec: RunSpec, view: CampaignView) -> str:
+    """Why the number of this run must not stand beside those of the campaign; "" where it may."""
+    if spec.objective is None:
+        return ""
+    ours = Measured(spec.trainer, spec.objective.metric)
+    judged = (row for idea in view.ideas for row in idea.judged if row.run_id != spec.run)
+    theirs = {Measured.of(row) for row in judged if row.metric_value is not None}
+    return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
+
+
+def pending(view: CampaignView, idea: Idea) -> Decision | None:
+    """What was decided after the last judged row of an idea, computed again.
+
+    None before there is one, where its curve ended it, and where no re-test can be owed by far: there are
+    thousands of such ideas, and each is asked about before every run.
+    """
+    if not idea.judged or idea.pruned or _is_out(view, idea):
+        return None
+    return decide(
+        view.spec.objective,
+        Evidence(
+            values=_past(idea),
+            incumbent=() if idea.hypothesis.is_baseline else incumbent(view, idea),
+            noise=noise_without(view, idea),
+            simpler=idea.simpler,
+            smoke=idea.hypothesis.smoke,
+        ),
+        rule_of(view),
+    )
+
+
+def _is_out(view: CampaignView, idea: Idea) -> bool:
+    """Whether it is clear without its exact noise that no re-test is owed: `decide` asks for more than this."""
+    if not idea.values or idea.hypothesis.smoke or len(idea.judged) >= rule_of(view).most:
+        return True
+    if idea.status != Verdict.DISCARD or idea.simpler:
+        return False
+    rule, theirs = rule_of(view), incumbent(view, idea)
+    ahead = gain(view.spec.objective, idea.values, theirs) if theirs else 0.0
+    if ahead <= 0:
+        return True
+    sd = noise_without(view, idea).sd
+    return sd is not None and ahead < 0.999 * rule.trigger * sd
+
+
+def incumbent(view: CampaignView, idea: Idea) -> Sequence[float]:
+    """The runs of the best other idea that is kept, else of the baseline: what an idea has to beat."""
+    best = view.best
+    parents = view.memo("parents", lambda: {other.parent for other in view.ideas})
+    if idea is best or idea.status == Verdict.KEEP or idea.slug in parents or idea.hypothesis.is_baseline:
+        rest = CampaignView(view.spec, [other for other in view.ideas if other is not idea])
+        best = rest.best
+    return best.values if best else []
+
+
+def noise_without(view: CampaignView, idea: Idea) -> Noise:
+    """The noise as every other idea's replicates tell it: of all, less its own, as there are thousands of others."""
+    every = view.memo("spread", lambda: total(other.spread for other in view.ideas))
+    own = idea.spread
+    squares = every.squares - own.squares
+    if not squares >= 1e-3 * own.squares:  # nearly all of it is its own, or nothing is finite: digits would be lost
+        return pooled(other.spread for other in view.ideas if other is not idea)
+    df = every.df - own.df
+    return Noise(squares / df, df) if df else UNKNOWN
+
+
+def rule_of(view: CampaignView) -> Rule:
+    """The rule of decision with as many re-tests as this campaign allows: none where they would be copies."""
+    usual = Rule()
+    most = 1 if view.unseeded else 1 + view.spec.retests
+    return Rule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
+
+
+def _past(idea: Idea) -> list[float | None]:
+    """One entry per row that says something about the idea, oldest first."""
+    return [measured(row) for row in idea.judged if row.run_id not in idea.copies]
+
+
+def is_pruned(end: ExitRecord) -> bool:
+    """Whether a campaign ended the run because of its curve: the Runner keeps the cause of the stop request."""
+    return end.ending is Ending.STOPPED and end.cause == PRUNED
+
+
+def _counts(spec: RunSpec, end: ExitRecord) -> bool:
+    """Whether the ending lets the metric count: a campaign's --timeout is a failure, exp_max_time is not."""
+    if end.ending is Ending.MAX_TIME:
+        return spec.timed_by != "timeout"
+    return lone_verdict(end.ending, measured=True) is Verdict.KEEP

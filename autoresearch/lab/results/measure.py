@@ -1,0 +1,173 @@
+"""Measure a run: its metric read by us from the best source there is, never taken on trust."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.readers.read import TRACKERS, Best, Read, best_of, changed_at, mark_of, read_all, read_source, size_of
+from autoresearch.readers.step_numbers import merged
+from autoresearch.readers.tracker_dirs import newest
+from autoresearch.readers.whole_log import read_whole_log
+from autoresearch.trainers.evaluation import Evaluation
+
+MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What was read: all readings of the best source, the objective's series, and where it came from."""
+
+    readings: tuple[Reading, ...]
+    series: tuple[tuple[int, float], ...] = ()
+    last: tuple[int, float] | None = None
+    best: tuple[int, float] | None = None
+    source: str = ""
+    warnings: tuple[str, ...] = ()
+    printed: tuple[int, float] | None = None  # where it was evaluated: what the training said of the same metric
+
+    @property
+    def measured(self) -> bool:
+        """Whether the objective has a finite last value."""
+        return self.last is not None
+
+    @property
+    def steps(self) -> tuple[Reading, ...]:
+        """Training readings, by step."""
+        return tuple(r for r in self.readings if r.kind is SignalKind.STEP)
+
+    @property
+    def validations(self) -> tuple[Reading, ...]:
+        """Validation readings, by step."""
+        return tuple(r for r in self.readings if r.kind is SignalKind.VALIDATION)
+
+
+def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> Measurement:
+    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust.
+
+    `ended`: the trainer ended well, and has printed its last line to its end.
+    """
+    reads = read_run(spec, trainer, log, ended=ended)
+    told = _judge(best_of(reads, spec.objective), spec.objective)
+    if not spec.evaluate:
+        return told
+    found = _judge(best_of([evaluation(spec, trainer, log, reads)], spec.objective), spec.objective)
+    return replace(told, series=found.series, last=found.last, best=found.best, source=found.source, printed=told.last)
+
+
+def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[Read] = ()) -> Read:
+    """What the evaluation of a run said; nothing else is judged. `reads`: what the run said, whose last step it has."""
+    source = Source(SourceFormat.CONSOLE, str(log.with_name("evaluation.log")), authority=-200)
+    step = max((reading.step for read in reads for reading in read.readings), default=0)
+    reader = Evaluation(trainer, step).reader()
+    return Read(source, merged(read_whole_log(Path(source.path), reader, ended=True)))
+
+
+def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[Read]:
+    """Every source of a run, the most trusted first; what an earlier run wrote is left out."""
+    sources = sources_of(spec, log)
+    return read_all(sources, _offsets(spec, sources), trainer=trainer, ended=ended)
+
+
+def sources_of(spec: RunSpec, log: Path) -> list[Source]:
+    """Where a run's metrics may be, the most trusted first, its log last.
+
+    What was last written before the run holds none of them; a tracker's directory is this run's own.
+    """
+    console = Source(SourceFormat.CONSOLE, str(log), authority=100)
+    ours = [own for source in spec.sources if (own := _own(spec, source))]
+    return [*sorted(ours, key=lambda source: source.authority), console]
+
+
+def _own(spec: RunSpec, source: Source) -> Source | None:
+    if source.format in TRACKERS:
+        found = newest(source.format, Path(source.path), spec.created)
+        return replace(source, path=str(found)) if found else None
+    grown = size_of(source) != _held(spec).get(source.path, 0)
+    return source if grown or changed_at(source) > spec.created else None
+
+
+def _held(spec: RunSpec) -> dict[str, int]:
+    """Bytes that each source held before the run."""
+    return {s.path: n for s, n in zip(spec.sources, spec.source_offsets, strict=False)}
+
+
+def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, float], ...]:
+    """(step, value) of each validation so far, from the most trusted source that has any; for runs that still train.
+
+    Nothing is checked against other sources, and the log is read only where no file holds the metric.
+    """
+    objective = spec.objective
+    if objective is None:
+        return ()
+    sources = sources_of(spec, log)
+    offsets = _offsets(spec, sources)
+    for source in sources:
+        readings = read_source(source, Path(), offsets.get(source.path, 0), trainer)
+        series = objective.series(r for r in readings if r.kind is SignalKind.VALIDATION)
+        if series:
+            return tuple(series)
+    return ()
+
+
+def so_far(spec: RunSpec, trainer: Trainer, log: Path) -> float | None:
+    """What the objective has come to in a run that still trains; None where that is not known, or not cheaply.
+
+    Sources over MOST_SO_FAR bytes are left out; nothing is checked against the others.
+    """
+    if spec.objective is None:
+        return None
+    cheap = [source for source in sources_of(spec, log) if size_of(source) <= MOST_SO_FAR]
+    found = best_of(read_all(cheap, _offsets(spec, cheap), trainer=trainer), spec.objective)
+    point = spec.objective.value(found.readings) if found.sources else None
+    return point[1] if point else None
+
+
+def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
+    """Bytes at the start of a source that an earlier run wrote; a file that was rewritten has none."""
+    held, marks = _held(spec), {s.path: mark for s, mark in zip(spec.sources, spec.source_marks, strict=False)}
+    whole = {s.path: n for s in sources if size_of(s) > (n := held.get(s.path, 0))}
+    anew = [s.path for s in sources if (mark := marks.get(s.path)) and mark != mark_of(s, held[s.path])]
+    return {path: n for path, n in whole.items() if path not in anew}
+
+
+def _judge(best: Best, objective: Objective | None) -> Measurement:
+    readings = tuple(best.readings)
+    if objective is None:
+        return Measurement(readings, source=best.where, warnings=best.warnings)
+    series = objective.series(readings)
+    return Measurement(
+        readings=readings,
+        series=tuple(series),
+        last=objective.value(readings),
+        best=objective.best(series),
+        source=best.where,
+        warnings=best.warnings,
+    )
+
+
+def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Failure | None:
+    """What a log alone says of a failure, with the line that proves it.
+
+    ended_badly: whether the run is known to have; else a trouble that steps followed is none.
+    """
+    from autoresearch.readers.log_end import last_words
+    from autoresearch.trainers import ask
+
+    return last_words(log, trainer.signals(), ask.harmless(trainer)).cause(ended_badly=ended_badly)
+
+
+def traceback_of(log: Path, trainer: Trainer) -> str:
+    """The last traceback in the last megabyte of a log that is not harmless; "" without one."""
+    from autoresearch.core.diagnosis.harmless_errors import sifted
+    from autoresearch.core.diagnosis.tracebacks import traceback
+    from autoresearch.readers.console import tail_lines
+    from autoresearch.trainers import ask
+
+    return traceback(sifted(tail_lines(log, max_bytes=1 << 20), ask.harmless(trainer)))

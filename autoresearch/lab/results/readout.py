@@ -1,0 +1,244 @@
+"""Readout: all metrics of a run or of a log, from the best sources there are, each checked against the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, parse
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.lab.results.measure import evaluation, failure_of, read_run, sources_of
+from autoresearch.lab.runs import outcome
+from autoresearch.readers.file_kind import check_text, sniff
+from autoresearch.readers.read import TRACKERS, Best, Read, best_of, disagreements, read_all
+from autoresearch.readers.tracker_dirs import newest
+from autoresearch.records import exit_record
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import registry
+from autoresearch.trainers.generic import Declaring
+
+MOST_WARNINGS = 8
+_GUESSED = 1 << 26  # bytes of a log that may be read once more for each trainer
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """What was read, and how far it is to be believed."""
+
+    trainer: str
+    reads: tuple[Read, ...]  # every source, the most trusted first
+    best: Best
+    objective: Objective | None
+    failure: tuple[str, str] | None  # class, and the line that proves it
+    warnings: tuple[str, ...]
+    shown: tuple[Reading, ...]  # those of the best that were asked for
+
+    @property
+    def source(self) -> Source | None:
+        """The source that was believed: the objective's, else the first that holds anything."""
+        return self.best.source or next((read.source for read in self.reads if read.readings), None)
+
+    def of(self, kind: SignalKind) -> list[Reading]:
+        """The readings of one kind, by step."""
+        return [reading for reading in self.shown if reading.kind is kind]
+
+    def filtered(self, patterns: Sequence[str]) -> Readout:
+        """Only the metrics whose name matches: a glob, or a part of the name where it is none."""
+        if not patterns:
+            return self
+        globs = [pattern if set(pattern) & set("*?[") else f"*{pattern}*" for pattern in patterns]
+        kept = []
+        for reading in self.shown:
+            metrics = {k: v for k, v in reading.metrics.items() if any(fnmatchcase(k, glob) for glob in globs)}
+            if metrics:
+                kept.append(Reading(reading.kind, reading.step, metrics))
+        if self.shown and not kept:
+            text = f"no metric's name matches {' or '.join(patterns)}"
+            return replace(self, shown=(), warnings=(*self.warnings, text))
+        return replace(self, shown=tuple(kept))
+
+
+def of_run(rundir: RunDir, spec: RunSpec, *, source: str = "", metric: str = "") -> Readout:
+    """The metrics of a run, alive or over; `source` picks one kind or one place, `metric` another objective."""
+    trainer = registry.by_name(spec.trainer, spec.lines)
+    end = exit_record.read(rundir)
+    ended = end is not None and end.returncode == 0
+    objective = _objective(metric) or spec.objective
+    if source:
+        reads = read_all(_picked(source, spec, rundir.log), {}, trainer=trainer, ended=ended)
+        if all(read.source in sources_of(spec, rundir.log) for read in reads):  # then what is not its own is known
+            wanted = {read.source for read in reads}
+            reads = [read for read in read_run(spec, trainer, rundir.log, ended=ended) if read.source in wanted]
+    else:
+        reads = read_run(spec, trainer, rundir.log, ended=ended)
+        reads[:0] = [evaluation(spec, trainer, rundir.log, reads)] if end and end.evaluation else []
+    found = _readout(trainer, reads, objective, _failure_of_run(rundir, trainer))
+    return found if source else replace(found, warnings=(*found.warnings, *_unwritten(spec, reads)))
+
+
+def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "") -> Readout:
+    """The metrics of any log, or of any file that can be read; without a name its lines say whose it is.
+
+    NotFoundError and UsageError for what is no log.
+    """
+    kind = _format(source) or sniff(path)
+    if kind in (SourceFormat.JSONL, SourceFormat.DICT_LINES) and trainer and not source:
+        kind = SourceFormat.CONSOLE  # a log of such lines, of which the trainer knows more
+    if kind is SourceFormat.CONSOLE:
+        _check_log(path)
+    named = registry.by_name(trainer) if trainer else _guessed(path) if kind is SourceFormat.CONSOLE else None
+    reader = named or registry.by_name(registry.NAMES[-1])
+    reads = read_all([Source(kind, str(path))], {}, trainer=reader)
+    failure = failure_of(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
+    return _readout(reader, reads, _objective(metric), (failure.kind.value, failure.line) if failure else None)
+
+
+def _readout(
+    trainer: Trainer, reads: Sequence[Read], objective: Objective | None, failure: tuple[str, str] | None
+) -> Readout:
+    best = best_of(reads, objective)
+    asked = objective.keys if objective else ()
+    shared = [key for key in _keys(reads) if key not in asked]
+    warnings = [*best.warnings, *disagreements(reads, shared), *_silent(trainer, reads)]
+    if len(warnings) > MOST_WARNINGS:
+        warnings[MOST_WARNINGS - 1 :] = [f"and {len(warnings) - MOST_WARNINGS + 1} more"]
+    return Readout(trainer.name, tuple(reads), best, objective, failure, tuple(warnings), best.readings)
+
+
+def _keys(reads: Sequence[Read]) -> list[str]:
+    """Metrics that several sources hold."""
+    seen: set[str] = set()
+    shared: dict[str, None] = {}
+    for read in reads:
+        shared.update(dict.fromkeys(sorted(read.keys & seen)))
+        seen |= read.keys
+    return list(shared)
+
+
+def _silent(trainer: Trainer, reads: Sequence[Read]) -> list[str]:
+    """Sources that say nothing, and why, as far as can be seen."""
+    texts = []
+    for read in reads:
+        if read.readings:
+            continue
+        path = Path(read.source.path)
+        if read.source.format in TRACKERS:
+            texts.append(f"{path} holds no history: its writer flushes late, and a run that was killed hard has none")
+        elif not path.exists():
+            texts.append(f"{path} is not there")
+        elif path.is_file() and not path.stat().st_size:
+            texts.append(f"{path} is empty")
+        elif read.source.format is SourceFormat.CONSOLE:
+            other = _guessed(path, but=trainer.name)
+            whose = f"; it looks like one of {other.name}: --trainer {other.name}" if other else ""
+            texts.append(f"{path} has no line with metrics {_as_printed_by(trainer)}{whose}")
+        else:
+            texts.append(f"{path} holds no metrics")
+    return texts
+
+
+def _as_printed_by(trainer: Trainer) -> str:
+    if isinstance(trainer, Declaring):
+        return "as the blueprint declares them (`step_line:`)"
+    if trainer.name == registry.NAMES[-1]:
+        return "of any known trainer (`- step_line:` in a blueprint's notes declares one)"
+    return f"as {trainer.name} prints them"
+
+
+def _unwritten(spec: RunSpec, reads: Sequence[Read]) -> list[str]:
+    """Files that somebody declared, or that we had written, and that this run did not write."""
+    seen = {read.source.path for read in reads if read.source.format not in TRACKERS}
+    kinds = {read.source.format for read in reads}
+    asked = [source for source in spec.sources if source.authority < 0 and source.path not in seen]
+    return [f"{s.path} was not written by this run" for s in asked if s.format not in TRACKERS or s.format not in kinds]
+
+
+def _guessed(path: Path, but: str = "") -> Trainer | None:
+    """The trainer that reads most in a log; None where none reads anything, or where the log is too long to ask all."""
+    try:
+        if not 0 < path.stat().st_size <= _GUESSED:
+            return None
+    except OSError:
+        return None
+    best: tuple[int, Trainer] | None = None
+    for name in (*reversed(registry.NAMES[:-1]), registry.NAMES[-1]):  # of equals the most general, but for generic
+        if name == but:
+            continue
+        trainer = registry.by_name(name)
+        (read,) = read_all([Source(SourceFormat.CONSOLE, str(path))], {}, trainer=trainer)
+        count = sum(len(reading.metrics) for reading in read.readings)
+        if count > (best[0] if best else 0):
+            best = count, trainer
+    return best[1] if best else None
+
+
+def _check_log(path: Path) -> None:
+    if not path.exists():
+        raise NotFoundError(f"{path} is not there", hint="--log FILE: what a trainer printed")
+    if not path.is_file():
+        raise UsageError(f"{path} is no file", hint="--source reads directories", code="not_a_file")
+    with path.open("rb") as file:
+        check_text(path, file.read(1 << 16))
+
+
+def _format(word: str) -> SourceFormat | None:
+    """The format that a word names; UsageError for a word that is neither one nor a path that is there."""
+    if not word:
+        return None
+    kinds = {kind.value: kind for kind in SourceFormat}
+    return kinds.get(word.lower()) or sniff(Path(word))
+
+
+def _picked(word: str, spec: RunSpec, log: Path) -> list[Source]:
+    """The sources of a run that a word names: a format, or a path of its own."""
+    kinds = {kind.value: kind for kind in SourceFormat}
+    own = sources_of(spec, log)
+    if (kind := kinds.get(word.lower())) is None:
+        place = Path(word) if Path(word).exists() else Path(spec.cwd) / word
+        if not place.exists():
+            raise NotFoundError(
+                f"--source {word}: neither a kind of source nor a file that is there",
+                hint=f"{', '.join(kinds)}, or a path",
+                code="no_source",
+            )
+        return [Source(sniff(place), str(place.absolute()))]
+    if picked := [source for source in own if source.format is kind]:
+        return picked
+    if kind in TRACKERS:
+        for home in (spec.environment.get("WANDB_DIR", ""), spec.cwd, spec.result_dir):
+            if home and (run := newest(kind, Path(home), spec.created)):
+                return [Source(kind, str(run))]
+    raise NotFoundError(
+        f"{spec.run} declares no source of the kind {kind.value}, and none was found where it ran",
+        hint=f"it has {', '.join(f'{s.format.value} {s.path}' for s in own)}; --source PATH reads any other",
+        code="no_source",
+    )
+
+
+def _objective(metric: str) -> Objective | None:
+    if not metric:
+        return None
+    try:
+        parse(metric)
+    except ExpressionError as error:
+        raise UsageError(f"--metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
+    return Objective(metric)
+
+
+def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
+    """What ended it, once it is over: nothing can be said of a run that lives, and a good ending has none."""
+    done = outcome.load(rundir)
+    if done is not None:
+        bad = done.failure and (done.crashed or done.exit.ending is not Ending.FINISHED)
+        return (done.failure, done.failure_line) if bad else None
+    if rundir.state() is not RunState.DEAD:
+        return None
+    failure = failure_of(rundir.log, trainer)
+    return (failure.kind.value, failure.line) if failure else None

@@ -1,0 +1,325 @@
+"""Make a row again: a worktree at its commit, the same recipe, the same seed; and what cannot be the same.
+
+The row's commit says where its run wrote. A second run must not write there, so a follow-up commit, which
+changes nothing else, redirects it: the recipe's output keys and the blueprint's result directory.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.blueprint.fields import BlueprintFields, fields_like, moved
+from autoresearch.core.blueprint.model import Blueprint, parse_blueprint
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import ReadsCommands, Trainer
+from autoresearch.core.text.naming import branch_name, campaign_name, slugify
+from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
+from autoresearch.git_repo import branches
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.comparison import read_file
+from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
+from autoresearch.git_repo.worktrees import Slot, slot
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.resolve import recipes
+from autoresearch.lab.resolve.host_check import check_far
+from autoresearch.lab.resolve.import_proof import import_environment
+from autoresearch.lab.resolve.overrides import Launch
+from autoresearch.lab.resolve.path_mapping import Places, map_launch
+from autoresearch.lab.resolve.run_plan import Member, Wishes, free_name, make_plan, one_place
+from autoresearch.lab.results.ledger_rows import Found
+from autoresearch.lab.runs.launch import Launched, prepare
+from autoresearch.lab.settings import Settings
+from autoresearch.lab.yaml_files import edit
+from autoresearch.records import order_file, spec_file
+from autoresearch.records.index import state_home
+from autoresearch.records.rundir import RunDir
+from autoresearch.records.secrets import MASK
+from autoresearch.trainers import ask, registry
+
+MOST = 100  # worktrees of one row
+
+
+@dataclass(frozen=True, slots=True)
+class Redone:
+    """A row's code checked out again, ready to be run."""
+
+    found: Found
+    checkout: Checkout
+    worktree: Path
+    commit: str  # the row's
+    follow_up: str  # what is checked out: the row's commit, its outputs redirected
+    blueprint: Path
+    cwd: Path
+    command: str
+    result_dir: str
+    lines: tuple[str, ...]  # what to type to run it by hand
+    caveats: tuple[str, ...]  # what cannot be the same
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """What the row's commit holds."""
+
+    spec: RunSpec
+    blueprint: Blueprint
+    recipe_path: str
+    recipe: str
+    root: Path  # of the checkout or worktree that it ran in
+    trainer: Trainer
+
+
+def redo(found: Found, parts: Parts) -> Redone:
+    """Make the worktree. NotFoundError where the commit, the run directory or the blueprint is gone."""
+    checkout, old = _read(found)
+    name = slugify(f"{Path(old.spec.ledger).parent.name}-{old.spec.index}-{old.spec.replicate}")
+    place = _free_slot(checkout, state_home(parts.environ) / "repro" / name, parts)
+    result_dir = _beside(old.spec.result_dir)
+    inside = os.path.relpath(old.spec.cwd, old.root)
+    mapped = map_launch(recipes.asked_for(old.spec), {}, {}, _places(old, place.path, checkout, found.commit))
+    overrides, command = _redirected(old, mapped.command, result_dir)
+    if old.recipe_path.startswith(f"{recipes.OURS}/"):  # it lies outside of the repository; the commit has a copy
+        command = command.replace(old.spec.recipe, str(place.path / old.recipe_path))
+    fields = _fields(old, inside, result_dir, command, place.path)
+    files: dict[str, bytes | None] = {recipes.BLUEPRINT: render_blueprint(fields).encode()}
+    if overrides:
+        text = edit(old.recipe, overrides, name=old.recipe_path, new_keys=True)
+        files[old.recipe_path] = text.encode()
+    message = f"{old.spec.slug}: run {found.run} once more\n\nNothing but where it writes differs from its commit.\n"
+    made = commit_hypothesis(checkout, found.commit, Change(files=files), message=message)
+    wanted = found.campaign.include if found.campaign else tuple(old.blueprint.notes.include)
+    there = [path for path in wanted if os.path.lexists(checkout.root / path)]
+    place.switch(made.commit, there)
+    cwd = place.path / inside
+    return Redone(
+        found=found,
+        checkout=checkout,
+        worktree=place.path,
+        commit=found.commit,
+        follow_up=made.commit,
+        blueprint=place.path / recipes.BLUEPRINT,
+        cwd=cwd,
+        command=command,
+        result_dir=result_dir,
+        lines=tuple(_lines(old.spec, cwd, command, place.path, result_dir)),
+        caveats=(
+            *(f"{f.message}" for f in mapped.findings),
+            *(f"the input {path} is not there any more" for path in wanted if path not in there),
+            *_caveats(found, old, there, overrides),
+        ),
+    )
+
+
+def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
+    """Launch it through the ordinary path, as a lone run with a ledger of its own beside the row's campaign.
+
+    It goes where `launcher` of the settings says, wherever the row's run was. Nothing is made where it cannot go.
+    """
+    old = redone.found.spec
+    assert old is not None
+    if MASK in redone.blueprint.read_text(encoding="utf-8", errors="replace"):
+        raise UsageError(
+            f"{redone.found.run} was given a secret in its blueprint, which no record keeps: it says {MASK} there",
+            hint=f"write it into {redone.blueprint} and start that",
+            fix=f"autoresearch run {shlex.quote(str(redone.blueprint))}",
+            code="secret_needed",
+        )
+    place = one_place(settings)
+    check_far(place, parts)
+    order = order_file.read(RunDir(Path(old.run_dir)))
+    gpus = order.gpus if order else len(old.gpus)
+    name = campaign_name(time.strftime("%Y%m%d", time.localtime(parts.clock())), f"repro-{old.slug}")
+    home = Path(old.ledger).parent.parent
+    directory = home / free_name(home, name)
+    if pattern := pattern_for(redone.checkout, home):
+        exclude(redone.checkout, pattern)
+    branch = branches.claim_branch(redone.checkout, branch_name(directory.name, old.slug), redone.follow_up)
+    member = Member(
+        campaign=directory.name,
+        directory=directory,
+        experiment=old.slug,
+        index=1,
+        replicate=1,
+        branch=branch,
+        commit=redone.follow_up,
+        parent_commit=redone.commit,
+        parent_branch=old.branch,
+        why="",
+        timeout_s=old.limits.max_s,
+        environment=_imports(redone.worktree, redone.cwd, parts.environ),
+        far_gpus=gpus or None,
+    )
+    wishes = Wishes(trainer=old.trainer, gpus=str(gpus) if gpus and place.is_local else "none", member=member)
+    plan = make_plan(redone.blueprint, settings, parts, wishes)
+    return prepare(plan, parts, runner=place.is_local).go(place=place)
+
+
+def _read(found: Found) -> tuple[Checkout, _Old]:
+    spec, checkout = found.spec, found.checkout()
+    if spec is None:
+        raise NotFoundError(
+            f"the run directory of {found.run} is gone, and with it its command",
+            hint=f"its code is at commit {found.commit[:12] or '(unknown)'}",
+            code="run_dir_gone",
+        )
+    if checkout is None or not found.commit:
+        what = "it was run without a commit" if checkout else "its repository is gone"
+        raise NotFoundError(f"{found.run} cannot be made again: {what}", code="no_commit")
+    try:
+        checkout.git.run("cat-file", "-e", f"{found.commit}^{{commit}}")
+    except GitFailed as failure:
+        raise NotFoundError(
+            f"{checkout.root} holds no commit {found.commit[:12]} any more",
+            hint="its branch was deleted",
+            code="no_commit",
+        ) from failure
+    path = recipes.blueprint_path(found, checkout)
+    if not path:
+        raise NotFoundError(f"commit {found.commit[:12]} holds no blueprint of {found.run}", code="no_blueprint")
+    blueprint = parse_blueprint(read_file(checkout, found.commit, path), Path(path).name)
+    recipe = recipes.recipe_path(found, checkout)
+    text = read_file(checkout, found.commit, recipe).decode("utf-8", "replace") if recipe else ""
+    root = _root_of(Path(spec.cwd), found, checkout)
+    trainer = registry.choose(spec.trainer, spec.command, spec.lines)
+    return checkout, _Old(spec, blueprint, recipe, text, root, trainer)
+
+
+def _root_of(cwd: Path, found: Found, checkout: Checkout) -> Path:
+    """The top of the tree that it ran in: a worktree of the campaign, or the checkout."""
+    if found.campaign is not None:
+        depth = len(Path(found.campaign.codebase).parts)
+        return cwd.parents[depth - 1] if depth else cwd
+    return checkout.root
+
+
+def _free_slot(checkout: Checkout, wanted: Path, parts: Parts) -> Slot:
+    """A worktree that nobody edited and nobody runs in."""
+    busy = [spec.cwd for entry in parts.index.live() if (spec := _spec(entry.run_dir))]
+    for number in range(1, MOST):
+        path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        place = slot(checkout, path, reason="a row that is made again")
+        inside = str(place.path)
+        if not any(cwd == inside or cwd.startswith(inside + os.sep) for cwd in busy) and not place.changes():
+            return place
+    raise NotFoundError(f"{MOST} worktrees of this row hold changes of yours: {wanted}", code="slot_taken")
+
+
+def _spec(run_dir: str) -> RunSpec | None:
+    try:
+        return spec_file.read(RunDir(Path(run_dir)))
+    except (OSError, AutoresearchError):
+        return None
+
+
+def _beside(result_dir: str) -> str:
+    """A result directory that is not there yet, beside the row's."""
+    path = Path(result_dir)
+    return str(path.parent / free_name(path.parent, f"{path.name}-repro"))
+
+
+def _places(old: _Old, worktree: Path, checkout: Checkout, commit: str) -> Places:
+    held = set(os.fsdecode(checkout.git.run("ls-tree", "-r", "-t", "--name-only", "-z", commit)).split("\0"))
+    interpreter = Path(old.spec.interpreter)
+    return Places(
+        codebase=Path(old.spec.cwd),
+        worktree=worktree,
+        exists=lambda path: path in held,
+        root=old.root,
+        never=(interpreter.parent.parent, Path(old.spec.result_dir)),
+    )
+
+
+def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Path) -> BlueprintFields:
+    """The blueprint of the row, good in the new worktree."""
+    own, spec = old.blueprint, old.spec
+    recipe = old.recipe_path and (str(worktree / old.recipe_path))
+    return fields_like(
+        own,
+        title=f"{own.title}, once more",
+        purpose=f"{own.purpose}\n\nThe run {spec.run}, made again from its commit.",
+        launch_command=command,
+        codebase_dir=str(worktree / inside),
+        venv_exe=spec.interpreter,
+        yaml_path=recipe,
+        result_dir=result_dir,
+        slug=slugify(f"{spec.slug}-repro"),
+        trainer=spec.trainer,
+        metric=spec.objective.metric if spec.objective else "",
+        direction=spec.objective.direction.value if spec.objective else "",
+        include=(),
+    )
+
+
+def _redirected(old: _Old, command: str, result_dir: str) -> tuple[dict[str, object], str]:
+    """The recipe keys that say where it writes, with places of their own; and the command, with those that it sets."""
+    recipe = recipes.parsed(old.recipe, old.recipe_path) if old.recipe_path else None
+    whole = ask.settings(old.trainer, recipe or {}, command)
+    own = {
+        output.key: str(Path(result_dir) / output.name) if output.name else f"{old.spec.run}-repro"
+        for output in old.trainer.outputs(whole)
+    }
+    launch = Launch(old.trainer, recipe, command)
+    if recipe is None and not isinstance(old.trainer, ReadsCommands):
+        return {}, command
+    inside, behind = launch.split(own, new_keys=True)
+    try:
+        return inside, launch.with_settings(behind) if behind else command
+    except BlueprintError:  # no place behind a script: it writes where that script says
+        return inside, command
+
+
+def _imports(worktree: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The worktree comes first on the import path: an editable install of the checkout would win otherwise."""
+    inside = os.path.relpath(cwd, worktree)
+    return {"PYTHONPATH": import_environment(environ, worktree, (inside, f"{inside}/src"))["PYTHONPATH"]}
+
+
+def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path, result_dir: str) -> Iterable[str]:
+    """What to type to run it by hand, masked variables as gaps."""
+    yield f"cd {shlex.quote(str(cwd))}"
+    for name, value in spec.environment.items():
+        if MASK in value:
+            yield f"export {name}=...  # it was masked in the record: give it yourself"
+        elif name != "PYTHONPATH":
+            yield f"export {name}={shlex.quote(moved(value, spec.result_dir, result_dir))}"
+    yield f"export PYTHONPATH={shlex.quote(_imports(worktree, cwd, {})['PYTHONPATH'])}"
+    yield f"export PATH={shlex.quote(str(Path(spec.interpreter).parent))}:$PATH"
+    yield from spec.prepare
+    yield f"bash -c {shlex.quote(command)}"
+
+
+def _caveats(found: Found, old: _Old, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:
+    """What cannot be the same, and what is known not to be."""
+    spec, here = old.spec, os.uname().nodename
+    if redirected:
+        yield f"it writes elsewhere: {', '.join(redirected)} and the result directory point to a new place"
+    for item in spec.left_out:
+        yield f"it was not in the commit: {item}"
+    if held := list(linked):
+        yield f"linked as they are now, not as they were: {', '.join(held)}"
+    if masked := [name for name, value in spec.environment.items() if MASK in value]:
+        yield f"masked in the record, so taken from your environment: {', '.join(masked)}"
+    if any(MASK in text for text in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup)):
+        yield f"masked in the record: {MASK} in its commands was a secret; give it yourself"
+    yield "variables that the blueprint does not declare come from your environment, not from that run's"
+    if found.host and found.host != here:
+        yield f"it ran on {found.host}, this is {here}"
+    if spec.launcher != "tmux":
+        yield f"it ran at {spec.launcher}; --launcher says where it goes now"
+    if spec.gpus:
+        yield f"it had {len(spec.gpus)} GPUs ({', '.join(spec.gpus)}); which ones are free now is another matter"
+    if not Path(spec.interpreter).exists():
+        yield f"its interpreter {spec.interpreter} is not there any more"
+    else:
+        yield f"packages are those that {spec.interpreter} has now"
+    if spec.seed is None:
+        yield "nothing fixed its seed"
+    if not old.recipe_path and spec.recipe:
+        yield f"its recipe {spec.recipe} is not in the commit: the file is used as it is now"

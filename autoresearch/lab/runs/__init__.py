@@ -1,0 +1,1 @@
+"""A run from its launch to its end: started, watched, stopped, found again."""

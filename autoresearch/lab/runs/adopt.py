@@ -1,0 +1,261 @@
+"""Find runs again after a crash of ours: leave the living alone, record the dead."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.runs.cancel import never_begun, take_back
+from autoresearch.lab.runs.end_leftovers import SWEEP_S, carriers, sweep
+from autoresearch.lab.runs.kernel_log import killed_for_memory
+from autoresearch.lab.runs.outcome import Outcome, load
+from autoresearch.records import events, evidence, exit_record, finish_flag, journal
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.index import Entry
+from autoresearch.records.ledger import Ledger
+from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
+from autoresearch.records.spec_file import read as read_spec
+
+_WORDS = {
+    "runner_died": "",
+    "rebooted": ", as the machine was started anew",
+    "killed_for_memory": ", killed by the kernel because memory ran out",
+}
+MOST_RECENT = 1000  # runs whose ledger is looked at for rows that were torn off
+OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may come back, and its runs with it
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """One run that was found: still alive, or over and now recorded."""
+
+    entry: Entry
+    state: RunState
+    outcome: Outcome | None
+    trouble: str = ""  # why it could not be recorded now
+    deleted: bool = False  # its directory is gone: what became of it is not known, and its row says that
+
+
+def adopt_all(parts: Parts) -> Iterator[Adopted]:
+    """Every run that has no finished records yet; one that cannot be recorded now keeps no other from it."""
+    living = parts.index.live()
+    for entry in (*living, *_without_row(parts, {entry.run for entry in living})):
+        rundir = RunDir(Path(entry.run_dir))
+        if not rundir.spec.exists():  # never begun, or its directory was removed
+            if parts.clock() - entry.created > (STARTING_S if rundir.removed else OUT_OF_SIGHT_S):
+                try:
+                    if was_deleted(rundir, entry):
+                        if carriers(entry.run):
+                            continue  # it trains on; when it is over, somebody looks again
+                        record_deleted(rundir, entry, parts.clock())
+                        yield Adopted(entry, RunState.ENDED, None, deleted=True)
+                except (AutoresearchError, OSError) as error:
+                    yield Adopted(entry, RunState.DEAD, None, str(error))
+                    continue
+                parts.index.discard_live(entry.run)
+            continue
+        try:
+            found = Adopted(entry, *adopt(rundir, parts))
+        except (AutoresearchError, OSError) as error:  # a full disk, a foreign ledger: the next look tries again
+            found = Adopted(entry, rundir.state(), None, str(error))
+        if rundir.spec.exists():  # else it had never begun
+            yield found
+
+
+def _without_row(parts: Parts, known: Container[str]) -> Iterator[Entry]:
+    """Runs whose records are finished, and whose row went with the torn end of a ledger."""
+    torn: dict[Path, bool] = {}
+    for entry in parts.index.recent(MOST_RECENT):
+        rundir = RunDir(Path(entry.run_dir))
+        ledger = Ledger(rundir.path.parent / "results.tsv")
+        if ledger.path not in torn:
+            torn[ledger.path] = ledger.was_torn()
+        over = entry.run not in known and rundir.collected.exists()
+        if torn[ledger.path] and over and not ledger.holds(entry.run):
+            yield entry
+
+
+def was_deleted(rundir: RunDir, entry: Entry) -> bool:
+    """Whether a run had begun, and its directory alone was deleted; of a campaign, its controller records that."""
+    campaign = CampaignDir(rundir.path.parent)
+    if rundir.path.exists() or not campaign.path.is_dir() or campaign.spec.exists():
+        return False
+    return journal.owner(Path(entry.result_dir)) == entry.run
+
+
+def record_deleted(rundir: RunDir, entry: Entry, now: float) -> None:
+    """The row and the flag of such a run, from what the index knows."""
+    reason = "its run directory was deleted while it ran: what became of it is not known"
+    ledger = Ledger(rundir.path.parent / "results.tsv")
+    row = LedgerRow(
+        index=ledger.next_index(),
+        status=Verdict.CRASH.value,
+        description=f"{entry.slug} [{reason}]",
+        run_id=entry.run,
+        ending=Ending.LOST.value,
+        failure="runner_died",
+        job_id=entry.session,
+        result_dir=entry.result_dir,
+        run_dir=entry.run_dir,
+        campaign=rundir.path.parent.name,
+        started=entry.created,
+        ended=now,
+    )
+    ledger.append_once(row)
+    evidence.forget_key(entry.run)
+    place = Path(entry.result_dir)
+    flag = {"schema": 1, "run": entry.run, "ending": row.ending, "verdict": row.status, "returncode": None}
+    journal.append(place, reason)
+    finish_flag.write(place, {**flag, "reason": reason, "ledger": str(ledger.path)})
+
+
+def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
+    """Settle one run: a dead one gets its exit record, one that is over gets its records."""
+    state = rundir.state()
+    if state is RunState.DEAD and never_begun(rundir):
+        take_back(rundir, read_spec(rundir).run, parts)
+        return state, None
+    if state is RunState.DEAD:
+        bury(rundir)
+        state = rundir.state()
+    if state is RunState.ENDED and exit_record.set_aside(rundir, read_spec(rundir).run):
+        return adopt(rundir, parts)  # its Runner lives, or is dead without a word
+    if state is not RunState.ENDED:
+        if rundir.order.exists():
+            from autoresearch.lab.remote.start_follower import attend_run
+
+            attend_run(rundir, parts)
+        return state, None
+    outcome = load(rundir)
+    if outcome is not None and Ledger(Path(outcome.spec.ledger)).holds(outcome.spec.run):
+        parts.index.discard_live(outcome.spec.run)  # a kill may have come just before this
+    else:
+        from autoresearch.lab.results.collect import collect  # imports all that measuring needs
+
+        outcome = collect(rundir, parts.index)
+    return state, outcome
+
+
+def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.time) -> None:
+    """Write the exit record of a run whose Runner died without one, after ending what it left alive.
+
+    Holding the Runner's own lock proves that none lives and keeps a late one from starting. That holds for runs of
+    this machine only: a run elsewhere is buried by nobody but its Follower.
+    """
+    if rundir.order.exists():
+        return
+    with locked(rundir.lock, blocking=False) as alone:
+        if not alone or rundir.exit_record.exists():
+            return
+        spec = read_spec(rundir)
+        identity = read_json(rundir.runner)
+        grace_s = min(spec.limits.grace_s, SWEEP_S)
+        killed = sweep(spec.run, grace_s=grace_s)
+        killed += _end_companions(spec, grace_s)
+        _end_ray_job(spec)
+        if spec.swarm:
+            _end_server(rundir, spec)
+        rundir.environment.unlink(missing_ok=True)  # the Runner never came to read it: it may hold secrets
+        failpoint("adopt.swept")
+        if exit_record.recover(rundir, spec.run):
+            return
+        now = clock()
+        if identity is None:
+            ending, cause = Ending.LAUNCH_FAILED, "launch_interrupted"
+            reason = reason or "the command that launched it died before the Runner started"
+        else:
+            ending, cause = Ending.LOST, _why_it_died(identity)
+            who = f"the Runner (pid {identity.get('pid')})"
+            reason = f"{who} died without an exit record{_WORDS[cause]}; {killed} processes of the run were ended"
+            if rundir.foreign_exit.exists():
+                reason += "; another exit record, which it did not write, is in exit.foreign.json"
+        last = _last_sign(rundir, spec.created)
+        seen = _first_step(rundir)
+        exit_record.write(
+            rundir,
+            ExitRecord(
+                run=spec.run,
+                ending=ending,
+                reason=reason,
+                cause=cause,
+                started=spec.created,
+                ended=min(now, last),
+                duration_s=max(0.0, last - spec.created),
+                kill_sent=killed,
+                first_step_s=seen.s if seen else None,
+                first_step=seen.get("step") if seen else None,
+            ),
+        )
+        # After the record, so that whoever this wakes finds it; if it cannot be told, the record still stands.
+        with contextlib.suppress(EnvironmentUnusable):
+            events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
+
+
+def _why_it_died(identity: Mapping[str, Any]) -> str:
+    """Why the Runner died, as the machine says it: `rebooted`, `killed_for_memory`, or nothing but `runner_died`."""
+    boot = identity.get("boot_id")
+    if boot and boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
+        return "rebooted"
+    pid, started = int(identity.get("pid") or 0), float(identity.get("started_boot") or 0)
+    return "killed_for_memory" if killed_for_memory(pid, started) else "runner_died"
+
+
+def _end_server(rundir: RunDir, spec: RunSpec) -> None:
+    """The other half of a run in swarm mode has a Runner of its own, which may live."""
+    from autoresearch.lab.agentjet.down import down
+    from autoresearch.lab.agentjet.swarm_dir import place_of
+
+    if place := place_of(rundir):
+        down(place, lambda text: journal.append(Path(spec.result_dir), text))
+
+
+def _end_companions(spec: RunSpec, grace_s: float) -> int:
+    """Daemons that its trainer started and wrote down; how many processes were ended."""
+    from autoresearch.lab.runs.end_leftovers import sweep_companions
+    from autoresearch.trainers import ask, registry
+
+    known = spec.trainer in registry.NAMES  # else it is a newer version's
+    patterns = ask.companions(registry.by_name(spec.trainer)) if known else ()
+    written = [path for pattern in patterns for path in Path(spec.cwd).glob(pattern)]
+    return sweep_companions(written, spec.run, spec.created, grace_s=grace_s)
+
+
+def _end_ray_job(spec: RunSpec) -> None:
+    """The job that the Runner would have ended; the rest of the cleanup is the blueprint's, and is done by nobody."""
+    for command in spec.cleanup[:1]:
+        if "end_ray_job.py" in command or "end_nrl_run.py" in command:
+            import shlex
+
+            from autoresearch.lab.resolve.trainer_settings import END_NRL_RUN, END_RAY_JOB, RAY_S
+            from autoresearch.launchers import program
+
+            words = shlex.split(command)
+            if words[2:3] in ([str(END_RAY_JOB)], [str(END_NRL_RUN)]):
+                program.output(*words, timeout_s=RAY_S)
+
+
+def _last_sign(rundir: RunDir, created: float) -> float:
+    """The last time anything of the run was written: the best guess of when it ended."""
+    times = [created]
+    for path in (rundir.lock, rundir.log, rundir.events):
+        try:
+            times.append(path.stat().st_mtime)
+        except OSError:
+            continue
+    return max(times)
+
+
+def _first_step(rundir: RunDir) -> events.Event | None:
+    """What the dead Runner had already reported about the first step."""
+    return next((e for e in events.read(rundir.events)[0] if e.event == "first_step"), None)

@@ -1,0 +1,170 @@
+"""Begin an experiment: plan it and launch it, once, however many commands ask for it."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.blueprint.model import BlueprintInvalid
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
+from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.remote_files.remote_code import files_of
+from autoresearch.lab.resolve.host_check import check_far, check_sandbox
+from autoresearch.lab.resolve.preflight import base_of, read_blueprint, resolve
+from autoresearch.lab.resolve.run_plan import Plan, Wishes, key_of, make_plan
+from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs.adopt import adopt
+from autoresearch.lab.runs.launch import Launched, launch
+from autoresearch.lab.runs.snapshot_code import check_snapshot
+from autoresearch.lab.settings import Settings
+from autoresearch.records import finish_flag, journal
+from autoresearch.records.rundir import RunDir
+from autoresearch.records.secrets import mask_text
+from autoresearch.trainers import ask
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A blueprint and what the command line adds to it."""
+
+    path: Path
+    settings: Settings
+    parts: Parts
+    fix_of: str = ""
+    note: str = ""
+
+    def plan(self) -> Plan:
+        """Everything decided, nothing touched."""
+        return make_plan(
+            self.path,
+            self.settings,
+            self.parts,
+            Wishes(self.settings.text("trainer"), self.settings.text("gpus"), self._fixed()),
+        )
+
+    def _fixed(self) -> RunSpec | None:
+        if not self.fix_of:
+            return None
+        rundir = sessions.find(self.fix_of, self.parts)
+        spec = sessions.spec_of(rundir)
+        if rundir.state() not in (RunState.ENDED, RunState.DEAD):
+            raise ConflictError(
+                f"{spec.run} still runs; only a run that is over can be repaired",
+                fix=f"autoresearch wait {spec.run}",
+            )
+        if Path(spec.blueprint) != self.path.resolve():
+            raise ConflictError(
+                f"{spec.run} ran {spec.blueprint}, not {self.path}: a repair is a rerun of the same blueprint",
+                fix=f"autoresearch run {shlex.quote(spec.blueprint)} --fix-of {spec.run}",
+            )
+        return spec
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A living run, and what a person should know about how it came to be."""
+
+    launched: Launched
+    remarks: tuple[str, ...]
+
+
+def begin(experiment: Experiment) -> Begun:
+    """Launch the run, or return the one that this very blueprint is running already."""
+    parts = experiment.parts
+    read_blueprint(experiment.path.absolute())  # before the lock: what is no blueprint leaves no trace
+    check_sandbox(parts)  # before the index: its directory may be one that the sandbox forbids
+    with parts.index.launch_lock(key_of(experiment.path)):
+        with _refusals_marked(experiment):
+            plan = experiment.plan()
+            running = _running(plan, parts)
+            if running is not None:
+                return Begun(running, ())
+            _settle(plan.spec.result_dir, parts)
+            plan = asked(plan, parts)
+        check_snapshot(plan)
+        launched = launch(plan, parts)
+    if experiment.note:
+        journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")
+    remarks = [str(f) for f in plan.remarks]
+    if routine := len(plan.findings) - len(remarks):
+        remarks.append(f"{routine} routine remarks: autoresearch blueprint check {experiment.path}")
+    if not ask.steps_known(plan.terms.trainer):
+        remarks.append(f"first step: {plan.first_step_rule}")
+    if launched.spec.no_snapshot:
+        remarks.append(f"warning: no snapshot of the code was kept: {launched.spec.no_snapshot}")
+    return Begun(launched, tuple(remarks))
+
+
+@contextlib.contextmanager
+def _refusals_marked(experiment: Experiment) -> Iterator[None]:
+    """A blueprint that cannot be run marks its result directory as over: a leader may poll for finish.flag."""
+    try:
+        yield
+    except BlueprintError as refusal:
+        with contextlib.suppress(AutoresearchError, OSError):  # the refusal is what matters
+            _mark_refused(experiment, refusal)
+        raise
+
+
+def _mark_refused(experiment: Experiment, refusal: BlueprintError) -> None:
+    """Write finish.flag, but nowhere where any run was, is, or is being begun."""
+    parts = experiment.parts
+    result_dir = _result_dir(experiment)
+    if result_dir is None or parts.index.by_directory(str(result_dir)) or journal.has_run(result_dir):
+        return
+    for checkout in filter(None, [repository.find(experiment.path.absolute().parent)]):
+        if pattern := pattern_for(checkout, result_dir):
+            exclude(checkout, pattern)
+    finish_flag.write_refusal(
+        result_dir, blueprint=str(experiment.path.absolute()), reason=mask_text(refusal.message), t=parts.clock()
+    )
+
+
+def _result_dir(experiment: Experiment) -> Path | None:
+    """Where the refused run would have written; None where that is not known, or lies on another machine."""
+    with contextlib.suppress(AutoresearchError):
+        files = files_of(experiment.path, experiment.settings, experiment.parts)
+        if not files.here:
+            return None
+    try:
+        resolved = resolve(experiment.path, environ=experiment.parts.environ)
+    except BlueprintInvalid as error:
+        where = Path(error.result_dir).expanduser()
+        return base_of(experiment.path.absolute()) / where if error.result_dir else None
+    bad = any(finding.code == "bad_result_dir" for finding in resolved.findings)
+    return None if bad else resolved.result_dir
+
+
+def asked(plan: Plan, parts: Parts) -> Plan:
+    """The plan, with what its place says of itself now; refused where a run could not be sent there."""
+    plan.refuse()
+    search = None
+    if not plan.place.is_local:
+        from autoresearch.lab.remote_files.interpreter import search_for  # imports what sends files
+
+        search = search_for(plan.place, plan.spec.interpreter, Path(plan.spec.cwd), plan.spec.prepare)
+    return replace(plan, findings=(*plan.findings, *check_far(plan.place, parts, search)))
+
+
+def _settle(result_dir: str, parts: Parts) -> None:
+    """A dead run's records are finished before another run moves them aside."""
+    for entry in parts.index.live():
+        if entry.result_dir == result_dir and RunDir(Path(entry.run_dir)).spec.exists():
+            adopt(RunDir(Path(entry.run_dir)), parts)
+
+
+def _running(plan: Plan, parts: Parts) -> Launched | None:
+    for entry in parts.index.find_live_by_blueprint(plan.spec.blueprint, plan.spec.blueprint_sha):
+        rundir = RunDir(Path(entry.run_dir))
+        if not rundir.spec.exists():
+            continue  # its launch ended before it had one, or its directory was removed
+        if adopt(rundir, parts)[0].lives:
+            info = sessions.session_info(rundir)
+            return Launched(sessions.spec_of(rundir), info.attach if info else "", already=True)
+    return None

@@ -1,0 +1,130 @@
+"""The sandbox of a run: bubblewrap around every command that runs code which a researcher may have edited.
+
+The baseline and the ideas train in it alike, so that what it costs, and what is cached, is the same for all. Inside,
+the machine is read-only but for the worktree, the result directory, and what the notes declare with `writable:`; /tmp,
+/dev/shm and the caches of compilers are the run's own. The Runner and its records are out of reach: it has process ids
+of its own, and no socket by path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.errors import BlueprintError
+from autoresearch.git_repo.remove_tree import wipe
+from autoresearch.lab.agents.agent_sandbox import PROGRAM, Cell, prefixes, sandbox, why_not
+from autoresearch.lab.agents.hidden_paths import ways_out
+from autoresearch.records.index import state_home
+
+BUBBLEWRAP = PROGRAM
+_GONE = ("SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "XDG_RUNTIME_DIR", "TMUX_TMPDIR", "TMP", "TEMP")
+_OWN = {  # caches that hold compiled code: one that others read would be a way to change what they run
+    "TMPDIR": "",
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "torchinductor",
+    "TORCH_EXTENSIONS_DIR": "torch-extensions",
+    "CUDA_CACHE_PATH": "cuda",
+    "NUMBA_CACHE_DIR": "numba",
+    "VLLM_CACHE_ROOT": "vllm",
+    "SGLANG_CACHE_DIR": "sglang",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "TVM_FFI_CACHE_DIR": "tvm-ffi",
+    "WANDB_CACHE_DIR": "wandb/cache",
+    "WANDB_CONFIG_DIR": "wandb/config",
+    "WANDB_DATA_DIR": "wandb/data",
+    "MPLCONFIGDIR": "matplotlib",
+}
+_TMP = "/tmp"
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What a run may write to, and its evaluation. Paths are absolute."""
+
+    worktree: Path
+    evaluation: Path | None = None  # the worktree in which it is measured
+    writable: tuple[Path, ...] = ()  # declared by the notes
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The trainer's environment, with directories of its own for what is temporary or compiled."""
+        kept = {name: value for name, value in given.items() if name not in _GONE}
+        return kept | {name: f"{_TMP}/{below}".rstrip("/") for name, below in _OWN.items()}
+
+    def before(self, spec: RunSpec, environ: Mapping[str, str]) -> dict[str, list[str]]:
+        """The keys of spec.json with what comes before each command; makes their temporary directories anew."""
+        found = {"inside": self._prefix(self.worktree, spec, environ, self.writable)}
+        if self.evaluation is not None:
+            found["evaluate_inside"] = self._prefix(self.evaluation, spec, environ, ())
+        return found
+
+    def _prefix(
+        self, worktree: Path, spec: RunSpec, environ: Mapping[str, str], writable: tuple[Path, ...]
+    ) -> list[str]:
+        scratch = scratch_of(worktree)
+        wipe(scratch)
+        scratch.mkdir(parents=True, mode=0o700)
+        for below in filter(None, _OWN.values()):
+            (scratch / "tmp" / below).mkdir(parents=True)
+        seen = [Path(spec.interpreter), Path(spec.run_dir), *self._seen(spec)]
+        seen += [Path(entry) for entry in environ.get("PYTHONPATH", "").split(":") if entry.startswith("/")]
+        cell = Cell(
+            cwd=worktree,
+            writes=True,
+            scratch=scratch,
+            home=Path(environ.get("HOME", "/")),
+            writable=(Path(spec.result_dir), *writable),
+            devices=True,
+            readable=(*prefixes(environ.get("PATH", ""), Path(spec.interpreter)), *seen),
+            hidden=frozenset(ways_out(environ)),
+        )
+        return list(sandbox(cell))
+
+    def _seen(self, spec: RunSpec) -> list[Path]:
+        """Each other's worktree: the evaluation may look at what the training left."""
+        return [path for path in (self.worktree, self.evaluation, Path(spec.recipe)) if path and path.is_absolute()]
+
+
+def scratch_of(worktree: Path) -> Path:
+    """Where the /tmp of what runs in a worktree lies: beside it."""
+    return worktree.with_name(f"{worktree.name}.tmp")
+
+
+def why_no_sandbox(notes: Notes, command: str, environ: Mapping[str, str]) -> str:
+    """Why what these notes and this command describe cannot train in a sandbox here; "" where it can."""
+    if why := why_not():
+        return f"bubblewrap does not work here: {why}"
+    if notes.swarm is not None:
+        return "AgentJet's swarm mode has its server in a tmux session of its own"
+    if environ.get("RAY_ADDRESS") or "ray job submit" in command:
+        return "training happens in a Ray cluster, outside of what is started here"
+    return "the notes say `keep_children`" if notes.keep_children else ""
+
+
+def writable_paths(paths: tuple[str, ...], codebase: Path, home: str, records: tuple[Path, ...]) -> tuple[Path, ...]:
+    """`writable:` of the notes as absolute paths; relative ones are the worktree's, which can be written anyway.
+
+    `records`: directories that the notes must not open, nor anything that holds them. Raises BlueprintError.
+    """
+    found = []
+    for text in paths:
+        path = Path(home, text[2:]) if text.startswith("~/") else Path(text)
+        if not path.is_absolute():
+            continue
+        real = path.resolve()
+        for record in (*(one.resolve() for one in records), state_home(), codebase.resolve()):
+            if real == record or real in record.parents or record in real.parents:
+                raise BlueprintError(
+                    f"writable: {text} would let training code write to {record}",
+                    hint="name a directory that is no part of the project and of its records, such as a cache",
+                    code="bad_writable",
+                )
+        if not real.exists():
+            raise BlueprintError(
+                f"writable: {text} does not exist", hint=f"make it: mkdir -p {text}", code="bad_writable"
+            )
+        found.append(real)
+    return tuple(found)

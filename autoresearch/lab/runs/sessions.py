@@ -1,0 +1,97 @@
+"""Living sessions: find them by any name, look at them, close them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.errors import NotFoundError
+from autoresearch.git_repo.checkout import current_project
+from autoresearch.lab.parts import Parts
+from autoresearch.records import spec_file
+from autoresearch.records.index import Entry
+from autoresearch.records.rundir import RunDir, read_json
+
+if TYPE_CHECKING:
+    from autoresearch.launchers.tmux_session import SessionInfo
+
+LISTED = 5  # runs of other projects, where this one has none of a name
+
+
+def find(name: str, parts: Parts) -> RunDir:
+    """The run directory of a run id, a session name or a directory; a slug, or `last`, is one of this project.
+
+    NotFoundError, with what other projects have, where there is none.
+    """
+    if entry := parts.index.by_id(name):
+        return RunDir(Path(entry.run_dir))
+    if Path(name).is_absolute() and (found := _at(name, parts)):
+        return found
+    project = str(current_project())
+    own = _named(name, project, parts)
+    if own:
+        return RunDir(Path(own[0].run_dir))
+    if found := _at(name, parts):
+        return found
+    elsewhere = ", ".join(f"{one.run} in {one.run_dir}" for one in _named(name, "", parts)[:LISTED])
+    raise NotFoundError(
+        f"{project} has no run yet" if name == "last" else f"no run of {project} answers to {name[:80]!r}",
+        hint=f"elsewhere: {elsewhere}" if elsewhere else "a run id, a session name, a slug, a directory, or `last`",
+        fix="autoresearch status",
+    )
+
+
+def _named(name: str, project: str, parts: Parts) -> list[Entry]:
+    return parts.index.recent(LISTED, project) if name == "last" else parts.index.by_slug(name, project)
+
+
+def _at(name: str, parts: Parts) -> RunDir | None:
+    """The run of a result directory, the newest, or of a run directory."""
+    if entries := parts.index.by_directory(name):
+        return RunDir(Path(entries[0].run_dir))
+    try:
+        direct = RunDir(Path(name).absolute())
+        return direct if direct.spec.is_file() else None
+    except (OSError, ValueError):  # too long, or no path at all
+        return None
+
+
+def spec_of(rundir: RunDir) -> RunSpec:
+    """The spec of a run; NotFoundError where its directory has been removed."""
+    try:
+        return spec_file.read(rundir)
+    except OSError as error:
+        raise NotFoundError(
+            f"{rundir.path}: the run directory is gone ({error.strerror})",
+            hint="its row in the ledger remains",
+        ) from error
+
+
+def session_info(rundir: RunDir) -> SessionInfo | None:
+    """Where the session of a run was started; None if it never was."""
+    from autoresearch.launchers.tmux_session import SessionInfo
+
+    record = read_json(rundir.session)
+    return SessionInfo.read(record) if record else None
+
+
+def server_session_info(rundir: RunDir) -> SessionInfo | None:
+    """Where the server of a run in swarm mode was started; None for any other run."""
+    return session_info(RunDir(rundir.path / "server"))
+
+
+def close_session(rundir: RunDir, parts: Parts) -> bool:
+    """Close the pane of a run, and that of its server; False where there is none (any more)."""
+    server = server_session_info(rundir)
+    if server is not None:
+        parts.launcher(server.socket).close(server)
+    info = session_info(rundir)
+    if info is None:
+        return False
+    return parts.launcher(info.socket).close(info)
+
+
+def living(parts: Parts) -> list[Entry]:
+    """Every run that is not collected yet, oldest first."""
+    return parts.index.live()

@@ -1,0 +1,131 @@
+"""Keep the code that runs: a branch whose commit holds exactly it, made without touching the checkout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.git_repo import branches
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.snapshot import Snapshot, snapshot
+from autoresearch.lab.remote_files.remote_code import HostFiles, keep_code_there
+from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.records import journal
+from autoresearch.records.secrets import mask_text, masked_file
+
+
+def keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
+    """Make the branch whose commit holds exactly the code that runs; where that cannot be, say so and go on.
+
+    EnvironmentUnusable instead, where the run is to be refused then.
+    """
+    kept = _keep(plan, spec)
+    if kept.no_snapshot:
+        _refuse_if_required(plan, kept.no_snapshot)
+        journal.append(Path(spec.result_dir), f"no branch: {kept.no_snapshot}")
+    return kept
+
+
+def check_snapshot(plan: Plan) -> None:
+    """EnvironmentUnusable where the code cannot be kept, and that is required; nothing refers to what is made."""
+    if not requires_snapshot(plan) or not plan.resolved.files.here:
+        return
+    if plan.checkout is None:
+        _refuse_if_required(plan, plan.no_git)
+        return
+    try:
+        _snapshot(plan, plan.spec, None)
+    except (ConflictError, EnvironmentUnusable) as error:
+        _refuse_if_required(plan, error.message)
+
+
+def requires_snapshot(plan: Plan) -> bool:
+    """Whether the run is refused where no commit can hold its code."""
+    return plan.settings.text("require_snapshot").lower() in ("yes", "true", "on", "1")
+
+
+def _refuse_if_required(plan: Plan, why: str) -> None:
+    if requires_snapshot(plan):
+        message = f"no snapshot of the code can be kept: {why}"
+        raise EnvironmentUnusable(message, hint="without --require-snapshot it runs, and says so", code="no_snapshot")
+
+
+def _keep(plan: Plan, spec: RunSpec) -> RunSpec:
+    result_dir = Path(spec.result_dir)
+    if isinstance(plan.resolved.files, HostFiles):
+        path = plan.resolved.path
+        extra = {f".autoresearch/blueprint/{path.name}": masked_file(path.read_bytes())}
+        return keep_code_there(spec, plan.resolved.files, extra, mask_text(_message(spec)))
+    if plan.checkout is None:
+        return replace(spec, branch="", no_snapshot=plan.no_git)
+    parent = branches.branch_commit(plan.checkout, spec.branch) if spec.fix_of else None
+    try:
+        shot = _snapshot(plan, spec, parent)
+        branch = _publish(plan, spec, shot, parent)
+    except (ConflictError, EnvironmentUnusable) as error:
+        return replace(spec, branch="", no_snapshot=error.message)
+    recipe = _name_in_commit(plan, "recipe", plan.resolved.recipe) if plan.resolved.recipe else ""
+    left_out = tuple(str(item) for item in shot.left_out)
+    journal.append(result_dir, f"branch {branch} at {shot.commit[:12]} holds the code that runs")
+    for item in left_out:
+        journal.append(result_dir, f"left out of the snapshot: {item}")
+    spec = replace(spec, branch=branch, commit=shot.commit, parent_commit=shot.parent)
+    return replace(spec, recipe_in_commit=recipe, left_out=left_out)
+
+
+def _snapshot(plan: Plan, spec: RunSpec, parent: str | None) -> Snapshot:
+    assert plan.checkout is not None
+    apart = [plan.campaign_dir.parent, Path(spec.result_dir)]
+    return snapshot(
+        plan.checkout, message=_message(spec), extra=_outside_files(plan), leave_out=apart, parent=parent
+    )
+
+
+def _publish(plan: Plan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
+    assert plan.checkout is not None
+    if parent:
+        try:
+            branches.advance_branch(plan.checkout, spec.branch, shot.commit, parent)
+            return spec.branch
+        except ConflictError as moved:  # checked out or moved by somebody: the fix gets a branch beside it
+            journal.append(Path(spec.result_dir), moved.message)
+    return branches.claim_branch(plan.checkout, spec.branch, shot.commit)
+
+
+def _message(spec: RunSpec) -> str:
+    subject = f"{spec.slug}: follow-up fix of {spec.fix_of}" if spec.fix_of else f"{spec.slug}: run {spec.run}"
+    return f"{subject}\n\n{spec.purpose}\n\nCommand: {spec.command}\n"
+
+
+def _outside_files(plan: Plan) -> dict[str, bytes]:
+    """The blueprint and the recipe, masked; where they lie inside the repository, in the place of what is there."""
+    named = (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe))
+    return {
+        _name_in_commit(plan, kind, path): masked_file(path.read_bytes(), yaml=kind == "recipe")
+        for kind, path in named
+        if path is not None
+    }
+
+
+def _name_in_commit(plan: Plan, kind: str, path: Path) -> str:
+    assert plan.checkout is not None
+    return _inside(plan.checkout, path) or f".autoresearch/{kind}/{path.resolve().name}"
+
+
+def masked_files(checkout: Checkout, paths: Iterable[Path]) -> dict[str, bytes]:
+    """Those of these files, and of the files in these folders, that hold secrets: as a commit shall have them."""
+    found: dict[str, bytes] = {}
+    for path in paths:
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            name = _inside(checkout, file)
+            if name and file.is_file() and (masked := masked_file(data := file.read_bytes())) != data:
+                found[name] = masked
+    return found
+
+
+def _inside(checkout: Checkout, path: Path) -> str:
+    real, root = path.resolve(), checkout.root.resolve()
+    return str(real.relative_to(root)) if root in real.parents else ""

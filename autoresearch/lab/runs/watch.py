@@ -1,0 +1,172 @@
+"""Watch runs: asleep until something happens, one inotify descriptor for all of them.
+
+Reports come at the cadence of `core.run.report_cadence`; exits, first steps, errors and limits wake at once. A
+slow poll stands beside inotify because events do not cross network file systems.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from autoresearch.core.run.spec import RunState
+from autoresearch.lab.runs.inotify import Inotify
+from autoresearch.records.events import Event
+from autoresearch.records.events import read as read_events
+from autoresearch.records.rundir import RunDir, read_json
+
+POLL_S = 30.0  # where inotify works; it only catches what a network file system hides
+BLIND_POLL_S = 1.0  # where it does not
+WAKING = frozenset(
+    {
+        "first_step",
+        "error",
+        "nan",
+        "stall",
+        "limit",
+        "stopping",
+        "ended",
+        "killed",
+        "recorded",
+        "lost",
+        "launch_failed",
+        "pending",
+        "unreachable",
+        "recovered",
+    }
+)
+
+
+class Watcher:
+    """Wakes when the events of any of its runs grow, its exit record appears, or its Runner dies."""
+
+    def __init__(self, rundirs: Iterable[RunDir]) -> None:
+        self.rundirs = list(rundirs)
+        self._poll = select.poll()
+        self._runners: dict[int, RunDir] = {}  # pidfd -> run
+        self._unborn: set[Path] = set()  # runs whose Runner has not reported yet
+        self._dead: list[RunDir] = []
+        self._paths = {r.path: (str(r.events), str(r.exit_record)) for r in self.rundirs}
+        self._inotify: Inotify | None = None
+        try:
+            self._inotify = Inotify()
+        except OSError:  # an account has 128 of them by default, and editors take them
+            pass
+        self._seen = {r.path: self._look(r) for r in self.rundirs}
+        if self._inotify:
+            self._poll.register(self._inotify.fd, select.POLLIN)
+        for rundir in self.rundirs:
+            self._watch(rundir)
+
+    def _watch(self, rundir: RunDir) -> None:
+        """Ask the kernel to tell; what does not exist yet is asked for again when the directory changes."""
+        self._unborn.discard(rundir.path)
+        if not (self._watch_files(rundir) and self._watch_runner(rundir)):
+            self._unborn.add(rundir.path)
+
+    def _watch_files(self, rundir: RunDir) -> bool:
+        if self._inotify is None:
+            return True
+        try:
+            self._inotify.add(str(rundir.path), Inotify.MOVED_TO | Inotify.CREATE)
+            # events.jsonl by itself: the directory would also wake us for every line of the log
+            self._inotify.add(str(rundir.events), Inotify.MODIFY)
+        except FileNotFoundError:
+            return False
+        except OSError:  # no more watches: look now and then instead
+            self._poll.unregister(self._inotify.fd)
+            self._inotify.close()
+            self._inotify = None
+        return True
+
+    def _watch_runner(self, rundir: RunDir) -> bool:
+        """A pidfd tells at once of a Runner that was killed: it can write nothing any more."""
+        if rundir.order.exists():  # its pid is another machine's
+            return True
+        pid = (read_json(rundir.runner) or {}).get("pid")
+        if not isinstance(pid, int):
+            return False
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:  # over already, or an old kernel
+            return True
+        self._runners[fd] = rundir
+        self._poll.register(fd, select.POLLIN)
+        return True
+
+    def _look(self, rundir: RunDir) -> tuple[int, bool]:
+        """What tells whether something happened: one or two system calls, as it is done for 200 runs at once."""
+        events, exit_record = self._paths[rundir.path]
+        try:
+            size = os.stat(events).st_size  # noqa: PTH116 - pathlib costs five times the call
+        except OSError:
+            size = 0
+        # Without inotify we look every second; then its event and its Runner's death tell of the exit record.
+        return size, self._inotify is not None and os.path.exists(exit_record)  # noqa: PTH110
+
+    def wait(self, timeout: float) -> list[RunDir]:
+        """Sleep until a run changes or `timeout` seconds are over; returns the runs that changed."""
+        deadline = time.monotonic() + timeout
+        while True:
+            changed = [r for r in self.rundirs if self._look(r) != self._seen[r.path] or r in self._dead]
+            if changed:
+                self._dead.clear()
+                for rundir in changed:
+                    self._seen[rundir.path] = self._look(rundir)
+                return changed
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return []
+            self._sleep(min(left, POLL_S if self._inotify else BLIND_POLL_S))
+
+    def _sleep(self, seconds: float) -> None:
+        for fd, _ in self._poll.poll(max(1, int(seconds * 1000))):
+            if self._inotify and fd == self._inotify.fd:
+                self._inotify.drain()
+            elif fd in self._runners:
+                self._dead.append(self._forget(fd))
+        for rundir in [r for r in self.rundirs if r.path in self._unborn]:
+            self._watch(rundir)
+
+    def _forget(self, fd: int) -> RunDir:
+        self._poll.unregister(fd)
+        os.close(fd)
+        return self._runners.pop(fd)
+
+    def close(self) -> None:
+        """Free the descriptors."""
+        for fd in list(self._runners):
+            self._forget(fd)
+        if self._inotify:
+            self._inotify.close()
+            self._inotify = None
+
+    def __enter__(self) -> Watcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[Event], int]:
+    """New events that should wake somebody, or none when `seconds` are over; and the next sequence number.
+
+    An end is news only when the exit record is there, so that whoever is woken finds the whole truth.
+    """
+    deadline = time.monotonic() + seconds
+    if seconds <= 0:
+        fresh, upto = read_events(rundir.events, since)
+        return [e for e in fresh if e.event in WAKING], upto
+    with Watcher([rundir]) as watcher:
+        while True:
+            over = rundir.state() in (RunState.ENDED, RunState.DEAD)
+            fresh, upto = read_events(rundir.events, since)
+            news = [e for e in fresh if e.event in WAKING]
+            left = deadline - time.monotonic()
+            if over or news or left <= 0:
+                return news, upto
+            since = upto
+            watcher.wait(left)

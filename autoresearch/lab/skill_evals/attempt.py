@@ -1,0 +1,204 @@
+"""One attempt: a private project, the skill in it or not, an agent, and what it left behind.
+
+<attempt>/project/        the git repository that the agent works in
+<attempt>/turn/           prompt.md, out, err: the transcript
+<attempt>/calls.jsonl     every command line that mattered, as it was typed
+<attempt>/grading.json timing.json
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from autoresearch.core.agents.agent import Answer, Bounds, Researcher, Role, Turn
+from autoresearch.core.agents.evals import Evidence, Graded, Score, Task, counted, grade
+from autoresearch.errors import ConflictError, UsageError
+from autoresearch.lab.agents.turn import Premises, run_turn
+from autoresearch.lab.render import data_dir
+from autoresearch.lab.skill_evals import skill
+from autoresearch.lab.skill_evals.shims import Shims
+from autoresearch.records.ledger import Ledger
+from autoresearch.records.rundir import write_json
+
+_KEPT = ("AUTORESEARCH_TMUX_SOCKET", "AUTORESEARCH_GPU_CHECK", "CUDA_VISIBLE_DEVICES", "PATH", "BASH_ENV")
+MOST_TEXT, MOST_FILES = 1 << 16, 2000  # characters of a file, and files, that are looked at
+SETUP_S = 120.0
+_SKILL_READ = re.compile(
+    rb"skills/autoresearch/(?:SKILL\.md|references/)"  # a file of it was opened
+    rb'|"(?:skill|name|command)"\s*:\s*"(?:[\w-]+:)?autoresearch"'  # a tool was asked for it by name
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What is tried: by whom, at which task, where; `seconds` for the agent's whole turn."""
+
+    task: Task
+    variant: str
+    path: Path
+    researcher: Researcher
+    seconds: float
+    skilled: bool
+
+    @property
+    def project(self) -> Path:
+        """Where the agent works."""
+        return self.path / "project"
+
+
+def attempt(one: Attempt, environ: Mapping[str, str]) -> tuple[Score, list[Graded]]:
+    """Make the project, let the agent work, look at what it did, write it down, leave nothing running."""
+    with _surroundings(one, environ) as (shims, env):
+        _prepare(one, env)
+        given = _texts(one.project)
+        began = time.monotonic()
+        answer = _ask(one, shims.around(env))
+        took = time.monotonic() - began
+        evidence = Evidence(
+            calls=shims.calls(),
+            files=_texts(one.project),
+            given=given,
+            rows=_rows(one.project),
+            answer=answer.text,
+            read_skill=_read_skill(one, shims.calls()),
+        )
+    graded = grade(one.task, evidence)
+    held, triggered = counted(one.task, graded)
+    fault = answer.fault.value if answer.fault else ""
+    tokens = answer.usage.tokens
+    score = Score(one.task.name, one.variant, sum(held), len(held), took, tokens, fault, triggered)
+    _write(one, score, graded, answer)
+    return score, graded
+
+
+def installed_for_user(environ: Mapping[str, str]) -> Path | None:
+    """The skill in the user's own directories, which every agent would find, also without it in the project."""
+    home = Path(environ.get("HOME", "/"))
+    claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    folders = [home / skill.REAL, claude / "skills", home / ".codex/skills", home / ".gemini/skills"]
+    return next((folder / skill.NAME for folder in folders if (folder / skill.NAME).exists()), None)
+
+
+@contextlib.contextmanager
+def _surroundings(one: Attempt, environ: Mapping[str, str]) -> Iterator[tuple[Shims, dict[str, str]]]:
+    """The attempt's own state, tmux server and watched programs; at its end all that still runs is ended."""
+    if one.path.exists():
+        raise ConflictError(f"{one.path} exists already", hint="name another directory by --out")
+    short = Path(tempfile.mkdtemp(prefix="ar-eval-"))  # a socket's path has 107 characters at most
+    shims = Shims(one.path / "bin", short / "tmux")
+    env = {name: value for name, value in environ.items() if name not in ("TMUX", "TMUX_PANE")}
+    env |= {"XDG_STATE_HOME": str(one.path / "state"), "AUTORESEARCH_TMUX_SOCKET": str(shims.socket)}
+    try:
+        shims.make()
+        yield shims, env
+    finally:
+        _end_runs(one, shims, env)
+        shutil.rmtree(short, ignore_errors=True)
+
+
+def _prepare(one: Attempt, env: Mapping[str, str]) -> None:
+    one.project.mkdir(parents=True)
+    for name in one.task.files:
+        source = data_dir("skills") / skill.NAME / name
+        target = one.project / Path(*Path(name).parts[3:])  # behind evals/files/<set>/
+        if not source.is_file():
+            raise UsageError(f"eval {one.task.name}: {name} is not there")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    if one.skilled:
+        name = one.researcher.name
+        skill.install(one.project, agents=["claude", *([name] if name in skill.AGENTS else [])])
+    identity = ["-c", "user.name=eval", "-c", "user.email=eval@localhost"]
+    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-q", "--allow-empty", "-m", "as given"]):
+        subprocess.run(["git", *words], cwd=one.project, env=dict(env), check=True, capture_output=True)
+    for line in one.task.setup:
+        _type(line, one.project, env)
+
+
+def _type(line: str, where: Path, env: Mapping[str, str], *, needed: bool = True) -> None:
+    """A command line of ours, typed by nobody: it is not among the calls."""
+    import shlex
+
+    words = shlex.split(line)
+    argv = [sys.executable, "-P", "-m", *words]
+    done = subprocess.run(argv, cwd=where, env=dict(env), capture_output=True, text=True, timeout=SETUP_S)
+    if needed and done.returncode:
+        raise UsageError(f"the setup `{line}` failed: {(done.stderr or done.stdout).strip()[-300:]}")
+
+
+def _ask(one: Attempt, env: Mapping[str, str]) -> Answer:
+    """The agent's turn. It may type commands, so it is not confined: the project is its own."""
+    directory = one.path / "turn"
+    bounds = Bounds(one.seconds, None)
+    turn = Turn(Role.EDIT, one.task.prompt, one.project, directory, bounds=bounds)
+    premises = Premises(env, keep=_KEPT)
+    return run_turn(one.researcher, turn, premises, threading.Event())
+
+
+def _end_runs(one: Attempt, shims: Shims, env: Mapping[str, str]) -> None:
+    """End the attempt's runs, then the tmux server that nobody else knows of."""
+    live = one.path / "state/autoresearch/live"
+    for entry in sorted(live.iterdir()) if live.is_dir() else ():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            _type(f"autoresearch stop {entry.name} --reason 'the attempt is over'", one.project, env, needed=False)
+    if shims.socket.exists():
+        subprocess.run(["tmux", "-S", str(shims.socket), "kill-server"], env=dict(env), capture_output=True)
+
+
+def _texts(project: Path) -> dict[str, str]:
+    """The text of the project's files, without git's own and the skill's."""
+    found: dict[str, str] = {}
+    for folder, folders, names in os.walk(project):
+        folders[:] = sorted(f for f in folders if f not in (".git", ".agents", ".claude", "__pycache__"))
+        for name in sorted(names):
+            path = Path(folder) / name
+            if len(found) < MOST_FILES and path.is_file():
+                with path.open("rb") as file:
+                    text = file.read(MOST_TEXT).decode("utf-8", "replace")
+                found[path.relative_to(project).as_posix()] = text
+    return found
+
+
+def _rows(project: Path) -> tuple[Mapping[str, str], ...]:
+    ledgers = sorted(project.glob("reports/auto_research/*/results.tsv"))
+    return tuple(record for path in ledgers for record in Ledger(path).records())
+
+
+def _read_skill(one: Attempt, calls: tuple[str, ...]) -> bool | None:
+    if not one.skilled:
+        return None
+    if any(re.match(r"autoresearch skill show", line) for line in calls):
+        return True
+    out = one.path / "turn/out"
+    return out.is_file() and bool(_SKILL_READ.search(out.read_bytes()))
+
+
+def _write(one: Attempt, score: Score, graded: list[Graded], answer: Answer) -> None:
+    """As the guide to evals names the files and their keys."""
+    summary = {
+        "passed": score.passed,
+        "failed": score.total - score.passed,
+        "total": score.total,
+        "pass_rate": score.rate,
+    }
+    grading = {
+        "assertion_results": [asdict(each) for each in graded],
+        "summary": summary,
+        "fault": score.fault or None,
+        "said": answer.said,
+        "denied": list(answer.denied),
+    }
+    timing = {"total_tokens": score.tokens, "duration_ms": round(score.seconds * 1000), "usd": answer.usage.usd}
+    for name, value in (("grading.json", grading), ("timing.json", timing)):
+        write_json(one.path / name, value)

@@ -1,0 +1,127 @@
+"""All attempts of one evaluation: tasks times variants times repetitions, one after another, and what they come to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.agents.registry import researcher
+from autoresearch.core.agents.agent import Chosen, Fault, Researcher
+from autoresearch.core.agents.evals import WITH, WITHOUT, Graded, Score, Task, benchmark, tasks_from, triggers_from
+from autoresearch.errors import ConflictError, NotFoundError, ResearcherFailed, UsageError
+from autoresearch.lab.render import data_dir
+from autoresearch.lab.skill_evals import skill
+from autoresearch.lab.skill_evals.attempt import Attempt, attempt, installed_for_user
+from autoresearch.records.rundir import write_json
+
+# Both variants may type any command: with the skill's own alone, an agent without it could do nothing at all.
+_MAY_TYPE: Mapping[str, tuple[str, ...]] = {
+    "claude": ("--tools", "Skill", "--allowedTools", "Bash"),  # beside those that it has anyway
+    "gemini": ("--allowed-tools", "run_shell_command,activate_skill"),
+    "qwen": ("--allowed-tools", "run_shell_command,skill"),
+}
+VARIANTS = {"both": (WITH, WITHOUT), "with": (WITH,), "without": (WITHOUT,)}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a user asked to be measured."""
+
+    agent: str
+    model: str = ""
+    template: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()  # names or ids; all if none
+    triggers: bool = False  # the queries of eval_queries.json instead of the tasks
+    variant: str = "both"
+    attempts: int = 1
+    seconds: float = 600.0  # of each attempt
+
+
+def tasks(*, triggers: bool = False) -> list[Task]:
+    """The tasks that the skill comes with. UsageError says what is wrong with its files."""
+    name = "eval_queries.json" if triggers else "evals.json"
+    path = data_dir("skills") / skill.NAME / "evals" / name
+    try:
+        document = json.loads(path.read_bytes())
+        return triggers_from(document) if triggers else tasks_from(document)
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def chosen_tasks(wanted: Wanted) -> list[Task]:
+    """Those that were named. NotFoundError for one that is not there."""
+    known = tasks(triggers=wanted.triggers)
+    names = {name for task in known for name in (task.name, str(task.id))}
+    for name in wanted.tasks:
+        if name not in names:
+            raise NotFoundError(f"there is no eval {name[:60]!r}", hint=", ".join(task.name for task in known))
+    return [task for task in known if not wanted.tasks or {task.name, str(task.id)} & set(wanted.tasks)]
+
+
+def evaluate(
+    wanted: Wanted, out: Path, environ: Mapping[str, str], tell: Callable[[Score, Sequence[Graded]], None]
+) -> dict[str, Any]:
+    """Make every attempt, `tell` of each as it ends, and write `benchmark.json` after each of them.
+
+    Raises ConflictError where the skill is in the user's own directories, so that no attempt would be without it,
+    and ResearcherFailed where the agent is not installed or not logged in.
+    """
+    variants = _variants(wanted, environ)
+    agent = _agent(wanted)
+    scores: list[Score] = []
+    summary: dict[str, Any] = {}
+    for one in _attempts(wanted, variants, agent, out):
+        score, graded = attempt(one, environ)
+        if score.fault and Fault(score.fault).needs_person:
+            said = json.loads((one.path / "grading.json").read_bytes())["said"]
+            raise ResearcherFailed(
+                f"{wanted.agent}: {said or score.fault}", hint=f"its output is in {one.path / 'turn'}"
+            )
+        scores.append(score)
+        tell(score, graded)
+        head = {"skill_name": skill.NAME, "agent": wanted.agent, "model": wanted.model or None}
+        summary = {**head, **benchmark(scores), "tasks": _by_task(scores)}
+        write_json(out / "benchmark.json", summary)
+    return summary
+
+
+def _variants(wanted: Wanted, environ: Mapping[str, str]) -> tuple[str, ...]:
+    if wanted.variant not in VARIANTS:
+        raise UsageError(f"there is no variant {wanted.variant!r}", hint=", ".join(VARIANTS))
+    variants = VARIANTS[wanted.variant]
+    if WITHOUT in variants and not wanted.triggers and (found := installed_for_user(environ)):
+        raise ConflictError(
+            f"the skill is in {found}: no attempt would be without it",
+            hint="move it away while this lasts, or measure --variant with",
+        )
+    return (WITH,) if wanted.triggers else variants
+
+
+def _agent(wanted: Wanted) -> Researcher:
+    extra = (*_MAY_TYPE.get(wanted.agent, ()), *wanted.extra)
+    return researcher(wanted.agent, Chosen(model=wanted.model, extra=extra, template=wanted.template, outside=True))
+
+
+def _attempts(wanted: Wanted, variants: Sequence[str], agent: Researcher, out: Path) -> Iterable[Attempt]:
+    for task in chosen_tasks(wanted):
+        for number in range(1, wanted.attempts + 1):
+            for variant in variants:
+                path = out / f"eval-{task.name}" / variant / f"attempt-{number}"
+                yield Attempt(task, variant, path, agent, wanted.seconds, skilled=variant == WITH)
+
+
+def _by_task(scores: Sequence[Score]) -> list[dict[str, Any]]:
+    """Of each task and variant: attempts, assertions that held, and those that were checked."""
+    found = []
+    for name in dict.fromkeys(score.task for score in scores):
+        row: dict[str, Any] = {"task": name}
+        for variant in (WITH, WITHOUT):
+            mine = [score for score in scores if (score.task, score.variant) == (name, variant)]
+            passed, total = sum(score.passed for score in mine), sum(score.total for score in mine)
+            row[variant] = {"attempts": len(mine), "passed": passed, "total": total} if mine else None
+        found.append(row)
+    return found

@@ -1,0 +1,109 @@
+"""What `autoresearch doctor` looks at: the machine, the shell and the sandbox a run would start in.
+
+Facts are for printing, findings say which of them matter. Every check answers within seconds and
+leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.launchers import gpus, host_sandbox_check, program
+from autoresearch.launchers.tmux import TmuxLauncher
+
+OLDEST_PYTHON = (3, 11)
+LOW_DISK_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Where something would be written. `place` is the nearest directory that exists already."""
+
+    directory: Path
+    place: Path
+    free_bytes: int
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The facts. Versions are "" where the program is not there."""
+
+    system: str  # "Linux 6.8.0-45-generic x86_64"
+    python: str
+    interpreter: str
+    tmux: str
+    git: str
+    gpus: tuple[gpus.Gpu, ...]
+    taken: frozenset[str]  # UUIDs
+    disks: tuple[Disk, ...]
+    sandbox: host_sandbox_check.Sandbox
+    git_directory_writable: bool | None  # None: no repository was given
+    driven_by: str
+
+
+def look(
+    directories: Sequence[Path] = (),
+    *,
+    git_directory: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Surroundings:
+    """Gather the facts; `directories` are those that a run would write to, `git_directory` is `.git`."""
+    found = gpus.find()
+    return Surroundings(
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        python=platform.python_version(),
+        interpreter=sys.executable,
+        tmux=program.version("tmux", "-V"),
+        git=program.version("git", "--version"),
+        gpus=found,
+        taken=gpus.taken(found, environ),
+        disks=tuple(disk(directory) for directory in directories),
+        sandbox=host_sandbox_check.look(environ),
+        git_directory_writable=host_sandbox_check.can_write(git_directory) if git_directory else None,
+        driven_by=host_sandbox_check.driven_by(environ),
+    )
+
+
+def findings(around: Surroundings, launcher: TmuxLauncher | None = None) -> list[Finding]:
+    """What of it would stop a run or surprise a person; the launcher's own preflight is part of it."""
+    found = (launcher or TmuxLauncher()).preflight()
+    if program.is_older(around.python, OLDEST_PYTHON):
+        message = f"Python {around.python} is too old; 3.11 is the oldest that will do"
+        found.append(Finding(Severity.ERROR, "old_python", message, where=around.interpreter))
+    if not around.git:
+        hint = "runs go on without branches; install git to have them"
+        found.append(Finding(Severity.WARNING, "no_git", "git is not installed, or does not run", hint))
+    if around.git_directory_writable is False:
+        found.append(host_sandbox_check.git_is_read_only())
+    return found + [finding for place in around.disks for finding in disk_findings(place)]
+
+
+def disk(directory: Path) -> Disk:
+    """Room and right to write where `directory` is or would be made. Makes and keeps nothing."""
+    place = next(p for p in (directory.absolute(), *directory.absolute().parents) if p.is_dir())
+    try:
+        numbers = os.statvfs(place)
+    except OSError:
+        return Disk(directory, place, 0, writable=False)
+    free = numbers.f_bavail * numbers.f_frsize
+    out_of_inodes = numbers.f_files > 0 and numbers.f_favail == 0  # 0 of 0: btrfs and others count none
+    return Disk(directory, place, 0 if out_of_inodes else free, host_sandbox_check.can_write(place))
+
+
+def disk_findings(found: Disk) -> list[Finding]:
+    """An error where nothing can be written, a warning below 1 GiB."""
+    where = str(found.directory)
+    if not found.writable:
+        message = f"{found.place} cannot be written"
+        return [Finding(Severity.ERROR, "not_writable", message, "choose another result directory", where)]
+    if found.free_bytes < LOW_DISK_BYTES:
+        message = f"only {found.free_bytes / (1 << 20):.0f} MiB are free on the disk of {found.place}"
+        return [Finding(Severity.WARNING, "low_disk", message, "make room before a long run", where)]
+    return []

@@ -1,0 +1,85 @@
+"""Which launcher a place has, and which options it understands."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from autoresearch.core.run.job_launcher import JobLauncher
+from autoresearch.core.run.targets import Kind, Place
+from autoresearch.errors import UsageError
+from autoresearch.launchers.options import check_value, refuse_secret
+
+COMMON = {
+    "python": "the interpreter of the Runner there; default: the trainer's",
+    "gpus_per_run": "GPUs that each run gets; default: what the run says, else what its recipe asks for",
+    "pending_limit": "how long a run may wait in a queue; default 24h",
+    "poll": "how often its launcher is asked about all runs together; default every 2 s to 15 s",
+}
+COPIED = {  # of a place that does not see our files; lab/remote_files/{upload,remote_host,download}.py
+    "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
+    "codebase": "remote: code and environment are the host's own, at the blueprint's paths; nothing is sent",
+    "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
+    "interpreter": "the trainer's interpreter there, instead of `venv`",
+    "min_free_gb": "a run is declined where less is free; default 1",
+    "paths": "directories here -> the same there, such as {/data: /mnt/data}",
+    "collect": "patterns of results that come back; default: all but checkpoints and weights",
+    "collect_max_gb": "results that are larger stay there, and are named; default 5",
+}
+
+Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
+_LAUNCHERS = {  # the file in this room, and its launcher: imported when a place of that kind is asked
+    Kind.SSH: ("ssh", "SshLauncher"),
+    Kind.SLURM: ("slurm_options", "launcher_of"),
+    Kind.RAY: ("ray", "RayLauncher"),
+    Kind.KUBERNETES: ("kubernetes", "KubernetesLauncher"),
+}
+
+
+def options_of(kind: Kind) -> Mapping[str, str]:
+    """Option -> what it is for."""
+    if kind is Kind.LOCAL:
+        return {}
+    options: Mapping[str, str] = _module(kind).OPTIONS
+    return {**COMMON, **COPIED, **options}
+
+
+def _module(kind: Kind) -> ModuleType:
+    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[kind][0]}")
+
+
+def check(place: Place) -> None:
+    """UsageError for an option that its launcher does not know, that holds a secret, or makes no sense."""
+    known = options_of(place.kind)
+    for name, value in place.options.items():
+        where = f"launchers.{place.name}.{name}"
+        refuse_secret(where, name, value, known=name in known)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=2)  # `prot` is as near to `root` as to `port`
+            meant = " or ".join(sorted(near))
+            hint = f"did you mean {meant}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
+            raise UsageError(f"{where}: {place.kind} has no such option", hint=hint, code="bad_launcher")
+        check_value(where, name, value)
+
+
+def launcher_of(place: Place, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
+    """The launcher of a place that is not local. UsageError for options that make no sense.
+
+    render: template and values in, a manifest out; for Kubernetes, which templates are the lab's.
+    """
+    check(place)
+    more = (render,) if place.kind is Kind.KUBERNETES else ()
+    made: JobLauncher = getattr(_module(place.kind), _LAUNCHERS[place.kind][1])(place, environ, *more)
+    return made
+
+
+def pinned(place: Place, environ: Mapping[str, str]) -> Place:
+    """The place with what this shell's environment says of it written down: another shell's may say something else."""
+    named = environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS")
+    if place.kind is not Kind.RAY or place.options.get("address") or not named:
+        return place
+    return replace(place, options={**place.options, "address": named})

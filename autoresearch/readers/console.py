@@ -1,0 +1,75 @@
+"""Console: the metrics that a trainer printed, read from the log of a run.
+
+A log of gigabytes holds a few hundred lines that matter. The trainer's own byte patterns find them; only
+those lines are parsed, and nothing else is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from autoresearch.core.metrics.signal import Reading, SignalPattern
+from autoresearch.core.text.lines import logical_lines
+from autoresearch.readers.chunks import chunks, flat
+from autoresearch.readers.step_numbers import numbered
+from autoresearch.runner.patterns import lines_with
+from autoresearch.runner.text import without_escapes
+
+ReadLine = Callable[[str], Reading | None]
+Wanted = dict[tuple[bytes, ...], list[re.Pattern[bytes]]]
+
+
+def read_console(
+    path: Path, read_line: ReadLine, signals: Iterable[SignalPattern], offset: int = 0, *, ended: bool = False
+) -> Iterator[Reading]:
+    """The readings of a log from a byte offset on, in the order in which they were printed.
+
+    path, offset: the log, missing or not, and where to begin. read_line: parses one stripped line.
+    signals: what the Runner looks for; only lines that hold a match are parsed, as the Runner sees them. A last
+    line without its newline is left out, as of `0.4137` it may hold `0.4` only, unless the writer `ended` well.
+    """
+    wanted: Wanted = {}
+    for signal in signals:
+        needles = tuple(needle.encode("latin-1") for needle in signal.needles)
+        wanted.setdefault(needles, []).append(re.compile(signal.pattern.encode("latin-1"), re.MULTILINE))
+    return numbered(_readings(chunks(path, offset, ended=ended), read_line, wanted))
+
+
+def _readings(pieces: Iterable[bytes], read_line: ReadLine, wanted: Wanted) -> Iterator[Reading]:
+    for chunk in pieces:
+        text = flat(chunk)
+        for low, high in _spans(text, text.rfind(b"\n"), wanted):
+            for line in logical_lines(text[low:high]):
+                reading = read_line(line)
+                if reading is not None:
+                    yield reading
+
+
+def _spans(text: bytes, end: int, wanted: Wanted) -> list[tuple[int, int]]:
+    """Start and end of the lines that hold a match and are over at `end`, in order, each once."""
+    found: set[tuple[int, int]] = set()
+    for needles, patterns in wanted.items():
+        for low, high in lines_with(text, needles):
+            if high > end or (low, high) in found:
+                continue
+            line = without_escapes(text[low:high])
+            if any(pattern.search(line) for pattern in patterns):
+                found.add((low, high))
+    return sorted(found)
+
+
+def tail_lines(path: Path, *, max_bytes: int = 1 << 20) -> list[str]:
+    """The last stripped lines of a log, within its last `max_bytes`; [] if it is missing."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - max_bytes))
+            data = file.read(max_bytes)
+    except OSError:
+        return []
+    if size > max_bytes:
+        data = data[data.find(b"\n") + 1 :]
+    return list(logical_lines(data))

@@ -1,0 +1,84 @@
+"""Sniff: what a file or a directory of metrics is, by its own bytes; its name is asked last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.readers import swanlab_run, wandb_run
+from autoresearch.readers.tensorboard import event_files
+from autoresearch.readers.tracker_dirs import newest
+from autoresearch.readers.trainer_state import NAME as TRAINER_STATE
+from autoresearch.readers.trainer_state import state_file
+
+_HEAD = 1 << 16
+_TEXT_CONTROL = frozenset(b"\t\n\r\x0b\x0c\x08\x07\x1b")
+_JSONL = (".jsonl", ".ndjson", ".json")
+
+
+def sniff(path: Path) -> SourceFormat:
+    """The format of what lies there; CONSOLE for any other text, the empty one too.
+
+    NotFoundError where there is nothing that holds metrics, UsageError for a file that is no text and none of the
+    binary formats that can be read.
+    """
+    if path.is_dir():
+        return _of_directory(path)
+    if not path.exists():
+        raise NotFoundError(f"{path} is not there", hint="a log, a file of metrics, or a directory of them")
+    if not path.is_file():
+        raise UsageError(f"{path} is neither a file nor a directory", code="not_a_file")
+    if ".tfevents." in path.name:
+        return SourceFormat.TENSORBOARD
+    if path.name == TRAINER_STATE:
+        return SourceFormat.TRAINER_STATE
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if head.startswith(wandb_run.HEAD):
+        return SourceFormat.WANDB
+    if head.startswith(swanlab_run.HEAD):
+        return SourceFormat.SWANLAB
+    check_text(path, head)
+    return _of_text(path, head.lstrip(b"\0 \t\r\n"))
+
+
+def check_text(path: Path, head: bytes) -> None:
+    """UsageError for the first bytes of a file that cannot be a log.
+
+    NULs at its beginning are what is left of a log that was truncated under its writer.
+    """
+    seen = head.lstrip(b"\0")
+    odd = sum(byte < 32 and byte not in _TEXT_CONTROL for byte in seen)
+    if odd * 20 > len(seen):
+        raise UsageError(
+            f"{path} is no text: it begins with {head[:8].hex(' ')}",
+            hint="give a log as it was printed, not packed; --source reads event files, .wandb and .swanlab",
+            code="binary_file",
+        )
+
+
+def _of_directory(path: Path) -> SourceFormat:
+    if event_files(path):
+        return SourceFormat.TENSORBOARD
+    for kind in (SourceFormat.WANDB, SourceFormat.SWANLAB):
+        if newest(kind, path):
+            return kind
+    if state_file(path):
+        return SourceFormat.TRAINER_STATE
+    raise NotFoundError(
+        f"{path} holds no metrics that can be read",
+        hint="event files of TensorBoard, runs of W&B or SwanLab, or a trainer_state.json",
+        code="no_metrics",
+    )
+
+
+def _of_text(path: Path, seen: bytes) -> SourceFormat:
+    if seen.startswith(b"{'"):
+        first = seen.partition(b"\n")[0]
+        return SourceFormat.CONSOLE if b"'epoch': " in first else SourceFormat.DICT_LINES  # Hugging Face's console
+    if seen.startswith(b"## Step "):
+        return SourceFormat.SWARM_VAL
+    if seen.startswith((b'{"', b'{ "')) or path.suffix in _JSONL:
+        return SourceFormat.JSONL
+    return SourceFormat.CONSOLE

@@ -1,0 +1,50 @@
+"""JSONL: one object of metrics a line, as verl's file logger and many others write it.
+
+verl (verl/utils/tracking.py, FileLogger): {"step": 3, "data": {"actor/kl_loss": 0.1, "actor/lr": null}},
+where null stands for NaN. Flat objects name their step themselves: `step`, `global_step`,
+`training/global_step` and their kin.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.python_values import numbers
+from autoresearch.core.metrics.signal import Reading
+from autoresearch.readers.chunks import lines
+from autoresearch.readers.step_numbers import numbered
+
+
+def read_jsonl(path: Path, offset: int = 0) -> Iterator[Reading]:
+    """The readings of a file from a byte offset on; a missing file has none.
+
+    Lines that are no object with a number are skipped, a torn last line among them. Objects without a step
+    are counted.
+    """
+    return numbered(reading for line, _ in lines(path, offset) for reading in _readings(line))
+
+
+def _readings(line: bytes) -> tuple[Reading, ...]:
+    start = line.lstrip(b"\0 \t\r")  # a file that was truncated under its writer begins with NULs
+    if not start.startswith(b"{"):
+        return ()
+    try:
+        found = json.loads(start.decode())
+    except (ValueError, RecursionError):
+        return ()
+    if not isinstance(found, dict):
+        return ()
+    data = found.get("data")
+    metrics = numbers(data if isinstance(data, dict) else found)
+    named = found.get("step")
+    step = named if type(named) is int and 0 <= named < 1 << 53 else None  # nearly always
+    if step is None and "step" in found:
+        step = metric_keys.step_of(numbers({"step": named}))
+    if step is None:
+        step = metric_keys.step_of(metrics)
+    if not isinstance(data, dict):
+        metrics.pop("step", None)
+    return metric_keys.readings(metric_keys.NO_STEP if step is None else step, metrics)

@@ -1,0 +1,269 @@
+"""Reading a metric from the best of several sources, and checking it against the others."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.metrics.expression_parser import near_miss
+from autoresearch.core.metrics.metric_keys import readings as split
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.run.trainer import NamesTags, ReadsLogs, Source, SourceFormat, Trainer
+from autoresearch.readers.console import read_console
+from autoresearch.readers.dict_lines import read_dict_lines
+from autoresearch.readers.jsonl import read_jsonl
+from autoresearch.readers.step_numbers import merged
+from autoresearch.readers.swanlab_run import read_swanlab
+from autoresearch.readers.swarm_val import read_swarm_val
+from autoresearch.readers.tensorboard import event_files, read_tensorboard
+from autoresearch.readers.tensorboard import size as tensorboard_size
+from autoresearch.readers.tracker_dirs import newest
+from autoresearch.readers.trainer_state import read_trainer_state, state_file
+from autoresearch.readers.wandb_run import read_wandb
+from autoresearch.readers.whole_log import read_whole_log
+
+_EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
+_APPENDED = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL, SourceFormat.CONSOLE)
+TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
+_TOLD = 3  # disagreements that are spelled out per source
+_MARKED = 4096  # bytes at either end
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """All that one source says."""
+
+    source: Source
+    readings: tuple[Reading, ...]
+
+    def points(self, key: str) -> dict[int, float]:
+        """The value at each step; the last one where training and validation both name the metric."""
+        return {r.step: r.metrics[key] for r in self.readings if key in r.metrics}
+
+    @property
+    def keys(self) -> set[str]:
+        """The names of its metrics."""
+        return {key for reading in self.readings for key in reading.metrics}
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """What all sources together say.
+
+    The objective's metric comes from `source` alone; other metrics and steps are added from the others. Where
+    the objective is an expression over keys of several sources, `sources` are they.
+    """
+
+    readings: tuple[Reading, ...]
+    sources: tuple[Source, ...] = ()  # (): no source holds the metric, or a part of it
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> Source | None:
+        """The source that was believed; None if there is none."""
+        return self.sources[0] if self.sources else None
+
+    @property
+    def where(self) -> str:
+        """The path of the source that was believed, several joined by commas; "" if there is none."""
+        return ", ".join(source.path for source in self.sources)
+
+
+def read_source(
+    source: Source, base: Path, offset: int, trainer: Trainer, *, ended: bool = False
+) -> list[Reading]:
+    """All readings of one source, one per kind and step, in the order in which they were written.
+
+    A relative path is taken from `base`. Bytes before `offset` belong to somebody else. Missing: []. `ended`: who
+    wrote it ended well, so that a last line of a log is whole though it lacks its newline.
+    """
+    path = base / source.path
+    if source.format is SourceFormat.JSONL:
+        return list(merged(read_jsonl(path, offset)))
+    if source.format is SourceFormat.DICT_LINES:
+        return list(merged(read_dict_lines(path, offset, source.validated_at)))
+    if source.format is SourceFormat.SWARM_VAL:
+        return list(merged(read_swarm_val(path, offset)))
+    if source.format is SourceFormat.TENSORBOARD:
+        key_of = trainer.key_of if isinstance(trainer, NamesTags) else str
+        return list(merged(read_tensorboard(path, offset, key_of)))
+    if source.format is SourceFormat.TRAINER_STATE:
+        return list(merged(read_trainer_state(path)))
+    if source.format in TRACKERS:
+        run = newest(source.format, path)
+        return list(merged(TRACKERS[source.format](run))) if run else []
+    if isinstance(trainer, ReadsLogs):
+        found = read_whole_log(path, trainer.reader(), offset, ended=ended)
+        return list(merged(part for reading in found for part in _parts(reading)))
+    signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
+    found = read_console(path, trainer.read_line, signals, offset, ended=ended)
+    return list(merged(part for reading in found for part in _parts(reading)))
+
+
+def size_of(source: Source, base: Path = Path()) -> int:
+    """Bytes that a source holds now: before a run, what of it is not the run's. 0 where nothing is there.
+
+    A trainer state is written anew each time, a tracker begins a directory for each run, and a pattern of
+    directories has no beginning: all are 0.
+    """
+    path = base / source.path
+    if source.format is SourceFormat.TENSORBOARD:
+        return tensorboard_size(path)
+    if source.format is SourceFormat.TRAINER_STATE or source.format in TRACKERS:
+        return 0
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def mark_of(source: Source, size: int) -> str:
+    """A mark of the first `size` bytes of a file that is appended to: another one where it was written anew.
+
+    "" where there are none, and for what is never rewritten in place.
+    """
+    if not size or source.format not in _APPENDED:
+        return ""
+    try:
+        with Path(source.path).open("rb") as file:
+            begin = file.read(min(size, _MARKED))
+            file.seek(max(0, size - _MARKED))
+            return hashlib.sha256(begin + file.read(min(size, _MARKED))).hexdigest()[:16]
+    except OSError:
+        return ""
+
+
+def changed_at(source: Source, base: Path = Path()) -> float:
+    """When it was written to last, in seconds since the epoch; 0 where nothing is there."""
+    path = base / source.path
+    files = [path]
+    if source.format is SourceFormat.TENSORBOARD:
+        files = event_files(path)
+    elif source.format is SourceFormat.TRAINER_STATE:
+        files = [found] if (found := state_file(path)) else []
+    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+
+
+def _parts(reading: Reading) -> tuple[Reading, ...]:
+    """A training line that holds a validation too becomes two readings; any other stays as it is."""
+    return split(reading.step, reading.metrics) if reading.kind is SignalKind.STEP else (reading,)
+
+
+def read_all(
+    sources: Sequence[Source],
+    offsets: Mapping[str, int],
+    *,
+    trainer: Trainer,
+    base: Path = Path(),
+    ended: bool = False,
+) -> list[Read]:
+    """Every source, the most trusted first.
+
+    offsets: bytes at the start of a source (by its path) that are not this run's. `ended`: see `read_source`.
+    """
+    ranked = sorted(sources, key=lambda source: source.authority)
+    return [Read(s, tuple(read_source(s, base, offsets.get(s.path, 0), trainer, ended=ended))) for s in ranked]
+
+
+def read_best(
+    sources: Sequence[Source],
+    offsets: Mapping[str, int],
+    *,
+    trainer: Trainer,
+    objective: Objective | None,
+    base: Path = Path(),
+) -> Best:
+    """Read every source; believe the one of the lowest authority number that has the objective's metric.
+
+    Values of the same step that differ by more than rounding, and steps that the believed source lacks, become
+    warnings.
+    """
+    return best_of(read_all(sources, offsets, trainer=trainer, base=base), objective)
+
+
+def best_of(found: Sequence[Read], objective: Objective | None) -> Best:
+    """The same of what was read already, the most trusted first."""
+    if objective is None:
+        return Best(_united([read.readings for read in found]))
+    names = {key for read in found for key in read.keys}
+    keys = objective.keys_among(names)
+    holders = {key: read for key in keys for read in reversed(found) if read.points(key)}
+    if lacking := [key for key in keys if key not in holders]:
+        return Best(_united([read.readings for read in found]), (), _nowhere(objective.metric, lacking, names))
+    warnings = disagreements(found, keys)
+    told = sorted(found, key=lambda read: read not in holders.values())
+    ours = [[_of(read, reading, holders) for reading in read.readings] for read in told]
+    sources = tuple(dict.fromkeys(holders[key].source for key in keys))
+    return Best(_united(ours), sources, tuple(warnings))
+
+
+def disagreements(found: Sequence[Read], keys: Iterable[str]) -> list[str]:
+    """Where a source says something else about these metrics than the most trusted one that holds them."""
+    texts: list[str] = []
+    for key in keys:
+        holders = [(read, points) for read in found if (points := read.points(key))]
+        for other in holders[1:]:
+            texts += _disagreements(key, holders[0], other)
+    return texts
+
+
+def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
+    """One reading per kind and step, by step; where sources overlap the earlier one's values stand."""
+    found: dict[tuple[SignalKind, int], dict[str, float]] = {}
+    for readings in lists:
+        for reading in readings:
+            known = found.setdefault((reading.kind, reading.step), {})
+            for key, value in reading.metrics.items():
+                known.setdefault(key, value)
+    order = sorted(found, key=lambda key: (key[1], key[0] is SignalKind.VALIDATION))
+    return tuple(Reading(kind, step, found[kind, step]) for kind, step in order if found[kind, step])
+
+
+def _of(read: Read, reading: Reading, holders: Mapping[str, Read]) -> Reading:
+    """A reading without the metrics for which another source is believed."""
+    foreign = [key for key in holders if key in reading.metrics and holders[key] is not read]
+    if not foreign:
+        return reading
+    return Reading(reading.kind, reading.step, {k: v for k, v in reading.metrics.items() if k not in foreign})
+
+
+def _nowhere(metric: str, lacking: Sequence[str], names: Collection[str]) -> tuple[str, ...]:
+    texts = []
+    for key in lacking:
+        near = sorted(name for name in names if key.split("@")[0].rsplit("/", 1)[-1] in name)[:_TOLD]
+        hint = f"; it has {', '.join(near)}" if near else "" if names else "; no metric was read at all"
+        meant = near_miss(key)
+        hint += f"; or did you mean {meant}?" if meant else ""
+        what = key if key == metric else f"{key}, which {metric} needs"
+        texts.append(f"no source holds {what}{hint}")
+    return tuple(texts)
+
+
+def _disagreements(
+    metric: str, best: tuple[Read, Mapping[int, float]], other: tuple[Read, Mapping[int, float]]
+) -> list[str]:
+    (trusted, believed), (doubted, seen) = best, other
+    ours, theirs = trusted.source, doubted.source
+    loose = SourceFormat.CONSOLE in (ours.format, theirs.format)
+    apart = [step for step in seen if step in believed and not _same(believed[step], seen[step], loose=loose)]
+    texts = [
+        f"{metric} at step {s}: {ours.path} says {believed[s]:g}, {theirs.path} says {seen[s]:g}" for s in apart[:_TOLD]
+    ]
+    if len(apart) > _TOLD:
+        texts.append(f"{metric}: {theirs.path} differs at {len(apart) - _TOLD} more steps")
+    last = max(believed)
+    if lacking := [step for step in seen if step > last]:
+        texts.append(f"{metric}: {theirs.path} has step {max(lacking)}, {ours.path} ends at {last}")
+    return texts
+
+
+def _same(a: float, b: float, *, loose: bool) -> bool:
+    """Equal up to rounding: `%.3f` in an old console, six digits in a newer one, all digits in files."""
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return math.isfinite(a) == math.isfinite(b)  # a file logger writes null for NaN and infinity alike
+    relative, absolute = (1e-3, 6e-4) if loose else (1e-6, 1e-9)
+    return math.isclose(a, b, rel_tol=relative, abs_tol=absolute)

@@ -1,0 +1,109 @@
+"""W&B: the history of a run from its own files, offline or not, without the wandb package.
+
+    wandb/{run,offline-run}-YYYYMMDD_HHMMSS-<id>/run-<id>.wandb       records (`readers.log_blocks`), head `:W&B`
+    .../files/wandb-history.jsonl                                     written by very old versions
+    .../files/wandb-summary.json                                      the last value of each key
+
+A record is protobuf (wandb/proto/wandb_internal.proto, read in wandb 0.31.0): `Record` holds a history in field
+2; its items are field 1 with key 1, nested_key 2 and value_json 16, its step field 2 with num 1. The file is written
+late: a run that was killed hard may have no history in it at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.python_values import numbers
+from autoresearch.core.metrics.signal import Reading
+from autoresearch.readers.jsonl import read_jsonl
+from autoresearch.readers.log_blocks import head_of, records
+from autoresearch.readers.protobuf import BYTES, VARINT, fields_of
+
+HEAD = b":W&B"
+SUFFIX = ".wandb"
+_HISTORY = 2  # of Record
+_ITEM, _STEP = 1, 2  # of HistoryRecord
+_KEY, _NESTED, _JSON = 1, 2, 16  # of HistoryItem
+_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def read_wandb(where: Path) -> Iterator[Reading]:
+    """The history of one run: a `.wandb` file, or the directory that holds it; nothing where there is none.
+
+    Where the file holds no history, what lies beside it is read: an old history, else the summary, which has the
+    last values only. W&B's own step counts calls to log() where the program names none; a global step that was
+    logged beside it is believed first.
+    """
+    files = [where] if where.is_file() else sorted(where.glob(f"*{SUFFIX}")) if where.is_dir() else []
+    found = False
+    for path in files:
+        for reading in _history(path):
+            found = True
+            yield reading
+    if found:
+        return
+    beside = (where.parent if where.is_file() else where) / "files"
+    history, summary = beside / "wandb-history.jsonl", beside / "wandb-summary.json"
+    yield from read_jsonl(history if history.is_file() else summary)
+
+
+def _history(path: Path) -> Iterator[Reading]:
+    if not head_of(path).startswith(HEAD):
+        return
+    for record in records(path):
+        if b"\x12" in record[:16]:  # field 2, behind the number of the record
+            try:
+                yield from _of_record(record)
+            except (IndexError, ValueError):
+                continue  # no record, or one of a kind that we do not know
+
+
+def _of_record(data: bytes) -> Iterator[Reading]:
+    for number, kind, low, high in fields_of(data, 0, len(data)):
+        if number == _HISTORY and kind == BYTES:
+            yield from _of_history(data, low, high)
+
+
+def _of_history(data: bytes, low: int, high: int) -> tuple[Reading, ...]:
+    metrics: dict[str, float] = {}
+    own: int | None = None
+    for number, kind, start, end in fields_of(data, low, high):
+        if number == _ITEM and kind == BYTES:
+            key, text = _of_item(data, start, end)
+            if (value := _number(text)) is not None and key:
+                metrics[key] = value
+        elif number == _STEP and kind == BYTES:
+            own = next((at for n, k, at, _ in fields_of(data, start, end) if n == 1 and k == VARINT), 0)
+    step = metric_keys.step_of({k: v for k, v in metrics.items() if k != "_step"})
+    for name in ("_step", "_timestamp", "_runtime"):
+        seen = metrics.pop(name, None)
+        own = int(seen) if name == "_step" and own is None and seen is not None and math.isfinite(seen) else own
+    return metric_keys.readings(own or 0 if step is None else step, metrics)
+
+
+def _of_item(data: bytes, low: int, high: int) -> tuple[str, bytes]:
+    """The key, nested keys joined by dots as W&B's own pages show them, and the value as JSON."""
+    keys: list[str] = []
+    text = b""
+    for number, kind, start, end in fields_of(data, low, high):
+        if kind == BYTES and number in (_KEY, _NESTED):
+            keys.append(data[start:end].decode("utf-8", "replace"))
+        elif kind == BYTES and number == _JSON:
+            text = data[start:end]
+    return ".".join(keys), text
+
+
+def _number(text: bytes) -> float | None:
+    """A number in JSON, as Python and Go write it; None for anything else. NaN may stand in quotes."""
+    word = text.strip(b'" ').decode("utf-8", "replace")
+    if word in _SPECIAL:
+        return _SPECIAL[word]
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return None if value is None else numbers({"value": value}).get("value")

@@ -1,0 +1,117 @@
+"""The command lines and readings against the real agents, at the scripted model: `make agents`, `make test-real`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+import pytest
+
+from autoresearch.agents.registry import researcher
+from autoresearch.core.agents.agent import Answer, Bounds, Chosen, Fault, Researcher, Role, Spoken, Turn
+from autoresearch.lab.agents.agent_sandbox import Level, why_not
+from autoresearch.lab.agents.turn import Premises, run_turn
+
+if TYPE_CHECKING:
+    from tests.agents.homes import AgentHome
+    from tests.agents.model_server import ModelServer
+
+pytestmark = pytest.mark.real
+NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "aider")
+EDIT = ({"read": "train.py"}, {"edit": {"path": "train.py", "old": "lr = 1", "new": "lr = 2"}}, {"text": "It is 2."})
+LONG = "Set lr to 2 in train.py\n" + "and mind this line of the briefing\n" * 4500  # 157 kB: no argument holds that
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["answer"],
+    "properties": {"answer": {"type": "string"}},
+}
+SLOW_S = 400  # a machine that does much else
+
+
+@dataclass
+class Real:
+    """A real agent with the repository that it works in."""
+
+    researcher: Researcher
+    repo: Path
+    place: Path
+
+    def ask(self, role: Role, prompt: str, **given: object) -> Answer:
+        turn = Turn(role, prompt, PurePath(self.repo), PurePath(self.place), bounds=Bounds(SLOW_S), **given)
+        Path(turn.last_file).parent.mkdir(parents=True, exist_ok=True)
+        Path(turn.prompt_file).write_text(prompt)
+        if turn.schema is not None:
+            Path(turn.schema_file).write_text(json.dumps(turn.schema))
+        argv, env = self.researcher.argv(turn), os.environ | self.researcher.environment(turn)
+        done = subprocess.run(
+            argv, cwd=self.repo, env=env | {"PWD": str(self.repo)}, input=prompt.encode(), capture_output=True,
+            timeout=SLOW_S, check=False,
+        )  # fmt: skip
+        print(argv, done.returncode, done.stdout[-3000:], done.stderr[-2000:], sep="\n")  # seen where it fails
+        return self.researcher.read(turn, Spoken(done.stdout, done.stderr, done.returncode))
+
+    def ask_confined(self, role: Role, prompt: str) -> Answer:
+        """As the lab does it."""
+        level = Level.NONE if why_not() else Level.BUBBLEWRAP
+        premises = Premises(environ=dict(os.environ), level=level, keep=("STUB_API_KEY",))
+        turn = Turn(role, prompt, PurePath(self.repo), PurePath(self.place) / "confined", bounds=Bounds(SLOW_S))
+        return run_turn(self.researcher, turn, premises, threading.Event())
+
+
+@pytest.fixture
+def real(agent_home: Callable[[str], AgentHome], agent_repo: Path, tmp_path: Path) -> Callable[..., Real]:
+    """`real("codex")`; without its own sandbox, which does not work everywhere, unless `sandbox=True`."""
+
+    def make(name: str, *, sandbox: bool = False) -> Real:
+        home = agent_home(name)
+        chosen = Chosen(program=home.program, model=home.model, outside=not sandbox)
+        return Real(researcher(name, chosen), agent_repo, tmp_path / "turn")
+
+    return make
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
+    """A long prompt, an edit, and a question about it in the same session, answered as JSON.
+
+    The edit is within bubblewrap, where that works: of its home, an agent can write to its `homes` only.
+    """
+    model_server.on("Set lr to 2", *EDIT)
+    model_server.on("What is lr?", {"json": {"answer": "two"}}, bare=True)
+    agent = real(name)
+    edited = agent.ask_confined(Role.EDIT, LONG)
+    assert (agent.repo / "train.py").read_text() == "lr = 2\nsteps = 10\n"
+    assert edited.fault is None and "It is 2." in edited.text and edited.usage.tokens
+    assert bool(edited.session) is agent.researcher.traits.resumes
+    told = agent.ask(Role.SUMMARISE, "What is lr?", schema=SCHEMA, session=edited.session)
+    assert told.fault is None and told.data == {"answer": "two"}
+    assert told.session.partition(":")[0] == edited.session.partition(":")[0]
+    assert (told.usage.tokens or 0) < (edited.usage.tokens or 0), "a turn is charged with its own tokens"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_asked_it_changes_nothing(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
+    model_server.on("Set lr to 2", *EDIT)
+    agent = real(name, sandbox=True)
+    agent.ask(Role.PROPOSE, "Set lr to 2 in train.py")
+    assert (agent.repo / "train.py").read_text() == "lr = 1\nsteps = 10\n"
+
+
+@pytest.mark.parametrize("name", ("claude", "codex", "qwen"))
+def test_a_wrong_key_needs_a_person(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
+    model_server.on("Hello", {"http": 401, "message": "invalid api key"})
+    answer = real(name).ask(Role.PROPOSE, "Hello")
+    assert answer.fault is Fault.LOGIN and "key" in answer.said.lower()
+
+
+@pytest.mark.parametrize("name", ("claude", "codex", "opencode", "gemini", "qwen"))
+def test_a_session_that_is_gone_is_told_and_forgotten(name: str, real: Callable[..., Real]) -> None:
+    answer = real(name).ask(Role.EDIT, "Hello", session="11111111-2222-3333-4444-555555555555")
+    assert answer.fault is Fault.ENDED and answer.session == ""

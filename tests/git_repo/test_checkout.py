@@ -1,0 +1,116 @@
+"""Finding the repository of a directory, and saying why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from autoresearch.git_repo.checkout import find, why_not
+
+pytestmark = pytest.mark.system
+
+if TYPE_CHECKING:
+    from tests.git_repo.conftest import Repo
+
+
+def test_a_checkout_knows_where_it_stands(repo: Repo) -> None:
+    found = find(repo.root)
+    assert found is not None
+    git_dir = repo.root / ".git"
+    assert (found.root, found.git_dir, found.common_dir) == (repo.root, git_dir, git_dir)
+    assert found.head == repo.git("rev-parse", "HEAD").strip()
+    assert found.branch == "main"
+    assert why_not(repo.root) == ""
+
+
+def test_gitpython_sees_the_same(repo: Repo) -> None:
+    import git
+
+    found = find(repo.root / "lib")
+    with git.Repo(repo.root / "lib", search_parent_directories=True) as other:
+        assert found is not None
+        assert (str(found.root), str(found.git_dir)) == (other.working_dir, other.git_dir)
+        assert (found.head, found.branch) == (other.head.commit.hexsha, other.active_branch.name)
+
+
+def test_detached_unborn_and_odd_branches(make_repo: Callable[[str], Repo], repo: Repo) -> None:
+    repo.git("checkout", "-q", "--detach")
+    found = find(repo.root)
+    assert found is not None and found.branch == "" and found.head
+    repo.git("checkout", "-qb", "HEAD/a-b/ü")
+    found = find(repo.root)
+    assert found is not None and found.branch == "HEAD/a-b/ü"
+    unborn = find(make_repo("unborn").root)
+    assert unborn is not None and (unborn.head, unborn.branch) == ("", "main")
+
+
+def test_a_linked_worktree_shares_the_common_directory(repo: Repo) -> None:
+    linked = repo.root.parent / "linked"
+    repo.git("worktree", "add", "-q", "-b", "side", str(linked))
+    found = find(linked)
+    assert found is not None
+    assert found.root == linked and found.branch == "side"
+    assert found.common_dir == repo.root / ".git" and found.git_dir == repo.root / ".git/worktrees/linked"
+
+
+@pytest.mark.parametrize("name", ["a b", "line\nbreak", "ünï", "-dash", "$(x)", "odd\x0bfeed", "trailing "])
+def test_any_directory_name(name: str, make_repo: Callable[[str], Repo]) -> None:
+    repo = make_repo(name)
+    git_dir = repo.root / ".git"
+    for born in (False, True):
+        if born:
+            repo.commit()
+        found = find(repo.root)
+        assert found is not None, why_not(repo.root)
+        assert (found.root, found.git_dir, found.common_dir) == (repo.root, git_dir, git_dir)
+        assert (bool(found.head), found.branch) == (born, "main")
+
+
+def test_a_link_to_a_repository_is_resolved(repo: Repo) -> None:
+    link = repo.root.parent / "link"
+    link.symlink_to(repo.root)
+    found = find(link / "lib")
+    assert found is not None and found.root == repo.root
+
+
+def test_no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    assert find(plain) is None
+    assert why_not(plain) == f"{plain} is not in a git repository"
+    assert why_not(tmp_path / "missing") == f"{tmp_path / 'missing'} is not a directory"
+
+
+def test_no_git(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert find(repo.root) is None
+    assert why_not(repo.root) == "git is not installed"
+
+
+def test_a_bare_repository_has_no_code_to_run(repo: Repo) -> None:
+    bare = repo.root.parent / "bare.git"
+    repo.git("clone", "-q", "--bare", ".", str(bare))
+    assert "without a working tree" in why_not(bare)
+    assert "without a working tree" in why_not(repo.root / ".git")
+
+
+def test_a_repository_that_ignores_the_codebase_does_not_track_it(repo: Repo) -> None:
+    repo.write("ignored/experiment/x.py")
+    place = repo.root / "ignored/experiment"
+    assert find(place) is None
+    assert why_not(place) == f"{place} is ignored by the git repository {repo.root}"
+    repo.git("add", "-f", "ignored/experiment/x.py")
+    assert find(place) is not None
+
+
+def test_a_broken_repository_is_a_reason_and_no_error(repo: Repo) -> None:
+    repo.write(".git/HEAD", "nonsense\n")
+    found = find(repo.root)
+    assert found is None or found.root != repo.root
+    repo.write("sub/.git", "gitdir: /nowhere\n")
+    assert find(repo.root / "sub") is None
+    assert why_not(repo.root / "sub")

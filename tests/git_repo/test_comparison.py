@@ -1,0 +1,105 @@
+"""Reading commits: files, bounded diffs that apply, and fingerprints that know equal hypotheses."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.git_repo.checkout import Checkout, find
+from autoresearch.git_repo.comparison import (
+    Diffstat,
+    changed_paths,
+    code_fingerprint,
+    diff,
+    diffstat,
+    is_simpler,
+    read_file,
+)
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
+
+from .conftest import Repo
+
+pytestmark = pytest.mark.system
+
+
+def of(repo: Repo) -> Checkout:
+    found = find(repo.root)
+    assert found is not None
+    return found
+
+
+def commit(repo: Repo, files: dict[str, bytes | None], parent: str = "HEAD") -> str:
+    return commit_hypothesis(of(repo), parent, Change(files=files), message="m").commit
+
+
+def test_a_file_of_a_commit(repo: Repo) -> None:
+    odd = "line\nbreak ü:\udcff"
+    done = commit(repo, {"train.py": b"\0\r\n", odd: b"odd"})
+    repo.write("train.py", "dirty")
+    assert read_file(of(repo), done, "train.py") == b"\0\r\n"
+    assert read_file(of(repo), done, odd) == b"odd"
+    assert read_file(of(repo), "HEAD", "train.py") == b"print('one')\n"
+    for missing in ("none.py", "lib"):
+        with pytest.raises(NotFoundError, match=f"holds no file {missing}"):
+            read_file(of(repo), done, missing)
+    for impossible in ("../x", "/etc/passwd", ""):
+        with pytest.raises(UsageError):
+            read_file(of(repo), done, impossible)
+
+
+def test_a_diff_applies_to_the_parent_whatever_the_person_configured(repo: Repo) -> None:
+    for key, value in (("noprefix", "true"), ("external", "false"), ("renames", "copies"), ("mnemonicPrefix", "true")):
+        repo.git("config", f"diff.{key}", value)
+    repo.git("config", "color.ui", "always")
+    repo.git("config", "core.quotePath", "false")
+    changes: dict[str, bytes | None] = {"moved.py": b"print('one')\n", "b": b"\0\xff", "ü\n": b"no end"}
+    changes["train.py"] = None
+    done = commit(repo, changes)
+    text = diff(of(repo), "HEAD", done)
+    assert text.startswith("diff --git a/")
+    again = commit_hypothesis(of(repo), "HEAD", Change([text]), message="m")
+    assert again.tree == repo.git("rev-parse", f"{done}^{{tree}}").strip()
+    assert diff(of(repo), done, done) == ""
+    assert set(changed_paths(of(repo), "HEAD", done)) == set(changes)
+
+
+def test_a_diff_is_bounded(repo: Repo) -> None:
+    done = commit(repo, {"big.txt": b"0123456789\n" * 100_000, "*.md": b"star\n", "why.md": b"why\n"})
+    text = diff(of(repo), "HEAD", done, max_bytes=1000)
+    assert 900 < len(text) < 1100
+    assert "... cut after" in text.splitlines()[-1]
+    small = diff(of(repo), "HEAD", done, ignoring=["big.txt", "*.md"])
+    assert "why.md" in small
+    assert "star" not in small
+    with pytest.raises(GitFailed):
+        diff(of(repo), "HEAD", "no-such")
+
+
+def test_how_much_differs(repo: Repo) -> None:
+    done = commit(repo, {"lib/a.py": b"a = 1\nb = 2\nc = 3\n", "train.py": b"", "w.bin": b"\0", "docs/a\tb": b"x\n"})
+    assert diffstat(of(repo), "HEAD", done) == Diffstat(files=4, insertions=3, deletions=1, binary=1)
+    assert diffstat(of(repo), "HEAD", done, ignoring=["docs", "w.bin"]) == Diffstat(2, 2, 1)
+    assert diffstat(of(repo), "HEAD", done, ignoring=["doc"]).files == 4
+    back = diffstat(of(repo), done, "HEAD")
+    assert (is_simpler(back), is_simpler(diffstat(of(repo), "HEAD", done))) == (True, False)
+    assert not is_simpler(Diffstat(1, 2, 2))
+
+
+def test_equal_hypotheses_have_one_fingerprint(repo: Repo) -> None:
+    files: dict[str, bytes | None] = {"lib/a.py": b"a = 5\n"}
+    one = commit(repo, files | {"blueprint.md": b"one", "notes/x": b"1"})
+    two = commit(repo, files | {"blueprint.md": b"two"}, commit(repo, {"lib/a.py": b"a = 4\n"}))
+    ignoring = ["blueprint.md", "notes/"]
+    assert code_fingerprint(of(repo), one, ignoring) == code_fingerprint(of(repo), two, ignoring)
+    assert code_fingerprint(of(repo), one) != code_fingerprint(of(repo), two)
+    assert code_fingerprint(of(repo), one, ignoring) != code_fingerprint(of(repo), "HEAD", ignoring)
+
+
+def test_modes_and_names_count(repo: Repo) -> None:
+    before = code_fingerprint(of(repo), "HEAD")
+    (repo.root / "train.py").chmod(0o755)
+    assert code_fingerprint(of(repo), repo.commit()) != before
+    (repo.root / "train.py").chmod(0o644)
+    (repo.root / "train.py").rename(repo.root / "tram.py")
+    assert code_fingerprint(of(repo), repo.commit()) != before

@@ -1,0 +1,130 @@
+"""What we write stays out of `git status`; what the user wrote in the file stays in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.git_repo.checkout import Checkout, find
+from autoresearch.git_repo.exclude import exclude, pattern_for
+
+pytestmark = pytest.mark.system
+
+if TYPE_CHECKING:
+    from tests.git_repo.conftest import Repo
+
+HOUSE = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def checkout(repo: Repo) -> Checkout:
+    found = find(repo.root)
+    assert found is not None
+    return found
+
+
+def test_a_pattern_is_added_once_and_git_obeys(repo: Repo, checkout: Checkout) -> None:
+    repo.write("reports/x.md")
+    assert "reports/" in repo.git("status", "--short")
+    for _ in range(3):
+        exclude(checkout, "/reports/")
+    assert repo.git("status", "--short") == ""
+    assert (repo.git_dir / "info/exclude").read_text().count("/reports/\n") == 1
+
+
+BEFORE = [b"", b"# mine\n*.bak\n", b"no newline", b"/reports", b"/reports/ \n", b"caf\xe9\r\n"]
+
+
+def test_what_stood_there_stays(repo: Repo, checkout: Checkout) -> None:
+    path = repo.git_dir / "info/exclude"
+    path.chmod(0o640)
+    for before in BEFORE:
+        path.write_bytes(before)
+        exclude(checkout, "/reports/")
+        gap = b"" if before.endswith(b"\n") or not before else b"\n"
+        assert path.read_bytes() == before + gap + b"/reports/\n"
+        assert path.stat().st_mode & 0o777 == 0o640
+        assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_missing_file_is_made_and_a_link_is_followed(repo: Repo, checkout: Checkout) -> None:
+    path = repo.git_dir / "info/exclude"
+    path.unlink()
+    path.parent.rmdir()
+    exclude(checkout, "/reports/")
+    assert path.read_text() == "/reports/\n"
+    own = repo.root.parent / "dotfiles"
+    path.rename(own)
+    path.symlink_to(own)
+    exclude(checkout, "/more/")
+    assert path.is_symlink() and own.read_text() == "/reports/\n/more/\n"
+
+
+def test_worktrees_share_the_file(repo: Repo) -> None:
+    linked = type(repo)(repo.root.parent / "linked")
+    repo.git("worktree", "add", "-q", "-b", "side", str(linked.root))
+    checkout = find(linked.root)
+    assert checkout is not None
+    exclude(checkout, "/reports/")
+    linked.write("reports/x")
+    assert linked.git("status", "--short") == ""
+
+
+NAMES = ["x", "a b", "trailing ", "#hash", "!bang", "st*r", "qu?", "[x]", "back\\slash", "ünï", "n\nl"]
+
+
+def test_a_pattern_names_exactly_one_path(repo: Repo, checkout: Checkout) -> None:
+    for name in NAMES:
+        repo.write(f"{name}/x")
+        repo.write(f"deep/{name}/x")
+    for name in NAMES:
+        (repo.git_dir / "info/exclude").write_bytes(b"")
+        exclude(checkout, pattern_for(checkout, repo.root / name))
+        listed = repo.git("ls-files", "-o", "--exclude-standard", "-z").split("\0")
+        others = {f"{other}/x" for other in NAMES if other != name}
+        assert set(listed) == others | {f"deep/{other}/x" for other in NAMES} | {""}
+
+
+def test_a_path_outside_has_no_pattern(repo: Repo, checkout: Checkout) -> None:
+    assert pattern_for(checkout, repo.root) == pattern_for(checkout, repo.root.parent / "x") == ""
+
+
+def test_a_file_that_cannot_be_written_is_a_clear_error(repo: Repo, checkout: Checkout) -> None:
+    path = repo.git_dir / "info/exclude"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(EnvironmentUnusable, match="info/exclude cannot be written") as raised:
+        exclude(checkout, "/reports/")
+    assert "/reports/" in raised.value.hint
+
+
+ADD = """
+import sys
+from pathlib import Path
+from autoresearch.git_repo.checkout import find
+from autoresearch.git_repo.exclude import exclude
+checkout = find(Path(sys.argv[1]))
+for number in range(40):
+    exclude(checkout, f"/{sys.argv[2]}/{number}/")
+    exclude(checkout, f"/both/{number}/")
+"""
+
+
+def test_processes_do_not_lose_each_others_lines(repo: Repo) -> None:
+    adders = [
+        subprocess.Popen(
+            [sys.executable, "-c", ADD, str(repo.root), name], env={**os.environ, "PYTHONPATH": str(HOUSE)}
+        )
+        for name in ("one", "two")
+    ]
+    assert [adder.wait(300) for adder in adders] == [0, 0]
+    text = (repo.git_dir / "info/exclude").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("/")]
+    wanted = [f"/{name}/{number}/" for name in ("one", "two", "both") for number in range(40)]
+    assert sorted(lines) == sorted(wanted)

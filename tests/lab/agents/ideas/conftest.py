@@ -1,0 +1,68 @@
+"""What a researcher is told, gathered from a campaign that was made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.git_repo import checkout as repository
+from autoresearch.lab.agent_work.propose_context import Matter, gather
+from autoresearch.lab.campaigns.commit_builder import Workshop
+
+BLUEPRINT = """\
+# Sort numbers
+
+## [exp_purpose]
+Find settings with which the policy sorts numbers.
+
+## [exp_codebase_dir]
+.
+
+## [exp_venv_exe]
+/v/python
+
+## [exp_yaml_path]
+recipe.yaml
+
+## [exp_launch_command]
+python train.py --config recipe.yaml
+
+## [exp_result_dir]
+./results
+
+## [exp_notes]
+- trainer: generic
+"""
+
+
+@pytest.fixture
+def matter_of() -> Callable[..., Matter]:
+    def make(made: Any, **given: Any) -> Matter:
+        checkout = repository.find(made.root)
+        assert checkout is not None
+        shop = Workshop.of(replace(made.spec, blueprint_text=BLUEPRINT), checkout)
+        view = made.view()
+        return gather(view, made.stand(view), shop, **given)
+
+    return make
+
+
+@pytest.fixture
+def write_metrics() -> Callable[..., None]:
+    """Replaces the metrics of a run by these: name -> values by step."""
+
+    def write(made: Any, name: str, **series: list[float]) -> None:
+        import json
+
+        path = Path(made.place.path) / name / "metrics.jsonl"
+        n = max(len(values) for values in series.values())
+        with path.open("w", encoding="utf-8") as file:
+            for step in range(n):
+                data = {k.replace("__", "/"): v[step] for k, v in series.items() if step < len(v)}
+                file.write(json.dumps({"step": step, "data": data}) + "\n")
+
+    return write

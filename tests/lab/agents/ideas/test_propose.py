@@ -1,0 +1,193 @@
+"""A propose turn: what is taken, what is refused and why, and how often a researcher is asked again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
+from autoresearch.core.agents.proposals import Known
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.lab.agent_work.propose import EXTRA, Desk, Past, Proposed, ask_for
+
+pytestmark = pytest.mark.system
+
+METRIC = "task_pass_rate@1"
+
+
+class Scripted:
+    """A researcher that says what it was told to say, one answer after the other."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.turns: list[Turn] = []
+
+    def __call__(self, turn: Turn) -> Answer:
+        self.turns.append(turn)
+        return self.answers[len(self.turns) - 1]
+
+
+def idea(slug: str = "wide", value: str = "0.4", **changes: Any) -> dict[str, Any]:
+    whole = {
+        "slug": slug,
+        "title": f"Set lr to {value}",
+        "rationale": "The reward still rises at the end of the run.",
+        "expected_effect": {"metric": METRIC, "direction": "up", "size": "+0.02"},
+        "kind": "config",
+        "overrides": [{"key": "lr", "value": value}],
+        "files": [],
+        "risk": "none",
+        "parent": "baseline",
+        "simpler": False,
+    }
+    return {**whole, **changes}
+
+
+def says(*items: dict[str, Any], **more: Any) -> Answer:
+    return Answer(data={"hypotheses": list(items)}, usage=Usage(usd=0.1, tokens_in=100, tokens_out=10), **more)
+
+
+def asked(view: Any, *answers: Answer, want: int = 2, resumes: bool = True, **past: Any) -> tuple[Proposed, Scripted]:
+    ask = Scripted(*answers)
+    names = (PurePosixPath(f"/c/turns/{n:04}-propose") for n in count(7))
+    desk = Desk(ask, PurePosixPath("/tree"), lambda role: next(names), resumes=resumes)
+    known = Known(Objective(METRIC, Direction.MAXIMIZE), parents={i.slug for i in view.ideas})
+    return ask_for("THE PROMPT", want, desk, known, Past(view, **past)), ask
+
+
+def test_what_is_new_is_taken(lived: Any) -> None:
+    found, ask = asked(lived.view(), says(idea(), idea("wider", "0.5"), idea("widest", "0.6"), session="s1"))
+    assert [h.slug for h in found.hypotheses] == ["wide", "wider"]
+    assert [(h.slug, why) for h, why in found.refused] == [("widest", EXTRA)]
+    assert (found.fault, found.turns, found.session) == (None, ("0007-propose",), "s1")
+    assert found.usage.usd == 0.1 and found.usage.tokens == 110
+    (turn,) = ask.turns
+    assert (turn.role, turn.prompt, turn.session) == (Role.PROPOSE, "THE PROMPT", "")
+    assert turn.schema is not None and turn.directory == PurePosixPath("/c/turns/0007-propose")
+
+
+def test_words_around_the_json_do_no_harm(lived: Any) -> None:
+    text = f"Sure!\n```json\n{json.dumps({'hypotheses': [idea()]})}\n```\nAnything else?"
+    found, _ = asked(lived.view(), Answer(text=text))
+    assert [h.slug for h in found.hypotheses] == ["wide"]
+
+
+def test_a_name_that_is_taken_gets_a_number(lived: Any) -> None:
+    found, _ = asked(lived.view(), says(idea("better"), idea("lucky", "0.7")))
+    assert [h.slug for h in found.hypotheses] == ["better", "lucky-2"]
+
+
+def test_twins_are_refused_with_what_became_of_them(lived: Any) -> None:
+    answer = says(idea("again", "0.05"), idea("new", "0.9"), idea("new-too", "9e-1"))
+    found, _ = asked(lived.view(), answer)
+    assert [h.slug for h in found.hypotheses] == ["new"]
+    assert [why for _, why in found.refused] == [
+        "it sets the same values as lr-down on the same parent (baseline), which was discard at 0.42",
+        "it sets the same values as new on the same parent (baseline), which was proposed in the same answer",
+    ]
+
+
+def test_a_discarded_one_may_be_tried_on_another_parent(lived: Any) -> None:
+    found, _ = asked(lived.view(), says(idea("again", "0.05", parent="lr-up")))
+    assert [h.slug for h in found.hypotheses] == ["again-2"]  # a skipped one has the name
+
+
+def test_what_waits_and_what_nobody_wants_is_refused(lived: Any) -> None:
+    waiting = Hypothesis("queued", "x", parent="baseline", overrides={"lr": 0.4})
+    found, _ = asked(
+        lived.view(),
+        says(idea(), idea("unwanted", "0.5"), idea("fine", "0.6")),
+        waiting=[waiting],
+        vetoes={"unwanted"},
+    )
+    assert [h.slug for h in found.hypotheses] == ["fine"]
+    assert [why for _, why in found.refused] == [
+        "it sets the same values as queued on the same parent (baseline), which was waiting to be begun",
+        "a person vetoed unwanted",
+    ]
+
+
+def test_it_is_asked_again_with_what_is_wrong_in_the_same_session(lived: Any) -> None:
+    first = Answer(text="I would raise the learning rate.", session="s1", usage=Usage(usd=0.5))
+    second = says(idea("Wide!"), session="s2")
+    found, ask = asked(lived.view(), first, second, says(idea()))
+    assert [h.slug for h in found.hypotheses] == ["wide"]
+    assert [t.session for t in ask.turns] == ["", "s1", "s2"]
+    assert [t.directory.name for t in ask.turns] == ["0007-propose", "0008-propose", "0009-propose"]
+    assert "there is no JSON object in the answer" in ask.turns[1].prompt
+    assert "hypotheses[0].slug: is `Wide!`" in ask.turns[2].prompt and "THE PROMPT" not in ask.turns[2].prompt
+    assert found.turns == ("0007-propose", "0008-propose", "0009-propose")
+    assert found.hypotheses[0].token == "0009-propose#1"
+    assert found.usage.usd == 0.5 + 0.1 + 0.1 and len(found.problems) == 2
+
+
+def test_one_without_a_memory_is_shown_its_answer(lived: Any) -> None:
+    found, ask = asked(lived.view(), Answer(text="Prose\x1b[31m. <<<end>>>"), says(idea()), resumes=False)
+    assert found.hypotheses
+    again = ask.turns[1].prompt
+    assert again.startswith("THE PROMPT") and "Prose. <<<end>>>" in again and "there is no JSON object" in again
+
+
+def test_after_two_more_answers_the_turn_has_failed(lived: Any) -> None:
+    found, ask = asked(lived.view(), *[Answer(text='{"hypotheses": [')] * 4)
+    assert len(ask.turns) == 3
+    assert (found.fault, found.hypotheses) == (Fault.ANSWER, ())
+    assert found.said.startswith("no usable hypothesis in 3 answers; the last one: its JSON breaks off")
+
+
+def test_where_all_are_duplicates_it_is_told_and_asked_again(lived: Any) -> None:
+    found, ask = asked(lived.view(), *[says(idea("again", "0.05"))] * 3)
+    assert found.fault is Fault.ANSWER and len(found.refused) == 3
+    assert "again: refused, because it sets the same values as lr-down" in ask.turns[1].prompt
+
+
+def test_a_fault_ends_it_at_once(lived: Any) -> None:
+    quota = Answer(fault=Fault.QUOTA, said="limit of sk-abcdefghij0123456789abcd\nreached", retry_s=60.0)
+    found, ask = asked(lived.view(), quota)
+    assert len(ask.turns) == 1
+    assert (found.fault, found.retry_s, found.said) == (Fault.QUOTA, 60.0, "limit of *** reached")
+
+
+def test_what_was_said_before_a_fault_counts(lived: Any) -> None:
+    found, _ = asked(lived.view(), replace(says(idea()), fault=Fault.TURNS))
+    assert found.fault is None and len(found.hypotheses) == 1
+
+
+def test_silence_is_asked_again(lived: Any) -> None:
+    found, ask = asked(lived.view(), Answer(fault=Fault.SILENT), says(idea()))
+    assert found.hypotheses and len(ask.turns) == 2
+
+
+def test_a_thousand_ideas(lived: Any) -> None:
+    found, _ = asked(lived.view(), says(*[idea(f"i{n}", str(n + 1)) for n in range(1000)]))
+    assert len(found.hypotheses) == 2 and len(found.refused) == 48
+
+
+def test_secrets_in_its_words_are_masked(lived: Any) -> None:
+    found, _ = asked(lived.view(), says(idea(rationale="Use HF_TOKEN=hf_abcdefghijklmnopqrstuvwx for the data")))
+    assert "hf_abc" not in found.hypotheses[0].rationale + found.hypotheses[0].sentence
+
+
+def test_other_code_in_the_same_words_is_a_twin(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("bonus", "Add a bonus reward for short answers that are correct", files={"reward.py": "x"})
+    made.run("bonus", 0.4, "discard")
+    again = idea(
+        "short-bonus",
+        kind="code",
+        overrides=[],
+        files=["reward.py"],
+        title="Introduce a reward bonus for correct short responses",
+        rationale="Responses get long.",
+    )
+    other = {**again, "slug": "penalty", "title": "Remove the bonus reward for short answers that are correct"}
+    found, _ = asked(made.view(), says(again, other))
+    assert [h.slug for h in found.hypotheses] == ["penalty"]
+    assert "reads like bonus on the same parent" in found.refused[0][1] and "discard at 0.4" in found.refused[0][1]

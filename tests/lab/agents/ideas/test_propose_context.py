@@ -1,0 +1,127 @@
+"""What is read of a campaign, and what is left out where it cannot be read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from itertools import count
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from autoresearch.core.agents.agent import Answer, Turn
+from autoresearch.lab.agent_work.briefing import brief
+from autoresearch.lab.agent_work.propose import Desk, propose
+from autoresearch.lab.agent_work.propose_context import Matter
+
+pytestmark = pytest.mark.system
+
+Build = Callable[..., Matter]
+
+
+def test_what_is_read(lived: Any, matter_of: Build) -> None:
+    matter = matter_of(lived)
+    assert matter.recipe["lr"] == 0.3 and matter.baseline["lr"] == 0.1
+    assert (matter.trainer, matter.command) == ("generic", "python train.py --config recipe.yaml")
+    assert [run for run, _ in matter.seen] == ["best-000004", "baseline-000003", ""]
+    assert matter.metrics == {"task_pass_rate@1"}
+    assert [(one.kind, one.slugs) for one in matter.failures] == [("cuda_oom", ("oom",))]
+    assert matter.stand.sentence.startswith("stop condition not yet met: 10/12")
+
+
+def test_what_a_failed_run_said_is_its_proving_line(lived: Any, matter_of: Build) -> None:
+    run_dir = lived.place.path / "oom-1"
+    run_dir.mkdir()
+    lived.idea("oom-2", "Thrice the batch", parent="lr-up")
+    row = lived.run("oom-2", None, "crash", failure="cuda_oom")
+    place = lived.place.path / "oom-2-1"
+    (place / "exit.json").write_text(json.dumps(EXIT))
+    done = {"verdict": "crash", "failure": "cuda_oom", "failure_line": "CUDA out of memory. Tried", "results": "x"}
+    (place / "collected.json").write_text(json.dumps(done))
+    (one,) = matter_of(lived).failures
+    assert one.slugs == ("oom", "oom-2") and row.run_dir == str(place)
+    assert one.line == "CUDA out of memory. Tried"
+
+
+EXIT = {
+    "schema": 1,
+    "run": "oom-2-000001",
+    "ending": "crashed",
+    "returncode": 1,
+    "reason": "exit code 1",
+    "started": 1.0,
+    "ended": 2.0,
+    "duration_s": 1.0,
+}
+
+
+def test_diffs_are_of_dead_ends_that_changed_code(campaign: Callable[..., Any], matter_of: Build) -> None:
+    made = campaign()
+    for n in range(14):
+        made.idea(f"code-{n}", "Change code", files={f"f{n}.py": "x"})
+        made.run(f"code-{n}", 0.3, "discard", curve=False)
+    made.idea("config", "Change lr", overrides={"lr": 0.9})
+    made.run("config", 0.3, "discard", curve=False)
+    matter = matter_of(made)
+    assert sorted(matter.diffs) == sorted(f"code-{n}" for n in range(2, 14))
+    assert any(text.startswith("+print('code-13") for _, text in matter.diffs["code-13"].lines)
+
+
+def test_what_is_gone_is_left_out(lived: Any, matter_of: Build) -> None:
+    for path in lived.place.path.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+    matter = matter_of(lived)
+    assert [run for run, _ in matter.seen] == [""] and not matter.metrics
+    assert "No metrics of a run could be read" in brief(matter, 1)
+
+
+def test_a_campaign_without_a_run(campaign: Callable[..., Any], matter_of: Build) -> None:
+    made = campaign()
+    made.place.ledger.unlink()
+    text = brief(matter_of(made), 2)
+    assert "The noise is not known yet." in text and "Give 2 hypotheses" in text
+
+
+def test_a_turn_from_end_to_end(lived: Any, matter_of: Build) -> None:
+    """The recipe itself says which keys there are, and protection which of them are closed."""
+
+    def idea(slug: str, key: str, value: str, **changes: Any) -> dict[str, Any]:
+        return {
+            "slug": slug,
+            "title": f"Set {key}",
+            "rationale": "The curve asks for it.",
+            "expected_effect": {"metric": "task_pass_rate@1", "direction": "up", "size": "+0.01"},
+            "kind": "config",
+            "overrides": [{"key": key, "value": value}],
+            "files": [],
+            "risk": "none",
+            "parent": "best",
+            "simpler": False,
+        } | changes
+
+    answers = [
+        [idea("typo", "hiden", "128"), idea("cheat", "seed", "7"), idea("same", "lr", "0.3")],
+        [idea("wider", "hidden", "128"), idea("test", "x", "1", kind="code", overrides=[], files=["tests/a.py"])],
+    ]
+    turns: list[Turn] = []
+
+    def ask(turn: Turn) -> Answer:
+        turns.append(turn)
+        return Answer(data={"hypotheses": answers[len(turns) - 1]})
+
+    names = count(1)
+    matter = matter_of(
+        lived,
+        protected=lambda key: "a seed" if key == "seed" else "",
+        closed=lambda path: "a test" if path.startswith("tests/") else "",
+    )
+    found = propose(matter, 2, Desk(ask, PurePosixPath("/t"), lambda role: PurePosixPath(f"/d/{next(names)}-{role}")))
+    assert [h.slug for h in found.hypotheses] == ["wider"] and found.turns == ("1-propose", "2-propose")
+    again = turns[1].prompt
+    assert "hypotheses[0].overrides: the recipe has no key hiden" in again and "did you mean hidden?" in again
+    assert "hypotheses[1].overrides[0].key: seed is protected: a seed" in again
+    assert "same: refused, because it changes nothing: best has these values already" in again
+    assert "hypotheses[1].files[0]: `tests/a.py` is protected: a test" in found.problems[-1]

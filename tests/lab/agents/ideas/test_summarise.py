@@ -1,0 +1,112 @@
+"""The summary of a researcher: an opinion in its own frame, with the harness's numbers above it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
+from autoresearch.lab.agent_work.propose import Desk
+from autoresearch.lab.agent_work.propose_context import Matter
+from autoresearch.lab.agent_work.summarise import SCHEMA, Opinion, document, prompt_of, read, summarise, write
+
+Build = Callable[..., Matter]
+SAID: dict[str, Any] = {
+    "headline": "best wins with 0.7033",
+    "what_helped": ["best raised task_pass_rate@1 to 0.91"],
+    "what_did_not": ["lr-down fell to 0.42"],
+    "surprising": [],
+    "next_ideas": ["try a decay"],
+}
+EVIL = (
+    "x<script>alert(1)</script>\n# What was measured\n![i](http://e.vil) \x1b[31m HF_TOKEN=hf_abcdefghijklmnopqrstuvwx"
+)
+
+
+class Scripted:
+    def __init__(self, *answers: Answer) -> None:
+        self.answers, self.turns = list(answers), list[Turn]()
+
+    def __call__(self, turn: Turn) -> Answer:
+        self.turns.append(turn)
+        return self.answers[len(self.turns) - 1]
+
+
+def asked(matter: Matter, *answers: Answer) -> tuple[Opinion, Scripted]:
+    ask, numbers = Scripted(*answers), count(1)
+    desk = Desk(ask, PurePosixPath("/tree"), lambda role: PurePosixPath(f"/t/{next(numbers)}-{role}"))
+    return summarise(matter, desk), ask
+
+
+@pytest.mark.system
+def test_it_is_asked_for_and_written(lived: Any, matter_of: Build, tmp_path: Path) -> None:
+    matter = matter_of(lived)
+    opinion, ask = asked(matter, Answer(data=SAID, usage=Usage(usd=0.2)))
+    assert (opinion.fault, opinion.usage.usd, opinion.turns) == (None, 0.2, ("1-summarise",))
+    assert (ask.turns[0].role, ask.turns[0].schema) == (Role.SUMMARISE, SCHEMA)
+    (place := tmp_path / "campaign").mkdir()
+    text = write(matter, opinion, place).read_text(encoding="utf-8")
+    assert [path.name for path in place.iterdir()] == ["agent_summary.md"]
+    measured, _, says = text.partition("(an opinion, not checked by anybody)")
+    assert "Confirmed by fresh runs with other seeds: best." in measured
+    assert "| 9 | best | lr=0.3 | confirmed | 0.7033 |" in measured
+    assert "> **best wins with 0.7033**" in says
+    assert "> - best raised task_pass_rate@1 to 0.91 **[not in the ledger: 0.91]**" in says
+    assert "> - lr-down fell to 0.42\n" in says and "Surprising" not in says
+
+
+@pytest.mark.system
+def test_the_prompt_holds_what_was_measured(lived: Any, matter_of: Build) -> None:
+    prompt = prompt_of(matter_of(lived))
+    for words in ("# The ledger", "# What the harness concludes", "Confirmed by"):
+        assert words in prompt
+    assert prompt == prompt_of(matter_of(lived))
+
+
+@pytest.mark.system
+def test_foreign_words_stay_a_quotation(lived: Any, matter_of: Build) -> None:
+    evil = {**SAID, "headline": EVIL, "what_helped": [EVIL] * 40, "next_ideas": ["y" * 9000]}
+    opinion = read(evil)
+    assert isinstance(opinion, Opinion)
+    text = document(matter_of(lived), opinion)
+    assert "<script" not in text and "![" not in text and "\x1b" not in text and "hf_abc" not in text
+    assert text.count("\n## ") == 2 and len(opinion.said["what_helped"]) == 12
+    after = text.partition("(an opinion")[2].splitlines()[1:]
+    assert all(line.startswith(">") or not line or line.startswith("Numbers marked") for line in after)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (None, "it has no `headline`"),
+        ({}, "it has no `headline`"),
+        ({**SAID, "headline": "  "}, "it has no `headline`"),
+        ({**SAID, "surprising": "none"}, "`surprising` is no list of sentences"),
+        ({**SAID, "next_ideas": [1]}, "`next_ideas` is no list of sentences"),
+    ],
+)
+def test_what_is_no_summary(data: object, why: str) -> None:
+    assert read(data) == why
+
+
+@pytest.mark.system
+def test_it_is_asked_again_once(lived: Any, matter_of: Build) -> None:
+    matter = matter_of(lived)
+    opinion, ask = asked(matter, Answer(text="It went well."), Answer(data=SAID))
+    assert opinion.headline and len(ask.turns) == 2 and "there is no JSON object" in ask.turns[1].prompt
+    opinion, ask = asked(matter, Answer(text="Fine."), Answer(data={"headline": "x"}))
+    assert (opinion.fault, opinion.why, len(ask.turns)) == (
+        Fault.ANSWER,
+        "`what_helped` is no list of sentences",
+        2,
+    )
+    opinion, ask = asked(matter, Answer(fault=Fault.LOGIN, said="no key"))
+    assert (opinion.fault, opinion.why, len(ask.turns)) == (Fault.LOGIN, "no key", 1)
+
+
+def test_the_schema_is_strict() -> None:
+    assert SCHEMA["additionalProperties"] is False and SCHEMA["required"] == list(SCHEMA["properties"])

@@ -1,0 +1,718 @@
+"""One turn of an agent: whatever it does, it is bounded, understood, and nothing of it lives on.
+
+The agents are small programs in Python. `-m real`: the same within bubblewrap, which keeps them from everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+
+import psutil
+import pytest
+
+from autoresearch.core.agents.agent import Answer, Bounds, Fault, Role, Spoken, Traits, Turn, Usage
+from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.git_repo.checkout import find
+from autoresearch.git_repo.isolated_worktree import Enclosure
+from autoresearch.git_repo.worktrees import slot
+from autoresearch.lab.agents import agent_sandbox
+from autoresearch.lab.agents.agent_sandbox import Level
+from autoresearch.lab.agents.turn import lost_turns, run_turn
+from autoresearch.lab.agents.turn_dir import TurnDir, anew, next_directory, read_result, spent
+from autoresearch.lab.agents.turn_environment import Premises, guard_in
+from autoresearch.lab.runs.end_leftovers import VARIABLE
+from autoresearch.records.rundir import locked, read_json
+
+Eventually = Callable[[Callable[[], object]], None]
+SLEEP = "import time; time.sleep(1000)"
+MARK = "AUTORESEARCH_TEST"  # how the tests find what was left behind
+DAEMON = """
+import os, signal, sys, time
+def daemon(**environment):
+    # away from its parent, in a session of its own, deaf to TERM
+    ready, done = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            code = "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+            code += "os.write(int(sys.argv[1]), b'.'); os.close(int(sys.argv[1])); time.sleep(1000)"
+            os.set_inheritable(done, True)
+            os.execve(sys.executable, [sys.executable, "-S", "-c", code, str(done)], {**os.environ, **environment})
+        os._exit(0)
+    os.close(done)
+    os.read(ready, 1)
+"""
+
+
+@dataclass
+class Scripted:
+    """A researcher whose agent is a few lines of Python; its last words are what it printed."""
+
+    code: str = "print('done')"
+    name: str = "scripted"
+    traits: Traits = field(default_factory=Traits)
+    command: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    own: tuple[Path, ...] = ()
+
+    def program(self) -> str:
+        return sys.executable
+
+    def argv(self, turn: Turn) -> tuple[str, ...]:
+        return self.command or (sys.executable, "-S", "-c", self.code)
+
+    def environment(self, turn: Turn) -> Mapping[str, str]:
+        return self.env
+
+    def needs(self) -> tuple[str, ...]:
+        return self.wanted
+
+    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
+        return self.own
+
+    def read(self, turn: Turn, spoken: Spoken) -> Answer:
+        text = spoken.out.decode(errors="replace").strip()
+        silent = Fault.SILENT if not text and spoken.returncode == 0 else None
+        fault = spoken.fault or (Fault.ENDED if spoken.returncode else silent)
+        return Answer(text, usage=Usage(tokens_out=len(text)), fault=fault, said=spoken.err.decode().strip()[-200:])
+
+
+class Desk:
+    """Asks scripted agents, in a worktree and with turn directories of the test's own."""
+
+    def __init__(self, root: Path) -> None:
+        self.cwd, self.turns = root / "tree", root / "turns"
+        self.cwd.mkdir()
+        self.premises = Premises(dict(os.environ), keep=(MARK,), written_bytes=64 << 20, grace_s=0.3)
+        self.stop = threading.Event()
+        self.asked: list[threading.Thread] = []
+
+    def turn(self, role: Role = Role.EDIT, prompt: str = "go", seconds: float = 120.0) -> Turn:
+        return Turn(role, prompt, self.cwd, next_directory(self.turns, role), bounds=Bounds(seconds))
+
+    def ask(self, agent: Scripted | str, turn: Turn | None = None, **changes: object) -> Answer:
+        agent = Scripted(agent) if isinstance(agent, str) else agent
+        premises = replace(self.premises, **changes)  # type: ignore[arg-type]
+        return run_turn(agent, turn or self.turn(), premises, self.stop)
+
+    def begin(self, agent: Scripted | str, turn: Turn | None = None) -> Callable[[], Answer]:
+        """Ask in another thread; what is returned waits for the answer."""
+        found: list[Answer] = []
+        thread = threading.Thread(target=lambda: found.append(self.ask(agent, turn)))
+        self.asked.append(thread)
+        thread.start()
+
+        def answer() -> Answer:
+            thread.join(60)
+            return found[0]
+
+        return answer
+
+    def result(self, number: int = 1) -> dict[str, object]:
+        (found,) = self.turns.glob(f"{number:04}-*/result.json")
+        return json.loads(found.read_text())
+
+    def token(self) -> str:
+        (start,) = self.turns.glob("*/turn.json")
+        return str(json.loads(start.read_text())["id"])
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    temporary = tmp_path / "scratch"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    made = Desk(tmp_path)
+    yield made
+    made.stop.set()
+    for thread in made.asked:
+        thread.join()
+    assert list(temporary.iterdir()) == [], "a scratch directory was left behind"
+    assert carriers() == []
+
+
+def carriers(token: str = "turn-") -> list[psutil.Process]:
+    """The living processes of this test's turns."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environ = process.environ()
+            mine = environ.get(MARK) == os.environ[MARK]
+            if mine and environ.get(VARIABLE, "").startswith(token) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+# -- what comes back ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.system
+def test_an_answer_and_what_is_kept_of_it(desk: Desk) -> None:
+    turn = replace(desk.turn(Role.PROPOSE), schema={"type": "object"})
+    answer = desk.ask("import sys; sys.stderr.write('a warning'); print('three ideas')", turn)
+    assert (answer.text, answer.fault, answer.said) == ("three ideas", None, "a warning")
+    assert answer.usage.tokens_out == 11 and answer.usage.seconds > 0
+    place = TurnDir(Path(turn.directory))
+    assert place.path.name == "0001-propose" and stat.S_IMODE(place.path.stat().st_mode) == 0o700
+    assert Path(turn.prompt_file).read_text() == "go" and read_json(Path(turn.schema_file)) == {"type": "object"}
+    result = desk.result()
+    assert result["returncode"] == 0 and result["level"] == "none" and result["role"] == "propose"
+    assert str(result["command"]).startswith(sys.executable)
+    assert read_result(place) == answer
+    assert spent(desk.turns).tokens_out == 11
+
+
+@pytest.mark.system
+def test_a_long_prompt_arrives_whole(desk: Desk) -> None:
+    prompt = "äöü {} '\"\\ \n" * 25_000
+    code = "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
+    import hashlib
+
+    data = prompt.encode()
+    assert len(data) > 300 << 10
+    assert desk.ask(code, desk.turn(prompt=prompt)).text == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("code", "fault", "said"),
+    [
+        ("pass", Fault.SILENT, ""),
+        ("import sys; sys.exit('no such model')", Fault.ENDED, "no such model"),
+        ("import os, signal; print('half a', flush=True); os.kill(os.getpid(), 9)", Fault.ENDED, "signal 9"),
+        ("import os; os.write(2, b'/bin/claude: not found\\n'); os._exit(127)", Fault.NOT_INSTALLED, "not found"),
+        ("import os; os.write(2, b'Permission denied\\n'); os._exit(126)", Fault.NOT_INSTALLED, "Permission denied"),
+    ],
+)
+def test_how_it_may_end(desk: Desk, code: str, fault: Fault, said: str) -> None:
+    answer = desk.ask(code)
+    assert answer.fault is fault and said in answer.said
+    assert desk.result()["fault"] == fault
+
+
+@pytest.mark.system
+def test_killed_in_the_middle_of_an_edit(desk: Desk) -> None:
+    """What it wrote stays: the truth is the diff, and somebody else's to look at."""
+    code = "import os; open('train.py', 'w').write('half'); os.kill(os.getpid(), 9)"
+    assert desk.ask(code).fault is Fault.ENDED
+    assert (desk.cwd / "train.py").read_text() == "half"
+    assert desk.result()["returncode"] == -signal.SIGKILL
+
+
+def test_a_missing_program_is_said_with_how_to_get_it(desk: Desk) -> None:
+    answer = desk.ask(Scripted(command=("codex-that-is-nowhere",), name="codex"))
+    assert answer.fault is Fault.NOT_INSTALLED
+    assert "codex-that-is-nowhere" in answer.said and "npm install -g @openai/codex" in answer.said
+    assert desk.result()["fault"] == "not_installed"
+
+
+@pytest.mark.system
+def test_a_program_that_cannot_be_run(desk: Desk) -> None:
+    for name, text, mode in (("plain", "#!/bin/sh\necho hi\n", 0o644), ("orphan", "#!/no/such/sh\n", 0o755)):
+        program = desk.cwd / name
+        program.write_text(text)
+        program.chmod(mode)
+        answer = desk.ask(Scripted(command=(str(program),)))
+        assert answer.fault is Fault.NOT_INSTALLED and name in answer.said
+
+
+@pytest.mark.system
+def test_a_command_line_that_is_too_long(desk: Desk) -> None:
+    answer = desk.ask(Scripted(command=(sys.executable, "-c", "pass", "x" * (140 << 10))))
+    assert answer.fault is Fault.ENDED and "longer" in answer.said
+
+
+@pytest.mark.system
+def test_last_words_in_a_file_are_read_but_no_link_and_no_pipe_is(desk: Desk) -> None:
+    heard: list[str] = []
+
+    class Listening(Scripted):
+        def read(self, turn: Turn, spoken: Spoken) -> Answer:
+            heard.append(spoken.last)
+            return Answer("x")
+
+    secret = desk.cwd / "secret"
+    secret.write_text("hidden")
+    for write in ("open(p, 'w').write('last')", f"os.symlink({str(secret)!r}, p)", "os.mkfifo(p)"):
+        turn = desk.turn()
+        desk.ask(Listening(f"import os; p = {str(turn.last_file)!r}; {write}"), turn)
+    assert heard == ["last", "", ""]
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.system
+def test_one_that_hangs_is_ended(desk: Desk) -> None:
+    answer = desk.ask(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", desk.turn(seconds=0.5)
+    )
+    assert answer.fault is Fault.TIMEOUT and answer.usage.seconds >= 0.5
+    assert "it took longer than" in answer.said
+
+
+@pytest.mark.system
+def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) -> None:
+    """A tool in a session of its own, a daemon deaf to TERM, and one that was given another environment."""
+    code = DAEMON + (
+        "daemon(); daemon(AUTORESEARCH_RUN_ID='', X='1'); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "import subprocess\n"
+        f"subprocess.Popen([sys.executable, '-S', '-c', {SLEEP!r}], start_new_session=True)\n"
+        "print('working', flush=True); open('up', 'w').close(); time.sleep(1000)"
+    )
+    answer = desk.begin(code)
+    eventually((desk.cwd / "up").exists)
+    assert len(carriers("")) == 5
+    desk.stop.set()
+    assert (answer().fault, answer().text) == (Fault.STOPPED, "working")
+    assert carriers("") == []
+
+
+@pytest.mark.system
+def test_what_it_leaves_in_the_background_ends_with_the_turn(desk: Desk) -> None:
+    """It holds the pipes, too: that is nothing to wait for."""
+    answer = desk.ask(DAEMON + "daemon(); daemon(); print('done')")
+    assert (answer.text, answer.fault) == ("done", None)
+    assert carriers() == []
+
+
+@pytest.mark.system
+def test_a_flood_of_words_costs_neither_memory_nor_disk(desk: Desk) -> None:
+    answer = desk.ask("import os\nwhile True: os.write(1, b'x' * 65536)", printed_bytes=1 << 20)
+    assert answer.fault is Fault.FLOOD and len(answer.text) == 1 << 20
+    assert answer.said == "it printed more than 1 MiB"
+    (out,) = desk.turns.glob("*/out")
+    assert out.stat().st_size == 1 << 20
+    assert len(str(desk.result()["text"])) <= 64 << 10
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("where", ["os.getcwd()", "os.environ['TMPDIR']"])
+@pytest.mark.parametrize("what", ["open(str(n), 'wb').write(b'x' * (1 << 20))", "os.mkdir(str(n))"])
+def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
+    """By large files, or by many that are empty."""
+    code = f"import os, itertools, time\nos.chdir({where})\nfor n in itertools.count():\n"
+    code += f"    {what}\n    time.sleep(0.001)"
+    answer = desk.ask(code, written_bytes=1 << 20)
+    assert answer.fault is Fault.FLOOD and "it wrote more than it may (1 MiB)" in answer.said
+
+
+@pytest.mark.system
+def test_a_large_worktree_is_no_growth(desk: Desk) -> None:
+    for n in range(50):
+        (desk.cwd / f"{n}.bin").write_bytes(b"x" * (1 << 16))
+    assert desk.ask("import time; time.sleep(0.5); print('ok')", written_bytes=1 << 20).fault is None
+
+
+@pytest.mark.system
+def test_its_own_file_may_know_better(desk: Desk) -> None:
+    """An agent that waits for its network for ever has met an outage, which passes; one that edits may say nothing."""
+
+    class Knowing(Scripted):
+        def read(self, turn: Turn, spoken: Spoken) -> Answer:
+            return Answer(fault=Fault.OUTAGE if spoken.fault is Fault.TIMEOUT else None, said="no network")
+
+    answer = desk.ask(Knowing("import time; time.sleep(1000)"), desk.turn(seconds=0.3))
+    assert answer.fault is Fault.OUTAGE and answer.said.endswith("its last words: no network")
+    assert desk.ask(Knowing("pass")).fault is None
+
+
+def test_damaged_records_of_a_turn_are_passed_over(desk: Desk) -> None:
+    for text in ("", "{}", '{"id": "turn-x", "scratch": "/x", "role": "sing", "bounds": {}}'):
+        (desk.turns / "0001-edit").mkdir(parents=True, exist_ok=True)
+        (desk.turns / "0001-edit/turn.json").write_text(text)
+        assert lost_turns(desk.turns, Scripted()) == []
+    (desk.turns / "0001-edit/result.json").write_text('{"fault": "never heard of"}')
+    assert spent(desk.turns) == Usage()
+
+
+@pytest.mark.system
+def test_stopped_by_somebody(desk: Desk, eventually: Eventually) -> None:
+    turn = desk.turn()
+    answer = desk.begin(f"open('up', 'w').close(); {SLEEP}", turn)
+    eventually((desk.cwd / "up").exists)
+    desk.stop.set()
+    assert answer().fault is Fault.STOPPED
+    assert desk.ask("open('began', 'w')").fault is Fault.STOPPED
+    assert not (desk.cwd / "began").exists(), "nothing is started any more"
+
+
+@pytest.mark.system
+def test_two_at_once_do_not_end_each_other_s(desk: Desk, eventually: Eventually) -> None:
+    code = DAEMON + "daemon(); open('up', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('late')"
+    late = desk.begin(code)
+    eventually((desk.cwd / "up").exists)
+    assert desk.ask(DAEMON + "daemon(); print('early')").text == "early"
+    assert len(carriers()) == 3  # its warden, itself, its daemon
+    (desk.cwd / "go").touch()
+    assert late().text == "late"
+
+
+def test_a_turn_under_way_is_not_asked_again(desk: Desk) -> None:
+    turn = desk.turn()
+    with locked(Path(turn.directory) / "lock"), pytest.raises(ConflictError, match="under way"):
+        desk.ask("print(1)", turn)
+
+
+# -- what it sees ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.system
+def test_its_environment(desk: Desk) -> None:
+    mine = {
+        **{"WANDB_API_KEY": "abc", "ANTHROPIC_API_KEY": "sk", "MY_TOKEN": "t", "CLAUDECODE": "1", "TMUX": "/t,1,0"},
+        **{"GIT_DIR": "/x", "SSH_AUTH_SOCK": "/s", "PYTHONPATH": "/p", VARIABLE: "controller", "LANG": "C"},
+    }
+    agent = Scripted("import os, json; print(json.dumps(dict(os.environ)))", wanted=("ANTHROPIC_*",), env={"OWN": "1"})
+    seen = json.loads(desk.ask(agent, environ={**os.environ, **mine}, keep=(MARK, "MY_TOKEN")).text)
+    assert {"ANTHROPIC_API_KEY": "sk", "MY_TOKEN": "t", "OWN": "1", "LANG": "C", "TERM": "dumb"}.items() <= seen.items()
+    assert seen.keys().isdisjoint({"WANDB_API_KEY", "CLAUDECODE", "TMUX", "GIT_DIR", "SSH_AUTH_SOCK", "PYTHONPATH"})
+    assert seen[VARIABLE] == desk.token() != "controller"
+    assert seen["HOME"] == os.environ["HOME"] and seen["PWD"] == str(desk.cwd)
+    assert not Path(seen["TMPDIR"]).exists()
+
+
+# -- when we are killed ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.system
+def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path, eventually: Eventually) -> None:
+    """Its processes end by themselves; what it said until then is kept."""
+    code = DAEMON + f"daemon(); print('half a thought', flush=True); open('up', 'w').close(); {SLEEP}"
+    program = tmp_path / "controller.py"
+    program.write_text(
+        f"import importlib.util, sys, tempfile\nspec = importlib.util.spec_from_file_location('t', {__file__!r})\n"
+        "m = importlib.util.module_from_spec(spec); sys.modules['t'] = m; spec.loader.exec_module(m)\n"
+        f"tempfile.tempdir = {tempfile.gettempdir()!r}\n"
+        "from pathlib import Path\nd = object.__new__(m.Desk)\n"
+        f"d.cwd, d.turns = Path({str(desk.cwd)!r}), Path({str(desk.turns)!r})\n"
+        "import os, threading\nd.premises = m.Premises(dict(os.environ), keep=(m.MARK,), grace_s=0.3)\n"
+        "d.stop = threading.Event()\n"
+        f"d.ask({code!r})\n"
+    )
+    controller = subprocess.Popen([sys.executable, str(program)])
+    try:
+        eventually((desk.cwd / "up").exists)
+        out = desk.turns / "0001-edit" / "out"
+        eventually(lambda: out.read_text() == "half a thought\n")  # the controller keeps what it read, not the pipe
+        assert lost_turns(desk.turns, Scripted()) == [], "it is under way"
+    finally:
+        controller.kill()
+        controller.wait()
+    eventually(lambda: carriers() == [])
+    ((path, answer),) = lost_turns(desk.turns, Scripted())
+    assert path.name == "0001-edit" and answer.fault is Fault.LOST and answer.text == "half a thought"
+    assert desk.result()["fault"] == "lost"
+    assert spent(desk.turns).tokens_out == len("half a thought")
+    assert lost_turns(desk.turns, Scripted()) == []
+
+
+@pytest.mark.system
+def test_the_processes_of_a_turn_are_found_even_without_its_warden(desk: Desk, eventually: Eventually) -> None:
+    answer = desk.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
+    eventually((desk.cwd / "up").exists)
+    (one,) = (process for process in carriers() if "-I" in process.cmdline())
+    one.kill()
+    assert answer().fault is Fault.ENDED
+    assert carriers() == []
+
+
+def test_numbers_only_grow(desk: Desk) -> None:
+    first = desk.turn(Role.PROPOSE)
+    again = anew(first)
+    (desk.turns / "notes.txt").touch()
+    names = [Path(turn.directory).name for turn in (first, again, desk.turn(Role.FIX))]
+    assert names == ["0001-propose", "0002-propose", "0003-fix"] and again.prompt == first.prompt
+    assert lost_turns(desk.turns, Scripted()) == [], "nothing was started in them"
+
+
+# -- confined ----------------------------------------------------------------------------------------------------
+
+TRY = """
+import json, os, pathlib, shutil, socket, subprocess, sys
+def tried(act):
+    try:
+        return str(act())
+    except Exception as error:
+        return type(error).__name__ + ": " + str(error)
+def write(path):
+    with open(path, "a") as file: file.write("robbed")
+def ran(*argv):
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    return (done.returncode, (done.stdout + done.stderr).strip()[-300:])
+"""
+
+
+class Town:
+    """A user's machine in small: a repository with two linked worktrees, a home with keys, a tmux server."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.repo, self.home, self.other = root / "repo", root / "home", root / "other"
+        for name in (".ssh/id_rsa", ".codex/auth.json", ".claude/settings.json", ".config/gh/hosts.yml", "notes.txt"):
+            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / name).write_text("private")
+        self.repo.mkdir()
+        self.git("init", "-q")
+        (self.repo / "train.py").write_text("lr = 1\n")
+        self.git("add", "-A")
+        self.git("commit", "-qm", "start")
+        self.git("worktree", "add", "-q", "--detach", str(self.other))
+        self.desk = Desk(root)
+        self.desk.cwd.rmdir()
+        self.git("worktree", "add", "-q", "--detach", str(self.desk.cwd))
+        environ = {**os.environ, "HOME": str(self.home)}
+        self.desk.premises = replace(
+            self.desk.premises, environ=environ, level=Level.BUBBLEWRAP, hidden=(self.home / ".codex",)
+        )
+
+    def git(self, *arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=self.repo, check=True, capture_output=True, text=True).stdout
+
+    def ask(self, code: str, role: Role = Role.EDIT, **more: object) -> Answer:
+        """An agent that says what came of `tried(...)`."""
+        agent = Scripted(TRY + code, own=(self.home / ".claude", self.home / ".new"))
+        return self.desk.ask(agent, self.desk.turn(role), **more)
+
+    def state(self) -> dict[str, str]:
+        """Every file of the machine outside of the worktree, the turns and the agent's own home; all refs."""
+        own = (
+            self.desk.cwd,
+            self.desk.cwd.with_name("tree.tmp"),
+            self.desk.turns,
+            self.home / ".claude",
+            self.home / ".new",
+        )
+        found = {}
+        for path in sorted(self.root.rglob("*")):
+            if not any(path.is_relative_to(place) for place in own) and path.is_file():
+                found[str(path)] = path.read_bytes().hex()
+        return found | {"refs": self.git("for-each-ref"), "worktrees": self.git("worktree", "list")}
+
+
+@pytest.fixture(params=["below /tmp", "elsewhere"])
+def town(request: pytest.FixtureRequest, tmp_path: Path, bubblewrap: None) -> Iterator[Town]:
+    """Twice: where /tmp is replaced as a whole, and where the machine's files are seen."""
+    place = tmp_path
+    if request.param == "elsewhere":
+        home = pwd.getpwuid(os.getuid()).pw_dir
+        if home.startswith("/tmp") or not os.access(home, os.W_OK):
+            pytest.skip("there is no place to write to outside of /tmp")
+        place = Path(tempfile.mkdtemp(prefix=".autoresearch-test-", dir=home))
+    made = Town(place)
+    yield made
+    if place != tmp_path:
+        shutil.rmtree(place)
+    assert carriers() == []
+
+
+@pytest.mark.real
+def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town, tmp_path: Path) -> None:
+    outside = tmp_path / "host"
+    outside.mkdir()
+    places = {
+        "worktree": town.desk.cwd / "train.py",
+        "own": town.home / ".claude/session",
+        "new": town.home / ".new/state",
+        "tmp": Path("/tmp/mine"),
+        "shm": Path("/dev/shm/mine"),
+        "home": town.home / "notes.txt",
+        "homes": town.home / "new.txt",
+        "repository": town.repo / "train.py",
+        "config": town.repo / ".git/config",
+        "hook": town.repo / ".git/hooks/post-checkout",
+        "link": town.desk.cwd / ".git",
+        "other": town.other / "train.py",
+        "host": outside / "robbed",
+        "turn": town.desk.turns / "0001-edit/turn.json",
+        "dev": Path("/dev/robbed"),
+        "run": Path("/run/robbed"),
+        "etc": Path("/etc/robbed"),
+        "settings": town.home / ".claude/settings.json",
+    }
+    before = town.state()
+    paths = {name: str(path) for name, path in places.items()}
+    answer = town.ask(f"print(json.dumps({{n: tried(lambda: write(p)) for n, p in {paths!r}.items()}}))")
+    said = json.loads(answer.text)
+    assert {name for name, word in said.items() if word == "None"} == {"worktree", "own", "new", "tmp", "shm"}
+    assert town.state() == before
+    assert (town.desk.cwd / "train.py").read_text() == "lr = 1\nrobbed"
+    assert (town.home / ".new/state").read_text() == "robbed"
+    assert list(outside.iterdir()) == [] and not Path("/tmp/mine").exists() and not Path("/dev/shm/mine").exists()
+    assert not (town.desk.turns / "0001-edit/tmp").exists()
+
+
+@pytest.mark.real
+def test_a_confined_agent_sets_no_switch_of_the_kernel(town: Town) -> None:
+    """Opened for writing only: this test must not set one, should it fail."""
+    switches = ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/power/state", "/dev/mem", "/dev/kmsg"]
+    code = f"print(json.dumps([tried(lambda: os.close(os.open(p, os.O_WRONLY))) for p in {switches!r}]))"
+    assert "None" not in json.loads(town.ask(code).text)
+
+
+@pytest.mark.real
+def test_a_confined_question_changes_nothing(town: Town) -> None:
+    before = (town.desk.cwd / "train.py").read_text()
+    answer = town.ask(
+        "print(tried(lambda: write('train.py')), tried(lambda: write('new')), open('train.py').read())", Role.PROPOSE
+    )
+    assert answer.text.count("Read-only") == 2 and "lr = 1" in answer.text
+    assert (town.desk.cwd / "train.py").read_text() == before
+
+
+@pytest.mark.real
+def test_a_confined_agent_reads_no_keys(town: Town) -> None:
+    paths = [town.home / name for name in (".ssh/id_rsa", ".codex/auth.json", ".config/gh/hosts.yml", "notes.txt")]
+    paths += [town.home / ".claude/settings.json", Path("/etc/shadow")]
+    code = f"print(json.dumps([tried(lambda: open(p).read()) for p in {[str(path) for path in paths]!r}]))"
+    ssh, codex, gh, notes, own, shadow = json.loads(town.ask(code).text)
+    assert (notes, own) == ("private", "private")
+    assert "private" not in ssh + codex + gh and "root:" not in shadow
+
+
+@pytest.mark.real
+def test_a_confined_agent_s_commits_land_nowhere(town: Town) -> None:
+    before = town.state()
+    here = ("status --short", "add -A", "commit -qam mine", "branch mine", "update-ref refs/heads/main HEAD~0", "stash")
+    here += ("checkout -q --detach", "config user.name x", "tag mine", "worktree prune")
+    there = ("commit -q --allow-empty -m x", "reset -q --hard", "branch -D main")
+    words = [f"git {line}" for line in here] + [f"git -C {town.repo} {line}" for line in there]
+    code = f"write('train.py'); print(json.dumps([ran(*line.split()) for line in {words!r}]))"
+    said = json.loads(town.ask(code).text)
+    assert said[0] == [0, "M train.py"], "git can be read"
+    assert all(code != 0 for code, _ in said[1:6])
+    assert town.state() == before
+
+
+@pytest.mark.real
+def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touched(town: Town) -> None:
+    """git's directory lies beside the worktree then, and borrows the user's objects."""
+    checkout = find(town.repo)
+    assert checkout is not None
+    with Enclosure(slot(checkout, town.root / "trees/agent-a")).opened("HEAD") as opened:
+        town.desk.cwd = opened.path
+        own = (f"{opened.path}/", f"{opened.enclosure.repository}/")
+        before = {path: content for path, content in town.state().items() if not path.startswith(own)}
+        code = "write('train.py'); lines = ('add -A', '-c user.name=A -c user.email=a@b.c commit -qm mine', 'log');"
+        added, committed, log = json.loads(
+            town.ask(f"{code} print(json.dumps([ran('git', *line.split()) for line in lines]))").text
+        )
+        assert added[0] == committed[0] == 0 and "mine" in log[1] and "start" in log[1]
+        assert {path: content for path, content in town.state().items() if not path.startswith(own)} == before
+
+
+@pytest.mark.real
+def test_a_guard_is_confined_as_a_turn_is(town: Town) -> None:
+    guarded = guard_in(town.desk.premises)
+    before = town.state()
+    words = f"echo robbed >> {town.home}/notes.txt; cat {town.home}/.ssh/id_rsa; echo ok > made; echo $PWD > /tmp/x"
+    for _ in range(2):
+        done = subprocess.run(
+            ["bash", "-c", guarded(words, town.desk.cwd)], cwd=town.desk.cwd, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "private" not in done.stdout, done
+    assert town.state() == before
+    assert (town.desk.cwd / "made").read_text() == "ok\n"
+    assert guard_in(replace(town.desk.premises, level=Level.NONE))("make test", town.desk.cwd) == "make test"
+
+
+@pytest.mark.real
+def test_a_confined_agent_reaches_no_tmux_server(town: Town, tmux_socket: str) -> None:
+    """By none of the sockets that it could know of, read-only mounts or not."""
+    elsewhere = str(town.root / "tmux.sock")
+    for path in (tmux_socket, elsewhere):
+        subprocess.run(["tmux", "-S", path, "new-session", "-d", "-s", "mine", "sleep 1000"], check=True)
+    code = f"print(json.dumps([ran('tmux', '-S', p, 'kill-server')[0] for p in {[tmux_socket, elsewhere]!r}]))"
+    try:
+        assert json.loads(town.ask(code).text) == [1, 1]
+        for path in (tmux_socket, elsewhere):
+            subprocess.run(["tmux", "-S", path, "has-session", "-t", "=mine"], check=True)
+    finally:
+        for path in (tmux_socket, elsewhere):
+            subprocess.run(["tmux", "-S", path, "kill-session", "-t", "=mine"], check=True)
+
+
+@pytest.mark.real
+def test_a_confined_agent_sees_no_process_but_its_own(town: Town) -> None:
+    code = DAEMON + "daemon(); daemon(AUTORESEARCH_RUN_ID='')\n"
+    code += "print(max(int(name) for name in os.listdir('/proc') if name.isdigit()))"
+    assert int(town.desk.ask(code).text) < 100
+    assert carriers("") == []
+
+
+@pytest.mark.real
+def test_a_confined_one_that_hangs_is_ended(town: Town, eventually: Eventually) -> None:
+    answer = town.desk.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
+    eventually((town.desk.cwd / "up").exists)
+    town.desk.stop.set()
+    assert answer().fault is Fault.STOPPED
+    assert carriers("") == []
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("where", ["/tmp", "/dev/shm", "."])
+def test_a_confined_one_fills_no_disk(town: Town, where: str) -> None:
+    code = f"import itertools, time\nos.chdir({where!r})\nfor n in itertools.count():\n"
+    code += "    open(str(n), 'wb').write(b'x' * (1 << 20)); time.sleep(0.001)"
+    assert town.ask(code, written_bytes=8 << 20).fault is Fault.FLOOD
+
+
+@pytest.mark.real
+def test_a_sandbox_that_cannot_be_made_is_no_fault_of_the_agent(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_sandbox, "_SPACES", (*agent_sandbox._SPACES, "--ro-bind", "/nowhere", "/nowhere"))
+    with pytest.raises(EnvironmentUnusable, match="nowhere"):
+        town.ask("print(1)")
+    assert town.desk.result()["fault"] == "ended"
+
+
+@pytest.mark.real
+def test_a_confined_program_is_found_through_links(town: Town, tmp_path: Path) -> None:
+    """A prefix below /tmp that is a link to elsewhere, with a program that is a link, too."""
+    real = town.home / "opt"
+    (real / "bin").mkdir(parents=True)
+    (real / "lib").mkdir()
+    (real / "lib/agent.py").write_text(f"#!{sys.executable}\nprint('here')\n")
+    (real / "lib/agent.py").chmod(0o755)
+    (real / "bin/agent").symlink_to("../lib/agent.py")
+    (tmp_path / "prefix").symlink_to(real)
+    assert town.desk.ask(Scripted(command=(str(tmp_path / "prefix/bin/agent"),))).text == "here"
+
+
+@pytest.mark.real
+def test_a_confined_program_that_is_missing_inside(town: Town) -> None:
+    """It is there, but its interpreter is not."""
+    program = town.desk.cwd / "agent"
+    program.write_text("#!/no/such/python\n")
+    program.chmod(0o755)
+    assert town.desk.ask(Scripted(command=(str(program),))).fault is Fault.NOT_INSTALLED
+
+
+@pytest.mark.real
+def test_a_disk_that_is_full_under_our_records_ends_the_turn(desk: Desk, disk: Callable[..., Path]) -> None:
+    desk.turns = disk(desk.cwd.parent / "small")
+    code = DAEMON + "daemon()\nwhile True: os.write(1, b'x' * 65536)"
+    with pytest.raises(OSError, match="No space left"):
+        desk.ask(code)
+    assert carriers("") == []

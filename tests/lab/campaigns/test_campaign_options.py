@@ -1,0 +1,95 @@
+"""What a campaign is to be: flags over file over blueprint over built-in, each value with its source."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.errors import UsageError
+from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, as_deadline, declare
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "blueprints").mkdir()
+    (tmp_path / "exp.md").write_text("# E\n\n## [exp_launch_command]\n")
+    return tmp_path
+
+
+def declared(place: Path, text: str, **flags: Any) -> Any:
+    (place / "campaign.yaml").write_text("blueprint: exp.md\n" + text)
+    return declare("campaign.yaml", flags, start=place, now=NOW)
+
+
+def test_flags_over_file_over_built_in(place: Path) -> None:
+    found = declared(place, "count: 24\nparallel: 2\ndeadline: 10h\n", count=5, metric="", include=["data"])
+    assert (found["count"], found["parallel"], found["baseline"]) == (5, 2, DEFAULTS["baseline"])
+    assert found["deadline"] == NOW + 36000
+    assert found.sources["count"] == "flag --count" and found.sources["parallel"].endswith("campaign.yaml")
+    assert not found.given("baseline") and not found.given("metric")
+    assert found["include"] == ["data"] and found.blueprint == place / "exp.md"
+
+
+def test_kinds_are_made_right(place: Path) -> None:
+    text = "timeout: 90\ndirection: higher\nbudget_gpu_hours: 4\ninclude: data\ntarget: 0.5\ncount: 3.0\n"
+    found = declared(place, text)
+    assert (found["timeout"], found["direction"], found["budget_gpu_hours"]) == (90.0, "maximize", 4.0)
+    assert (found["include"], found["target"], found["count"]) == (["data"], "0.5", 3)
+
+
+def test_paths_are_seen_from_where_they_were_written(place: Path) -> None:
+    (place / "sub").mkdir()
+    (place / "sub" / "campaign.yaml").write_text("blueprint: ../exp.md\nqueue: ideas\nspace: space.yaml\n")
+    (place / "sub" / "space.yaml").write_text("lr: [1, 2]\n")
+    found = declare("sub/campaign.yaml", {}, start=place, now=NOW)
+    assert (found["queue"], found["space"]) == (str(place / "sub" / "ideas"), {"lr": [1, 2]})
+    flagged = declare("sub/campaign.yaml", {"queue": "ideas"}, start=place, now=NOW)
+    assert flagged["queue"] == str(place / "ideas")
+
+
+def test_deadlines(place: Path) -> None:
+    at = datetime.datetime.fromtimestamp(NOW + 3600)
+    assert as_deadline("1h", NOW) == NOW + 3600
+    assert as_deadline(at, NOW) == as_deadline(at.isoformat(), NOW) == NOW + 3600
+    assert as_deadline(600, NOW) == NOW + 600
+    for bad in ("yesterday", "-1h", "2001-01-01", "0s", "nan"):
+        with pytest.raises(ValueError, match=r"."):
+            as_deadline(bad, NOW)
+
+
+def test_the_only_file_is_found_and_several_are_named(place: Path) -> None:
+    assert declare("", {}, start=place, now=NOW).blueprint == place / "exp.md"
+    (place / "blueprints" / "fast-campaign.yaml").write_text("blueprint: ../exp.md\n")
+    assert declare("", {}, start=place, now=NOW).file == place / "blueprints" / "fast-campaign.yaml"
+    (place / "blueprints" / "slow-campaign.yaml").write_text("blueprint: ../exp.md\n")
+    with pytest.raises(UsageError, match=r"several would do: blueprints/.*-campaign.yaml"):
+        declare("", {}, start=place, now=NOW)
+    (place / "blueprints" / "campaign.yaml").write_text("blueprint: ../exp.md\n")
+    assert declare("", {}, start=place, now=NOW).file == place / "blueprints" / "campaign.yaml"
+
+
+def test_an_unknown_key_has_a_neighbour(place: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        declared(place, "dead_line: 3h\n")
+    assert "unknown key 'dead_line'" in caught.value.message and "did you mean 'deadline'?" in caught.value.hint
+
+
+@pytest.mark.parametrize("word", ["off", "Off", "OFF", "false", "no", '"off"'])
+def test_words_that_yaml_takes_for_truth_values(place: Path, word: str) -> None:
+    if word not in ("false", "no"):
+        assert declared(place, f"sandbox: {word}\n".replace("Off", "off").replace("OFF", "off"))["sandbox"] == "off"
+    found = declared(place, f"confirm: {word}\ngpu_check: {word}\nprune: {word}\nreview: {word}\n")
+    assert [found[key] for key in ("confirm", "gpu_check", "prune", "review")] == [False, False, "", False]
+
+
+@pytest.mark.parametrize("word", ["on", "yes", "true", "Yes", '"on"', '"yes"'])
+def test_words_for_true(place: Path, word: str) -> None:
+    found = declared(place, f"confirm: {word}\ngpu_check: {word}\n")
+    assert (found["confirm"], found["gpu_check"]) == (True, True)
+    with pytest.raises(UsageError, match="sandbox"):
+        declared(place, f"sandbox: {word}\n")

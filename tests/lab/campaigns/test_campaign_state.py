@@ -1,0 +1,188 @@
+"""The book of a campaign reads only what was added, and always knows what reading everything would tell."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.view import CampaignView, fold
+from autoresearch.lab.campaigns import scheduler
+from autoresearch.lab.campaigns.campaign_state import Book, book_of
+from autoresearch.lab.results.judge import incumbent, noise_without, pending
+from autoresearch.records import campaign_records
+from autoresearch.records.ledger import Ledger
+
+pytestmark = pytest.mark.system
+
+
+def whole(made: Any) -> CampaignView:
+    """Everything read again."""
+    rows = list(Ledger(made.place.ledger).rows())
+    read = campaign_records.entries
+    return fold(campaign_records.read_spec(made.place), read(made.place.journal), rows, read(made.place.verdicts))
+
+
+def same(made: Any, book: Book) -> None:
+    view, fresh = book.view(), whole(made)
+    assert view == fresh
+    slow = CampaignView(fresh.spec, fresh.ideas)  # nothing is kept for it: every question is worked out
+    names = [[idea.slug for idea in one.keeps] + [run.run for _, run in one.live] for one in (view, slow)]
+    assert names[0] == names[1]
+    assert (view.best and view.best.slug) == (slow.best and slow.best.slug)
+    assert (view.attempted, view.gpu_hours, view.rows) == (slow.attempted, slow.gpu_hours, slow.rows)
+    facts = [scheduler.facts(one, made.clock) for one in (view, fresh)]
+    assert facts[0] == facts[1]
+    assert [idea.values for idea in view.ideas] == [idea.values for idea in fresh.ideas]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -> None:
+    chance, made = random.Random(seed), campaign()
+    book = Book(made.place)
+    same(made, book)
+    view = book.view()
+    for n in range(12):
+        slug = f"idea-{n}"
+        what = chance.choice(["keep", "discard", "crash", "smoke", "withdrawn", "demoted", "rules", "skipped"])
+        made.idea(slug, git=False, parent=chance.choice(["baseline", *list(made.indexes)[-2:]]))
+        if chance.random() < 0.5:
+            same(made, book)
+        if what in ("keep", "discard", "demoted", "smoke"):
+            for _ in range(chance.randint(1, 4)):
+                made.run(slug, chance.gauss(0.5, 0.1), "discard" if what == "discard" else "keep", curve=False)
+        if what == "crash":
+            made.run(slug, None, "crash", curve=False, failure=chance.choice(["oom", "runner_died", "pruned"]))
+        if what == "smoke":
+            made.verdict("smoke", slug, run=f"{slug}-000001")
+        if what == "withdrawn":
+            told = {"index": made.indexes[slug], "run": f"{slug}-x", "run_dir": "/x", "replicate": 1, "why": "first"}
+            made.tell("prepared", **told)
+            book.view()
+            made.tell("withdrawn", run=f"{slug}-x")
+        if what == "demoted":
+            made.verdict("demoted", slug)
+        if what == "rules":
+            made.tell("rules", count=20 + n)
+        if what == "skipped":
+            made.tell("skipped", hypothesis={"slug": "again", "sentence": "s"}, reason="equal")
+        same(made, book)
+    assert book.view() is view, "one object, brought up to date"
+
+
+def test_nothing_is_read_where_nothing_was_added(lived: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = Book(lived.place)
+    book.view()
+    read: list[int] = []
+    real = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, n, at: read.append(n) or real(fd, n, at))
+    book.view()
+    assert read == []
+    lived.idea("one-more", git=False)
+    book.view()
+    assert len(read) < 12, "the end of one file and a witness before it"
+
+
+@pytest.mark.parametrize("inode", ["the same", "another"])
+def test_a_ledger_that_was_edited_is_read_again(lived: Any, inode: str) -> None:
+    book = Book(lived.place)
+    before = book.view().by_slug("lr-up")
+    assert before
+    text = lived.place.ledger.read_text().replace("0.58", "0.91", 1) + "\n"
+    if inode == "another":
+        lived.place.ledger.unlink()
+    lived.place.ledger.write_text(text)
+    same(lived, book)
+    after = book.view().by_slug("lr-up")
+    assert after and after.values[0] == 0.91
+
+
+def test_a_ledger_whose_last_line_lacks_its_end(lived: Any) -> None:
+    book = Book(lived.place)
+    lived.place.ledger.write_bytes(lived.place.ledger.read_bytes().rstrip(b"\n"))
+    same(lived, book)
+    lived.run("flat", 0.6, "discard", curve=False)
+    same(lived, book)
+
+
+def test_half_a_line_of_the_journal_waits_for_its_other_half(lived: Any) -> None:
+    book = Book(lived.place)
+    book.view()
+    with lived.place.journal.open("a") as file:
+        file.write('{"t": 1, "do": "unwanted", "slu')
+    same(lived, book)
+    with lived.place.journal.open("a") as file:
+        file.write('g": "now"}\n')
+    same(lived, book)
+    assert "now" in book.view().unwanted
+
+
+def test_a_row_that_comes_before_its_idea(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    book = Book(made.place)
+    made.indexes["later"] = 2
+    made.heads["later"] = "0" * 40
+    made.run("later", 0.6, curve=False)
+    assert book.view().by_slug("later") is None
+    del made.indexes["later"]
+    made.idea("later", git=False)
+    same(made, book)
+
+
+def test_files_that_vanish(lived: Any) -> None:
+    book = Book(lived.place)
+    book.view()
+    lived.place.verdicts.unlink()
+    lived.place.ledger.unlink()
+    same(lived, book)
+
+
+def test_one_book_for_a_campaign(lived: Any) -> None:
+    assert book_of(lived.place) is book_of(type(lived.place)(lived.place.path))
+
+
+def decision_in_full(view: CampaignView, idea: Any) -> Any:
+    """`pending` without its short cuts."""
+    from autoresearch.core.campaign.decision import Evidence, decide
+    from autoresearch.core.statistics.noise import noise_of
+    from autoresearch.lab.results.judge import rule_of
+
+    rest = CampaignView(view.spec, [other for other in view.ideas if other is not idea])
+    theirs = rest.best.values if rest.best else []
+    noise = noise_of(other.values for other in view.ideas if other is not idea)
+    assert list(incumbent(view, idea)) == list(theirs)
+    quick = noise_without(view, idea)
+    assert quick.df == noise.df and quick.variance == pytest.approx(noise.variance, rel=1e-9)
+    past = Evidence(
+        [None if row.status == "crash" else row.metric_value for row in idea.judged],
+        () if idea.hypothesis.is_baseline else theirs,
+        noise,
+        idea.simpler,
+        idea.hypothesis.smoke,
+    )
+    return decide(view.spec.objective, past, rule_of(view))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_short_cuts_owe_the_same_re_tests(campaign: Callable[..., Any], seed: int) -> None:
+    chance, made = random.Random(seed), campaign()
+    for n in range(25):
+        slug = f"idea-{n}"
+        parent = chance.choice(["baseline", *list(made.indexes)])
+        made.idea(slug, git=False, parent=parent, simpler=chance.random() < 0.1, smoke=chance.random() < 0.1)
+        status = chance.choice(["keep", "discard", "discard", "discard", "crash"])
+        for _ in range(chance.choice([1, 1, 1, 2, 6])):
+            value = None if status == "crash" else chance.gauss(0.52, 0.02)
+            made.run(slug, value, status, curve=False)
+        if chance.random() < 0.1:
+            made.verdict("demoted", slug)
+    view = whole(made)
+    owed = 0
+    for idea in view.ideas:
+        fast, full = pending(view, idea), decision_in_full(view, idea)
+        assert (fast is not None and fast.retest) == full.retest, idea.slug
+        owed += full.retest
+    assert owed

@@ -1,0 +1,132 @@
+"""The memory of a campaign: four files and a brief, from what was written, bounded and safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import CampaignState, Rules
+from autoresearch.lab.campaign_report import memory
+from autoresearch.records.campaign_records import add
+
+pytestmark = pytest.mark.system
+
+
+def written(made: Any) -> dict[str, str]:
+    view = made.view()
+    paths = memory.update_memory(made.place, view, made.stand(view), now=made.clock)
+    assert [path.name for path in paths] == list(memory.NAMES)
+    return {path.name: path.read_text() for path in paths}
+
+
+def test_the_state_says_goal_rules_stand_best_and_what_runs(lived: Any) -> None:
+    text = written(lived)["session_state.md"]
+    for words in (
+        "Maximize `task_pass_rate@1`",
+        "at most 12 ideas attempted",
+        "stop condition not yet met: 10/12 attempted",
+        "Baseline: 0.5 ± 0.02 (3 runs)",
+        "Best: `best` = 0.7033 over 3 runs, confirmed",
+        "Runs now: `now-000001`",
+        "## Blockers",
+        "its controller is gone",  # nobody holds the lock
+    ):
+        assert words in text, words
+
+
+def test_the_timeline_has_one_line_for_each_thing_in_its_order(lived: Any) -> None:
+    add(lived.place.requests, "pause", t=lived.clock + 1)
+    lines = [line for line in written(lived)["timeline.md"].splitlines() if line.startswith("- 2026")]
+    told = [line.partition("Z ")[2] for line in lines]
+    assert told[0] == "campaign 20261121-sort was begun"
+    assert told[1] == "idea 1, baseline: Change nothing"
+    assert told[-1] == "somebody asked: pause"
+    assert "crash oom-000001 (oom): no metric, 5.0 min, crashed: cuda_oom" in told
+    assert "skipped again: equal to lr-up" in told
+    assert "confirmed best: +0.19 over 8 fresh baseline runs, p 0.001" in told
+    assert [line[:21] for line in lines] == sorted(line[:21] for line in lines)
+    assert sum("keep best-000003" in line for line in told) == 1
+
+
+def test_nothing_that_others_wrote_becomes_markup(lived: Any) -> None:
+    for text in written(lived).values():
+        assert "<script>" not in text
+    assert "&lt;script&gt;" in written(lived)["timeline.md"]
+
+
+def test_the_handoff_says_what_to_do_first(lived: Any) -> None:
+    text = written(lived)["handoff.md"]
+    assert "`autoresearch campaign resume 20261121-sort`" in text
+    assert text.index("## Resume from here") < text.index("## Next actions") < text.index("## Watch outs")
+    assert "Only `confirmed` is a claim" in text
+
+
+def test_the_files_are_named_with_their_purpose(lived: Any) -> None:
+    text = written(lived)["files.md"]
+    assert f"`{lived.place.ledger}` - the ledger" in text
+    assert "`autoresearch/20261121-sort/best`" in text
+    for heading in ("## Inspected", "## Changed", "## Generated"):
+        assert heading in text
+
+
+def test_writing_again_changes_nothing_and_leaves_no_scrap(lived: Any) -> None:
+    assert written(lived) == written(lived)
+    assert not [p for p in lived.place.path.iterdir() if p.name.startswith(".")]
+
+
+def test_a_long_campaign_stays_bounded(campaign: Callable[..., Any]) -> None:
+    made = campaign(rules=Rules(count=2000))
+    for n in range(700):
+        hypothesis = Hypothesis(f"idea-{n}", "x" * 5000).to_json()
+        made.tell("skipped", hypothesis=hypothesis, reason="y" * 5000)
+    texts = written(made)
+    assert max(len(text) for text in texts.values()) < 200_000
+    assert "lines are left out here" in texts["timeline.md"]
+    assert "idea-699" in texts["timeline.md"]
+
+
+def test_a_campaign_that_has_only_begun(campaign: Callable[..., Any], tmp_path: Path) -> None:
+    made = campaign()
+    for path in (made.place.journal, made.place.ledger):
+        path.unlink()
+    view = made.view()
+    assert "not measured yet" in written(made)["session_state.md"]
+    assert any("baseline: not measured yet" in line for line in memory.brief(view, made.stand(view)))
+
+
+def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
+    view = lived.view()
+    lines = memory.brief(view, lived.stand(view), state=CampaignState.PAUSED)
+    text = "\n".join(lines)
+    assert len(lines) <= 60
+    assert lines[0] == "campaign 20261121-sort (paused)"
+    for words in (
+        "goal: maximize task_pass_rate@1",
+        "stand: stop condition not yet met: 10/12 attempted",
+        "best: best = 0.7033 (3 runs, +0.113 to lr-up; confirmed)",
+        "last: best-000004 of best",
+        "  crashed: cuda_oom (1): oom",
+        "worse than its parent (1): lr-down −0.08",
+        "no more than noise (1): flat",
+        "key lr: 3 tried, 2 kept, best best",
+        "skipped again: equal to lr-up",
+        "Kept, not confirmed: lr-up",
+        "next: autoresearch campaign resume 20261121-sort",
+    ):
+        assert words in text, words
+
+
+def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    for n in range(80):
+        made.idea(f"i{n}", "\x1b[31mred\x07 " + "word " * 100, git=False)
+        made.run(f"i{n}", None, "crash", failure=f"kind_{n}", curve=False)
+    view = made.view()
+    lines = memory.brief(view, made.stand(view))
+    assert len(lines) == 60
+    assert all(len(line) <= 242 and line.isprintable() for line in lines)
+    assert lines[-1].startswith("next: ") and "report.md" in "".join(lines[-4:])

@@ -1,0 +1,249 @@
+"""Which GPUs a run gets: declared UUIDs, real locks, an nvidia-smi that says what the test wants."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import LOCAL, parse_pool
+from autoresearch.git_repo import checkout as repository
+from autoresearch.lab.agentjet import swarm_setup
+from autoresearch.lab.campaigns import scheduler
+from autoresearch.lab.campaigns import slots as module
+from autoresearch.lab.campaigns.slots import Berth, Pool
+from autoresearch.launchers import gpus
+from autoresearch.records import order_file, spec_file
+from autoresearch.records.order_file import Observed
+from autoresearch.records.rundir import RunDir
+
+A, B, C = (f"GPU-{letter * 8}-1111-2222-3333-444455556666" for letter in "abc")
+
+
+class Box:
+    """A machine with three GPUs: who holds which, and how much memory others use."""
+
+    def __init__(self, place: Path, campaign: Callable[..., Any]) -> None:
+        self.place, self.fds = place, []
+        (place / "bin").mkdir()
+        self.made = campaign()
+        self.memory()
+
+    def memory(self, **used: int) -> None:
+        """MiB in use by anybody; what is not named is 4."""
+        lines = [f"{n}, {uuid}, X, 80000, {used.get(uuid[4], 4)}" for n, uuid in enumerate((A, B, C))]
+        program = self.place / "bin" / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\necho >> {self.place}/asked\ncat <<E\n" + "\n".join(lines) + "\nE\n")
+        program.chmod(0o755)
+
+    @property
+    def asked(self) -> int:
+        path = self.place / "asked"
+        return len(path.read_text()) if path.exists() else 0
+
+    def hold(self, uuid: str, share: int = 0) -> None:
+        """Somebody else's run holds a GPU, or one share of it, until `let_go`."""
+        (path,) = gpus.make_leases((uuid,), os.environ, 2 if share else 1)
+        self._lock(path, fcntl.LOCK_SH if share else fcntl.LOCK_EX)
+        if share:
+            self._lock(gpus.share_path(path, share), fcntl.LOCK_EX)
+
+    def _lock(self, path: Path, how: int) -> None:
+        self.fds.append(os.open(path, os.O_RDWR))
+        fcntl.flock(self.fds[-1], how | fcntl.LOCK_NB)
+
+    def let_go(self) -> None:
+        while self.fds:
+            os.close(self.fds.pop())
+
+    def pool(self, *uuids: str, per_run: int = 1, per_gpu: int = 1, busy_mib: int = 0) -> Pool:
+        spec = replace(self.made.spec, gpus=uuids, gpus_per_run=per_run, runs_per_gpu=per_gpu, gpu_busy_mib=busy_mib)
+        checkout = repository.find(self.made.root)
+        assert checkout
+        return Pool(replace(spec, parallel=4), checkout, os.environ)
+
+
+@pytest.fixture
+def box(tmp_path: Path, campaign: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    one = Box(tmp_path, campaign)
+    yield one
+    one.let_go()
+
+
+def fill(pool: Pool, *runs: str) -> list[tuple[str, ...] | None]:
+    """What each of these runs gets, one after the other, all of them living."""
+    live: list[str] = []
+    got = []
+    for run in runs:
+        found = pool.gpus(live)
+        got.append(found)
+        if found is not None:
+            pool.take(pool.slots[0], run, Berth(LOCAL, found))
+            live.append(run)
+    return got
+
+
+@pytest.mark.system
+def test_none_is_needed(box: Box) -> None:
+    assert box.pool(A, per_run=0).gpus([]) == () and box.asked == 0
+
+
+@pytest.mark.system
+def test_each_run_gets_its_own_until_all_are_taken(box: Box) -> None:
+    pool = box.pool(A, B)
+    assert fill(pool, "r1", "r2", "r3") == [(A,), (B,), None]
+    pool.free("r1")
+    assert pool.gpus(["r2"]) == (A,)
+
+
+@pytest.mark.system
+def test_sets_are_all_or_nothing(box: Box) -> None:
+    pool = box.pool(A, B, C, per_run=2)
+    assert fill(pool, "r1", "r2") == [(A, B), None]
+    pool.free("r1")
+    box.hold(B)
+    assert pool.gpus([]) == (A, C)
+    box.hold(C)
+    assert pool.gpus([]) is None
+
+
+@pytest.mark.system
+def test_several_runs_on_each_are_spread_first(box: Box) -> None:
+    pool = box.pool(A, B, per_gpu=2)
+    assert fill(pool, "r1", "r2", "r3", "r4", "r5") == [(A,), (B,), (A,), (B,), None]
+
+
+@pytest.mark.system
+def test_what_others_have_leased_is_waited_for(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.hold(A)
+    pool = box.pool(A)
+    assert pool.gpus([]) is None and not pool.may_ask_again
+    box.let_go()
+    assert pool.gpus([]) is None, "not asked at every turn"
+    now = module.time.monotonic()
+    monkeypatch.setattr(module.time, "monotonic", lambda: now + module.LOOK_AGAIN_S + 1)
+    assert pool.may_ask_again and pool.gpus([]) == (A,) and not pool.may_ask_again
+
+
+@pytest.mark.system
+def test_shares_of_others_count(box: Box) -> None:
+    box.hold(A, share=1)
+    assert box.pool(A).gpus([]) is None, "alone it cannot be had"
+    assert box.pool(A, per_gpu=2).gpus([]) == (A,)
+    box.hold(A, share=2)
+    assert box.pool(A, per_gpu=2).gpus([]) is None
+    assert box.pool(A, per_gpu=3).gpus([]) == (A,)
+
+
+@pytest.mark.system
+def test_a_gpu_that_somebody_computes_on_without_a_lease_is_not_taken(box: Box) -> None:
+    box.memory(a=9000)
+    assert box.pool(A, B).gpus([]) == (B,)
+    assert box.pool(A, B, per_run=2).gpus([]) is None
+    assert box.pool(A, busy_mib=9001).gpus([]) == (A,)
+    assert box.pool(A, B, busy_mib=3).gpus([]) is None
+
+
+@pytest.mark.system
+def test_memory_of_a_leased_gpu_is_that_of_its_runs(box: Box) -> None:
+    box.memory(a=9000)
+    pool = box.pool(A, per_gpu=2)
+    pool.take(pool.slots[0], "ours", Berth(LOCAL, (A,)))
+    assert pool.gpus(["ours"]) == (A,)
+    box.hold(A, share=1)
+    assert box.pool(A, per_gpu=2).gpus([]) == (A,), "its memory is that of somebody who shares it with us"
+
+
+@pytest.mark.system
+def test_nobody_tells_of_memory(box: Box) -> None:
+    (box.place / "bin" / "nvidia-smi").write_text("#!/bin/sh\necho 'No devices were found'; exit 6\n")
+    slice_ = "MIG-11111111-2222-3333-4444-555566667777"
+    assert box.pool(slice_).gpus([]) == (slice_,)
+
+
+@pytest.mark.system
+def test_a_run_that_found_its_lease_taken_runs_again_and_says_nothing_of_its_idea(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("new", git=False)
+    for _ in range(scheduler.MOST_RETRIES + 1):
+        made.run("new", None, "crash", failure="lease_busy", ending="launch_failed", curve=False, replicate=1)
+        view = made.view()
+        idea = view.by_slug("new")
+        owed = scheduler.owed(view)
+        if len(idea.rows) <= scheduler.MOST_RETRIES:
+            assert owed and (owed.idea.slug, owed.why, owed.replicate) == ("new", "retry", 1)
+    assert owed is None and idea.judged == [] and idea.attempted
+
+
+def berths(pool: Pool, place: Path, *runs: str) -> tuple[list[str], dict[str, RunDir]]:
+    """Where each of these runs goes, one after the other, all of them living."""
+    live: dict[str, RunDir] = {}
+    got = []
+    for run in runs:
+        found = pool.berth(live)
+        got.append(found.place.name if found else "")
+        if found is not None:
+            pool.take(pool.slots[0], run, found)
+            (place / run).mkdir()
+            live[run] = RunDir(place / run)
+            if not found.place.is_local:
+                order = order_file.Order(run, found.place, 1.0, str(place / "follower"))
+                order_file.write(live[run], order)
+    return got, live
+
+
+@pytest.mark.system
+def test_places_are_filled_in_their_order(box: Box, tmp_path: Path) -> None:
+    pool = box.pool(A)
+    pool.places = parse_pool("local:2, slurm:1, ssh:gpu1:2", {})
+    got, live = berths(pool, tmp_path, *"abcdef")
+    assert got == ["local", "slurm", "gpu1", "gpu1", "", ""], "local has one GPU only"
+    pool.free("b")
+    del live["b"]
+    found = pool.berth(live)
+    assert found is not None and found.place.name == "slurm" and found.gpus == ()
+
+
+@pytest.mark.system
+def test_a_place_that_does_not_answer_gets_nothing_new(box: Box, tmp_path: Path) -> None:
+    pool = box.pool(A, per_run=0)
+    pool.places = parse_pool("slurm:2, local:1", {})
+    _, live = berths(pool, tmp_path, "a")
+    silent = Observed(RunState.UNREACHABLE.value, 2.0, 2.0, "slurmctld is away")
+    order_file.observe(live["a"], silent)
+    found = pool.berth(live)
+    assert found is not None and found.place.name == "local"
+    order_file.observe(live["a"], Observed(RunState.RUNNING.value, 3.0, 3.0))
+    again = pool.berth(live)
+    assert again is not None and again.place.name == "slurm"
+
+
+def test_swarm_mode_stays_where_its_sessions_are() -> None:
+    (found,) = swarm_setup.only_here("agentjet_swarm", parse_pool("slurm:2", {})[0])
+    assert found.code == "swarm_is_local" and "slurm" in found.message
+    assert (
+        swarm_setup.only_here("agentjet_swarm", LOCAL)
+        == ()
+        == swarm_setup.only_here("verl", parse_pool("slurm", {})[0])
+    )
+
+
+@pytest.mark.system
+def test_runs_of_before_count_where_this_machine_has_a_name_of_its_own(box: Box, tmp_path: Path) -> None:
+    pool = box.pool(A, per_run=0)
+    pool.places = parse_pool("mybox:1, slurm:1", {"mybox": {"kind": "local"}})
+    rundir = RunDir(tmp_path / "a")
+    rundir.path.mkdir()
+    row = box.made.run("baseline", 0.5)
+    spec = replace(box.made.run_spec(row, "baseline", ""), run="a", cwd=str(pool.slots[0].path))
+    spec_file.write(rundir, spec, {})
+    pool.occupied(rundir.path, "a")
+    found = pool.berth({"a": rundir})
+    assert found is not None and found.place.name == "slurm"

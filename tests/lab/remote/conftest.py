@@ -1,0 +1,192 @@
+"""A place of the tests: real Runners as detached local processes, run directories, and Followers of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Kind, Place
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.remote.follower import Follower
+from autoresearch.records import events, order_file, spec_file
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.exit_record import read as read_exit
+from autoresearch.records.index import Entry, Index
+from autoresearch.records.order_file import Order
+from autoresearch.records.rundir import RunDir, write_atomically
+
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Clock:
+    """A clock that a test turns."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def no_tmux(_: str) -> Any:
+    raise EnvironmentUnusable("these tests start no sessions")
+
+
+@dataclass
+class Ground:
+    """One place, and the runs that are ordered there."""
+
+    root: Path
+    jobs: Any  # tests.far.jobs.LocalJobs
+    index: Index
+    options: dict[str, Any] = field(default_factory=dict)
+    wall: Callable[[], float] = time.time
+    count: int = 0
+
+    @property
+    def place(self) -> Place:
+        return Place("yard", Kind.SLURM, 4, self.options)
+
+    @property
+    def folder(self) -> Path:
+        folder = self.root / "places" / "yard"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def order(self, command: str = "echo hello; exit 0", **changes: Any) -> RunDir:
+        """A run as `Prepared.go` leaves it: spec, environment, order, an entry in the index."""
+        self.count += 1
+        run = f"run{self.count}-{uuid.uuid4().hex[:6]}"  # the index gives in this order; what is killed is ours alone
+        rundir = RunDir(self.root / "runs" / run)
+        rundir.path.mkdir(parents=True)
+        result_dir = self.root / "results" / run
+        result_dir.mkdir(parents=True)
+        starts = self.root / "starts"
+        spec = RunSpec(
+            run=run,
+            slug="run",
+            purpose="",
+            campaign="lone",
+            experiment=run,
+            index=1,
+            replicate=1,
+            blueprint="",
+            blueprint_sha="",
+            recipe="",
+            trainer="generic",
+            command=f"echo {run} >> {starts}\n{command}",
+            cwd=str(self.root),
+            interpreter=sys.executable,
+            limits=Limits(
+                first_step_s=300, max_s=changes.pop("max_s", 300), stall_s=None, grace_s=changes.pop("grace_s", 5)
+            ),
+            session=f"ajet_{run}",
+            run_dir=str(rundir.path),
+            result_dir=str(result_dir),
+            ledger=str(self.root / "results.tsv"),
+            created=time.time(),
+            launcher="slurm",
+            **changes,
+        )
+        spec_file.write(rundir, spec, {"journal": str(result_dir / "experiment_log.md"), "collector": []})
+        self.index.add(Entry(run, "run", spec.session, str(rundir.path), str(result_dir), created=spec.created))
+        environment = b"\0".join(f"{k}={v}".encode() for k, v in os.environ.items())
+        write_atomically(rundir.environment, environment, mode=0o600, durable=False)
+        rundir.log.touch()
+        order_file.write(rundir, Order(run, self.place, time.time(), str(self.folder)))
+        return rundir
+
+    def follower(self, clock: Callable[[], float] = time.monotonic, **changes: Any) -> Follower:
+        """A new one, as after a kill of the one before."""
+        parts = Parts(os.environ, self.index, no_tmux, clock=changes.pop("wall", self.wall))
+        return Follower(self.folder, self.place, changes.pop("launcher", self.jobs), parts, clock)
+
+    def until(self, follower: Follower, true: Callable[[], Any], *, rung: bool = True) -> Any:
+        """Turn it until something is so."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := true()):
+            assert time.monotonic() < deadline, f"it never became true: {true}"
+            if rung:
+                follower.rung()
+                follower.polls.at_once()
+            follower.turn()
+            time.sleep(0.02)
+        return found
+
+    def killed_at(self, name: str) -> None:
+        """A Follower in a process of its own, that is killed there."""
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(BaseException):
+                os.environ["AUTORESEARCH_FAILPOINT"] = f"{name}:kill"
+                follower = self.follower()
+                self.until(follower, lambda: False)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (name, status)
+
+    def ended(self, follower: Follower, rundir: RunDir) -> ExitRecord:
+        """Its exit record, waited for."""
+        self.until(follower, rundir.exit_record.exists)
+        record = read_exit(rundir)
+        assert record is not None
+        return record
+
+    def starts(self, rundir: RunDir) -> int:
+        """How often its trainer was started."""
+        path = self.root / "starts"
+        return path.read_text().split().count(rundir.path.name) if path.exists() else 0
+
+    def names(self, rundir: RunDir) -> list[str]:
+        """Its events."""
+        return [event.event for event in events.read(rundir.events)[0]]
+
+    def silence(self, reason: str = "", half: str = "") -> None:
+        """Nobody answers."""
+        (self.root / "launcher" / ("silent" + half)).write_text(reason)
+
+    def answers(self) -> None:
+        """Somebody answers again."""
+        for path in (self.root / "launcher").glob("silent*"):
+            path.unlink()
+
+    def hold(self, reason: str = "Resources") -> None:
+        """Jobs wait."""
+        (self.root / "launcher/held").write_text(reason)
+
+    def release(self) -> None:
+        """They wait no more."""
+        (self.root / "launcher/held").unlink()
+
+    def far(self, rundir: RunDir) -> dict[str, Any]:
+        """The far exit record."""
+        path = rundir.far / "exit.json"
+        return dict(json.loads(path.read_bytes())) if path.exists() else {}
+
+
+@pytest.fixture
+def ground(tmp_path: Path, local_jobs: Any, reaper: Any) -> Iterator[Ground]:
+    made = Ground(tmp_path, local_jobs, Index(tmp_path / "state"))
+    yield made
+    for record in local_jobs.records():
+        local_jobs.kill(record["native"])
+
+
+@pytest.fixture
+def turned() -> Clock:
+    """A clock that the test turns."""
+    return Clock()

@@ -1,0 +1,267 @@
+"""What a run left over there comes back, whole or not at all; and the whole way with a real Follower."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.run.job_launcher import Unreachable
+from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.worktrees import slot
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.remote.follower import Follower
+from autoresearch.lab.remote_files import remote_host
+from autoresearch.lab.remote_files.download import gather
+from autoresearch.records import order_file
+from autoresearch.records.index import Entry, Index
+from autoresearch.records.rundir import read_json
+
+pytestmark = pytest.mark.system
+
+TAMPERING = """
+import os, sys
+place = sys.argv[1]
+os.makedirs(place, exist_ok=True)
+open(place + "/measure.py", "w").write("print('whatever I like')")
+open("measure.py", "w").write("print('whatever I like')")
+"""
+
+
+def left_there(yard: Any, **files: bytes) -> Any:
+    """A run that is over, and left these files in its results."""
+    order, _ = yard.ship()
+    order_file.write(yard.rundir, order)
+    results = Path(order.paths[yard.spec.result_dir])
+    for name, data in files.items():
+        path = results / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    Path(order.directory, "exit.json").write_text("{}")
+    return order
+
+
+FILES = {
+    "metrics/metrics.jsonl": b'{"step": 1}\n',
+    "big.bin.log": b"x" * (3 << 20),
+    "empty": b"",
+    "checkpoint-10/model.safetensors": b"w" * 1000,
+    "checkpoint-10/trainer_state.json": b"{}",
+    "plots/a b.png": b"\x00\xff",
+}
+CAME = ["big.bin.log", "checkpoint-10/trainer_state.json", "empty", "metrics/metrics.jsonl", "plots/a b.png"]
+
+
+def names(place: str) -> list[str]:
+    found = (p for p in Path(place).rglob("*") if p.is_file() and p.name != "experiment_log.md")
+    return sorted(str(path.relative_to(place)) for path in found)
+
+
+def gathered(yard: Any, order: Any, **options: Any) -> bool:
+    return gather(yard.rundir, yard.spec, order, yard.reach, **options)
+
+
+def test_results_come_back_and_weights_stay_there(yard: Any) -> None:
+    order = left_there(yard, **FILES)
+    environment = Path(order.directory, "environment")
+    assert environment.exists() and gathered(yard, order)
+    assert not environment.exists(), "nobody comes to read it any more"
+    assert names(yard.spec.result_dir) == CAME
+    for name in CAME:
+        assert Path(yard.spec.result_dir, name).read_bytes() == FILES[name]
+    weights = f"{order.paths[yard.spec.result_dir]}/checkpoint-10/model.safetensors"
+    assert f"left on gpu1: {weights} (0.0 MB)" in yard.said()
+    assert "copied from gpu1: 5 files, 3.1 MB, checksums agree" in yard.said()
+    assert not list(Path(order.code).parent.glob("*.run")), "its code directory may be another run's now"
+    calls = len(yard.reach.calls)
+    assert gathered(yard, order) and len(yard.reach.calls) == calls, "done is done"
+
+
+def test_what_is_collected_can_be_said(yard: Any) -> None:
+    yard.place = replace(yard.place, options={**yard.place.options, "collect": ["checkpoint-10/*"]})
+    assert gathered(yard, left_there(yard, **FILES))
+    came = ["checkpoint-10/model.safetensors", "checkpoint-10/trainer_state.json", "metrics/metrics.jsonl"]
+    assert names(yard.spec.result_dir) == came, "files of metrics always come"
+
+
+def test_more_than_the_bound_stays_there(yard: Any) -> None:
+    yard.place = replace(yard.place, options={**yard.place.options, "collect_max_gb": 0.001})
+    assert gathered(yard, left_there(yard, **FILES))
+    assert "big.bin.log" not in names(yard.spec.result_dir)
+    assert "big.bin.log (3.1 MB)" in yard.said()
+
+
+def test_a_cut_at_any_call_is_gone_on_from(yard: Any) -> None:
+    order = left_there(yard, **FILES)
+    cuts = 0
+    while True:
+        yard.reach.cut_after = cuts
+        try:
+            while not gathered(yard, order):
+                pass
+        except Unreachable:
+            cuts += 1
+        else:
+            break
+    assert cuts >= 4
+    assert names(yard.spec.result_dir) == CAME
+    assert Path(yard.spec.result_dir, "big.bin.log").read_bytes() == FILES["big.bin.log"]
+
+
+def test_a_slice_ends_and_the_next_one_goes_on(yard: Any) -> None:
+    order = left_there(yard, **FILES)
+    turns = 1
+    ticks = iter(range(10_000))
+    while not gathered(yard, order, slice_s=1.5, clock=lambda: float(next(ticks))):
+        turns += 1
+    assert turns > 1
+    assert names(yard.spec.result_dir) == CAME
+
+
+def test_a_wrong_byte_is_noticed_and_the_file_copied_again(yard: Any) -> None:
+    order = left_there(yard, **FILES)
+    yard.reach.wrong = {f"{order.paths[yard.spec.result_dir]}/plots/a b.png": b"\x00\xfe"}
+    assert not gathered(yard, order)
+    assert "a b.png changed while it was copied; it is copied again" in yard.said()
+    assert gathered(yard, order)
+    assert Path(yard.spec.result_dir, "plots/a b.png").read_bytes() == b"\x00\xff"
+
+
+def test_a_name_from_there_never_leads_out_of_here(yard: Any) -> None:
+    order = left_there(yard, fine=b"1")
+    results = Path(order.paths[yard.spec.result_dir])
+    (results / "away").symlink_to("/etc")
+    (results / "out").symlink_to("../../../x")
+    (results / "latest").symlink_to("fine")
+    (results / "experiment_log.md").write_text("not ours")
+    assert gathered(yard, order)
+    here = Path(yard.spec.result_dir)
+    assert names(yard.spec.result_dir) == ["fine", "latest"]
+    assert not (here / "away").exists() and not (here / "out").is_symlink()
+    assert (here / "latest").read_bytes() == b"1"
+    assert "not ours" not in (here / "experiment_log.md").read_text()
+
+
+def test_metrics_beside_the_results_come_back_and_move_nothing_of_ours(yard: Any) -> None:
+    source = yard.repo / "outputs/m.jsonl"
+    source.parent.mkdir()
+    source.write_text("mine\n")
+    yard.spec = replace(yard.spec, sources=(Source(SourceFormat.JSONL, str(source)),))
+    order = left_there(yard)
+    there = Path(order.code, "outputs/m.jsonl")
+    there.parent.mkdir(exist_ok=True)
+    there.write_text("theirs\n")
+    assert gathered(yard, order)
+    assert source.read_text() == "theirs\n"
+    assert source.with_name(f"m.jsonl.before-{yard.spec.run}").read_text() == "mine\n"
+
+
+def test_a_host_that_was_emptied_is_told_of(yard: Any) -> None:
+    order = left_there(yard, **FILES)
+    shutil.rmtree(yard.far)
+    assert gathered(yard, order)
+    assert "results were not copied" in yard.said()
+
+
+def follow(yard: Any, started: Any, eventually: Callable[..., None]) -> None:
+    """A Follower of its own, until the run has its last word."""
+    index = Index()
+    spec = yard.spec
+    index.add(Entry(spec.run, spec.slug, spec.session, spec.run_dir, spec.result_dir, "", "", 1.0))
+    parts = Parts({}, index, lambda _: None)  # type: ignore[arg-type,return-value]
+    follower = Follower(yard.root / "follower", yard.place, started, parts)
+
+    def over() -> bool:
+        follower.turn()
+        return bool(yard.rundir.exit_record.exists())
+
+    eventually(over)
+    follower.turn()  # its launcher lets go of it
+
+
+def test_the_whole_way_with_a_follower(yard: Any, started: Any, eventually: Callable[..., None]) -> None:
+    yard.order()
+    follow(yard, started, eventually)
+    record = read_json(yard.rundir.exit_record) or {}
+    assert (record["ending"], record["returncode"]) == ("finished", 0)
+    (source,) = yard.spec.sources
+    assert [json.loads(line)["step"] for line in Path(source.path).read_text().splitlines()] == [1, 2, 3]
+    order = order_file.read(yard.rundir)
+    log = yard.rundir.log.read_text()
+    assert order is not None and f"in {order.code} with t0p at {yard.root}/there/home" in log
+    assert "step:3 - actor/kl_loss" in log
+    assert not yard.rundir.environment.exists() and not Path(order.directory, "environment").exists()
+    assert "trainer exited with 0" in yard.said() or "recorded: finished" in yard.said()
+    assert "copied from gpu1" in yard.said()
+
+
+def test_an_evaluation_has_a_tree_of_its_own_made_afresh_over_there(
+    yard: Any, started: Any, eventually: Callable[..., None]
+) -> None:
+    (yard.repo / "measure.py").write_text("print('the measure that was committed')\n")
+    base = yard.commit()
+    (yard.repo / "train.py").write_text(TAMPERING)
+    idea = yard.commit()
+    checkout = repository.find(yard.repo)
+    assert checkout is not None
+    trees = yard.root / "here/trees"
+    trained, apart = (slot(checkout, trees / name, reason="test") for name in ("slot-1", "evaluation-1"))
+    trained.switch(idea)
+    apart.switch(base)
+    yard.order(
+        cwd=str(trained.path),
+        command=f"python {trained.path}/train.py {apart.path}",
+        recipe="",
+        evaluate=(f"python {apart.path}/measure.py",),
+        evaluate_in=str(apart.path),
+        evaluate_place=f"{sys.executable} -P -m autoresearch evaluation-place {apart.path}",
+        sources=(),
+    )
+    follow(yard, started, eventually)
+    order = order_file.read(yard.rundir)
+    assert order is not None
+    there = Path(order.paths[str(apart.path)])
+    assert there == Path(f"{order.code}-evaluation")
+    assert yard.rundir.evaluation.read_text().endswith("the measure that was committed\n")
+    record = read_json(yard.rundir.exit_record) or {}
+    assert record["evaluation"]["returncode"] == 0
+    assert str(yard.repo) not in yard.rundir.evaluation.read_text()
+    trained.remove()
+    apart.remove()
+
+
+def test_files_of_the_same_content_in_one_directory(yard: Any) -> None:
+    same = b"y" * (1 << 20) + b"z" * 1000  # more than a piece
+    assert gathered(yard, left_there(yard, **{"eval/one.json": same, "eval/two.json": same}))
+    for name in ("one", "two"):
+        assert Path(yard.spec.result_dir, f"eval/{name}.json").read_bytes() == same
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_there(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = left_there(yard, **{"a": b"fine", "b": b"denied", "c": b"fine"})
+    courier = remote_host.COURIER.read_text()
+    opened = 'with open(path, "rb") as file:'
+    denying = courier.replace(opened, opened.replace("(path", '(path + "/" * path.endswith("/b")'))
+    assert denying != courier
+    changed = yard.root / "courier.py"
+    changed.write_text(denying)
+    monkeypatch.setattr(remote_host, "COURIER", changed)
+    assert gathered(yard, order)
+    assert names(yard.spec.result_dir) == ["a", "c"]
+    assert f"left on gpu1: {order.paths[yard.spec.result_dir]}/b" in yard.said()
+
+
+def test_a_disk_that_stays_full_is_told_once(yard: Any) -> None:
+    order = left_there(yard, a=b"fine")
+    shutil.rmtree(yard.spec.result_dir)
+    Path(yard.spec.result_dir).touch()
+    for _ in range(5):
+        assert not gathered(yard, order)
+    assert yard.rundir.events.read_text().count("results cannot be written here") == 1

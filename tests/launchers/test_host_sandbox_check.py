@@ -1,0 +1,240 @@
+"""Who typed the command and what hems it in: from recorded /proc files, and in real sandboxes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.blueprint.finding import Severity
+from autoresearch.launchers import host_sandbox_check
+
+HOST_PIDS, OTHER_PIDS = "pid:[4026531836]", "pid:[4026532561]"
+FREE = "Name:\tcat\nNoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"
+HEMMED = "Name:\tcat\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n"
+
+
+@pytest.mark.parametrize(
+    ("environ", "agent"),
+    [
+        ({}, ""),
+        ({"CLAUDECODE": "1", "CLAUDE_CODE_ENTRYPOINT": "cli"}, "claude-code"),
+        ({"CLAUDE_CODE_USE_BEDROCK": "1", "ANTHROPIC_API_KEY": "x"}, ""),
+        ({"CODEX_SANDBOX_NETWORK_DISABLED": "1"}, "codex"),
+        ({"CODEX_THREAD_ID": "0199"}, "codex"),
+        ({"CODEX_HOME": "/home/a/.codex"}, ""),
+        ({"GEMINI_CLI": "1"}, "gemini-cli"),
+        ({"GEMINI_API_KEY": "x"}, ""),
+        ({"CURSOR_AGENT": "1"}, "cursor"),
+        ({"CURSOR_TRACE_ID": "x"}, ""),  # a person in the editor's terminal has that too
+        ({"OPENCODE": "1"}, "opencode"),
+        ({"OPENCODE_CONFIG": "/x"}, ""),
+        ({"CLAUDECODE": ""}, ""),
+        ({"AI_AGENT": "claude-code_2.1.329_agent"}, "claude-code"),
+        ({"AGENT": "goose"}, "goose"),
+        ({"AGENT": "1"}, "unnamed-agent"),
+        ({"AGENT": "true"}, "unnamed-agent"),
+        ({"AI_AGENT": "evil\tname\n"}, "evil"),
+        ({"AI_AGENT": "\x1b[31m"}, "unnamed-agent"),
+    ],
+)
+def test_driven_by(environ: dict[str, str], agent: str) -> None:
+    assert host_sandbox_check.driven_by(environ) == agent
+
+
+def proc(place: Path, *, status: str, first: str, pids: str, cgroup: str = "0::/\n", mounts: str = "") -> Path:
+    """A /proc with what is read of it."""
+    (place / "proc" / "1").mkdir(parents=True)
+    (place / "proc" / "self" / "ns").mkdir(parents=True)
+    (place / "proc" / "self" / "status").write_text(status)
+    (place / "proc" / "self" / "mountinfo").write_text(mounts)
+    (place / "proc" / "self" / "ns" / "pid").symlink_to(pids)
+    (place / "proc" / "1" / "cmdline").write_text(first)
+    (place / "proc" / "1" / "cgroup").write_text(cgroup)
+    return place / "proc"
+
+
+@pytest.mark.parametrize(
+    ("status", "first", "pids", "environ", "codes"),
+    [
+        (FREE, "/sbin/init\0splash\0", HOST_PIDS, {}, []),
+        (HEMMED, "/sbin/init\0", HOST_PIDS, {}, []),  # a systemd unit may be hemmed in so
+        (HEMMED, "bwrap\0--new-session\0--unshare-pid\0--\0bash\0", OTHER_PIDS, {}, ["sandbox"]),
+        (HEMMED, "/usr/bin/bwrap\0--ro-bind\0/\0/\0", OTHER_PIDS, {"CODEX_SANDBOX": "x"}, ["sandbox"]),
+        (HEMMED, "/proc/self/fd/3\0/bin/bash\0-c\0x\0", OTHER_PIDS, {"SANDBOX_RUNTIME": "1"}, ["sandbox"]),
+        (HEMMED, "/sbin/init\0", HOST_PIDS, {"SANDBOX_RUNTIME": "1"}, ["sandbox"]),  # a marker alone: a warning
+        (HEMMED, "/opt/codex/codex-linux-sandbox\0--\0bash\0", OTHER_PIDS, {}, ["sandbox"]),
+        (HEMMED, "/sbin/init\0", HOST_PIDS, {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}, ["sandbox"]),
+        (FREE, "bash\0-c\0autoresearch run x\0", OTHER_PIDS, {}, ["private_pids"]),
+        (FREE, "sleep\0infinity\0", OTHER_PIDS, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, []),
+        (FREE, "vim\0notes-on-bwrap.md\0", HOST_PIDS, {}, []),
+        ("", "", "", {}, []),  # no such /proc: macOS
+    ],
+)
+def test_look(status: str, first: str, pids: str, environ: dict[str, str], codes: list[str], tmp_path: Path) -> None:
+    place = proc(tmp_path, status=status, first=first, pids=pids) if pids else tmp_path / "none"
+    seen = host_sandbox_check.look(environ, proc=place)
+    assert [finding.code for finding in host_sandbox_check.findings(seen)] == codes
+    assert seen.no_new_privileges == seen.seccomp == (status == HEMMED)
+    assert seen.private_pids == (pids == OTHER_PIDS)
+    assert seen.doomed == ("sandbox" in codes and pids == OTHER_PIDS)
+    for finding in host_sandbox_check.findings(seen):
+        assert (finding.severity is Severity.ERROR) == seen.doomed
+        assert finding.hint
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "mounts", "mark"),
+    [
+        ("0::/system.slice/docker-0a1b.scope\n", "", ""),
+        ("11:pids:/kubepods/burstable/pod1\n0::/\n", "", ""),
+        ("0::/\n", "600 500 0:50 / / rw - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/X\n", ""),
+        ("0::/\n", "", ".dockerenv"),
+        ("0::/\n", "", "run/.containerenv"),
+    ],
+)
+def test_a_container_is_no_reason_to_warn(cgroup: str, mounts: str, mark: str, tmp_path: Path) -> None:
+    place = proc(tmp_path, status=FREE, first="bash\0", pids=OTHER_PIDS, cgroup=cgroup, mounts=mounts)
+    if mark:
+        (tmp_path / mark).parent.mkdir(exist_ok=True)
+        (tmp_path / mark).touch()
+    seen = host_sandbox_check.look({}, proc=place)
+    assert seen.container and host_sandbox_check.findings(seen) == []
+
+
+def test_without_unix_sockets_tmux_cannot_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> socket.socket:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(socket, "socket", refused)
+    place = proc(tmp_path, status=HEMMED, first="/sbin/init\0", pids=HOST_PIDS)
+    (finding,) = host_sandbox_check.findings(host_sandbox_check.look({}, proc=place))
+    assert (finding.severity, finding.code) == (Severity.ERROR, "no_unix_sockets")
+    assert "autoresearch mcp" in finding.hint
+
+
+def test_can_write_leaves_nothing(tmp_path: Path) -> None:
+    assert host_sandbox_check.can_write(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert not host_sandbox_check.can_write(tmp_path / "gone")
+
+
+def inside(*wrapper: str, code: str, environ: dict[str, str] | None = None) -> str:
+    """Run Python code inside a real sandbox."""
+    if not shutil.which(wrapper[0]):
+        pytest.skip(f"{wrapper[0]} is not installed: apt-get install bubblewrap util-linux")
+    tried = subprocess.run([*wrapper, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"no such sandbox can be made here: {tried.stderr.strip()}")
+    root = str(Path(host_sandbox_check.__file__).parents[2])
+    said = subprocess.run(
+        [*wrapper, sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": root, **(environ or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return said.stdout.strip() or said.stderr
+
+
+LOOK = (
+    "import os; from autoresearch.launchers import host_sandbox_check as s; x = s.look(os.environ);"
+    "print([f.code for f in s.findings(x)], x.doomed, x.private_pids, x.no_new_privileges)"
+)
+START = """
+from pathlib import Path
+from autoresearch.launchers.tmux import TmuxLauncher
+launcher = TmuxLauncher()
+print([f.code for f in launcher.preflight()])
+print(launcher.start('ajet_x', ['sleep', '1000'], cwd=Path('/'), environment={}).session)
+"""
+BWRAP = ("bwrap", "--dev-bind", "/", "/")
+
+
+@pytest.mark.real
+def test_bubblewrap_with_an_own_pid_namespace_is_doomed_and_says_so() -> None:
+    said = inside(*BWRAP, "--unshare-pid", "--proc", "/proc", code=LOOK)
+    assert said == "['sandbox'] True True True"
+
+
+@pytest.mark.real
+def test_bubblewrap_without_one_is_no_danger() -> None:
+    assert inside(*BWRAP, code=LOOK).endswith("False False True")
+
+
+@pytest.mark.real
+def test_what_bubblewrap_starts_really_dies_with_the_command() -> None:
+    """The reason for all this: tmux answers that the session lives, and then it does not."""
+    said = inside(*BWRAP, "--unshare-pid", "--proc", "/proc", "--die-with-parent", code=START)
+    assert said.splitlines() == ["['sandbox']", "ajet_x"]
+    after = subprocess.run(["tmux", "-L", "default", "has-session", "-t", "=ajet_x"], check=False, capture_output=True)
+    assert after.returncode == 1
+
+
+@pytest.mark.real
+def test_a_bare_pid_namespace_is_a_warning() -> None:
+    said = inside("unshare", "--pid", "--fork", "--mount-proc", code=LOOK)
+    codes = [] if host_sandbox_check.look(os.environ).container else ["private_pids"]
+    assert said == f"{codes} False True False"
+
+
+@pytest.mark.real
+def test_a_read_only_directory_is_seen_by_root_too(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from autoresearch.launchers import host_sandbox_check;"
+        f"print(host_sandbox_check.can_write(Path({str(tmp_path)!r})))"
+    )
+    assert inside(*BWRAP, "--ro-bind", str(tmp_path), str(tmp_path), code=code) == "False"
+    assert inside(*BWRAP, code=code) == "True"
+
+
+@pytest.mark.parametrize(
+    ("environ", "first", "line"),
+    [
+        ({}, "bwrap --unshare-pid", ""),
+        ({"CLAUDECODE": "1"}, "bwrap --unshare-pid", "claude mcp add autoresearch -- autoresearch mcp"),
+        ({"CODEX_THREAD_ID": "x"}, "/sbin/init", "codex mcp add autoresearch -- autoresearch mcp"),
+        ({}, "/x/codex-linux-sandbox --sandbox-policy-cwd /r", "codex mcp add autoresearch -- autoresearch mcp"),
+        ({"GEMINI_CLI": "1"}, "sleep infinity", ""),
+    ],
+)
+def test_the_way_out_is_the_agent_s_own(environ: dict[str, str], first: str, line: str, tmp_path: Path) -> None:
+    seen = host_sandbox_check.look(
+        environ, proc=proc(tmp_path, status=HEMMED, first=first.replace(" ", "\0"), pids=OTHER_PIDS)
+    )
+    assert host_sandbox_check.way_out(seen, environ) == line
+
+
+@pytest.mark.parametrize("forbidden", ["bind", "connect"])
+def test_a_socket_that_may_be_made_and_not_used(forbidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Codex has it since 0.169: socket() works, and connect() does not."""
+
+    class Useless(socket.socket):
+        def _refuse(self, *_: object) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+    assert host_sandbox_check.look({}).unix_sockets
+    monkeypatch.setattr(Useless, forbidden, Useless._refuse)
+    monkeypatch.setattr(socket, "socket", Useless)
+    assert not host_sandbox_check.look({}).unix_sockets
+
+
+def test_a_full_disk_forbids_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def read_only(**_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    assert not host_sandbox_check.forbids_writing(tmp_path) and not host_sandbox_check.forbids_writing(
+        tmp_path / "gone"
+    )
+    monkeypatch.setattr(host_sandbox_check.tempfile, "TemporaryFile", full)
+    assert not host_sandbox_check.forbids_writing(tmp_path)
+    monkeypatch.setattr(host_sandbox_check.tempfile, "TemporaryFile", read_only)
+    assert host_sandbox_check.forbids_writing(tmp_path)

@@ -1,0 +1,96 @@
+"""AgentJet's dict-per-line files: numpy 1 and 2, NaN, lines without a step, headings and torn tails."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.readers.dict_lines import read_dict_lines
+from autoresearch.readers.read import read_source
+from autoresearch.trainers import registry
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+
+
+def read(tmp_path: Path, text: str) -> list[Reading]:
+    path = tmp_path / "val.md"
+    path.write_text(text)
+    return list(read_dict_lines(path))
+
+
+def test_agentjet_validation() -> None:
+    found = list(read_dict_lines(SAMPLES / "agentjet_val.md"))
+    assert [(r.kind.value, r.step) for r in found] == [("validation", 0), ("validation", 20)]
+    assert found[1].metrics["task_pass_rate@1"] == 0.63
+    assert found[1].metrics["std_reward"] == 0.482
+    assert "target_dataset_name" not in found[1].metrics
+
+
+def test_tinygrpo_files() -> None:
+    found = list(read_dict_lines(SAMPLES / "tinygrpo_val.md"))
+    assert [(r.kind.value, r.step) for r in found] == [("validation", 0), ("validation", 2), ("validation", 4)]
+    trained = list(read_dict_lines(SAMPLES / "tinygrpo_nan_train.md"))
+    assert [(r.kind.value, r.step) for r in trained] == [("step", 1), ("step", 2), ("step", 3)]
+    assert math.isnan(trained[2].metrics["actor/grad_norm"])
+
+
+def test_lines_without_a_step_are_counted(tmp_path: Path) -> None:
+    text = "{'task_pass_rate@1': 0.1}\n{'task_pass_rate@1': 0.2, 'std_reward': inf}\n{'TGC@4': np.float64(0.3)}\n"
+    assert [(r.kind.value, r.step) for r in read(tmp_path, text)] == [
+        ("validation", 0),
+        ("validation", 1),
+        ("validation", 2),
+    ]
+    assert [r.step for r in read(tmp_path, "{'actor/pg_loss': 1}\n{'actor/pg_loss': 2}\n")] == [1, 2]
+
+
+OLD = "{'target dataset name': 'main_val_dataset', 'pass_n': 4, 'total_tasks': 8, 'TGC@1': %s, 'TGC@4-all-pass': 0.1}\n"
+
+
+def test_agentjet_before_it_named_a_step(tmp_path: Path) -> None:
+    """Its rates had another name then, and the last step is validated whatever the frequency."""
+    (tmp_path / "val.md").write_text("".join(OLD % rate for rate in ("0.1", "np.float64(0.2)", "nan", "0.4")))
+    source = Source(SourceFormat.DICT_LINES, "val.md", 0, 0, 20, 55)
+    found = read_source(source, tmp_path, 0, registry.by_name("agentjet"))
+    assert [(r.kind.value, r.step) for r in found] == [("validation", s) for s in (0, 20, 40, 55)]
+    rates = [r.metrics["task_pass_rate@1"] for r in found]
+    assert (rates[:2], rates[3]) == ([0.1, 0.2], 0.4)
+    assert math.isnan(rates[2])
+    assert found[0].metrics["TGC@4-all-pass"] == found[0].metrics["task_pass_rate@4-all-pass"] == 0.1
+
+
+def test_what_an_older_run_appended_is_not_counted(tmp_path: Path) -> None:
+    path = tmp_path / "val.md"
+    path.write_text(OLD % 0.9 + OLD % 0.95)
+    held = path.stat().st_size
+    with path.open("a") as file:
+        file.write(OLD % 0.1 + OLD % 0.2)
+    source = Source(SourceFormat.DICT_LINES, str(path), 0, 10, 10)
+    found = read_source(source, tmp_path, held, registry.by_name("agentjet"))
+    assert [(r.step, r.metrics["task_pass_rate@1"]) for r in found] == [(10, 0.1), (20, 0.2)]
+
+
+def test_the_training_file_holds_a_validation_too(tmp_path: Path) -> None:
+    line = "{'critic/real_reward': np.float64(0.5), 'actor/pg_loss': nan, 'task_pass_rate@1': 0.3, 'pass_n': 4, "
+    (tmp_path / "train.md").write_text(line + "'training/global_step': 20, 'training/epoch': 0}\n")
+    source = Source(SourceFormat.DICT_LINES, "train.md", 1)
+    step, validation = read_source(source, tmp_path, 0, registry.by_name("agentjet"))
+    assert (step.step, step.metrics["critic/real_reward"]) == (20, 0.5)
+    assert math.isnan(step.metrics["actor/pg_loss"])
+    assert (validation.step, validation.metrics) == (20, {"task_pass_rate@1": 0.3, "pass_n": 4})
+
+
+def test_everything_else_is_skipped(tmp_path: Path) -> None:
+    text = (
+        "## Step 10\n- task_pass_rate@1: 21.67%\n\n[1]\n{'a': os.system('true')}\n"
+        "{'global_steps': 5, 'task_pass_rate@1': nan}\n{'global_steps': 10, 'task_pass_rate@1': 0.4"
+    )
+    (found,) = read(tmp_path, text)
+    assert found.step == 5
+    assert math.isnan(found.metrics["task_pass_rate@1"])
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    assert list(read_dict_lines(tmp_path / "none.md")) == []

@@ -1,0 +1,154 @@
+"""The best source of a metric, what the others add, and where they disagree."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.readers.read import Best, read_best, read_source
+from autoresearch.trainers import registry
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+RATE = Objective("task_pass_rate@1")
+TINY, VERL = registry.by_name("tinygrpo"), registry.by_name("verl")
+
+JSONL = Source(SourceFormat.JSONL, "m.jsonl", 0)
+DICTS = Source(SourceFormat.DICT_LINES, "val.md", 1)
+LOG = Source(SourceFormat.CONSOLE, "run.log", 100)
+
+
+def best(tmp_path: Path, objective: Objective | None = RATE, **offsets: int) -> Best:
+    named = {"jsonl": "m.jsonl", "dicts": "val.md", "log": "run.log"}
+    skip = {named[key]: value for key, value in offsets.items()}
+    return read_best([LOG, DICTS, JSONL], skip, trainer=TINY, objective=objective, base=tmp_path)
+
+
+def test_three_sources_that_agree() -> None:
+    sources = [
+        Source(SourceFormat.JSONL, "tinygrpo.jsonl", 0),
+        Source(SourceFormat.DICT_LINES, "tinygrpo_val.md", 1),
+        Source(SourceFormat.CONSOLE, "tinygrpo.log", 100),
+    ]
+    found = read_best(sources, {}, trainer=TINY, objective=RATE, base=SAMPLES)
+    assert found.where == "tinygrpo.jsonl"
+    assert found.warnings == ()
+    assert RATE.series(found.readings) == [(0, 0.004883), (2, 0.007812), (4, 0.007812)]
+    assert [r.step for r in found.readings if r.kind is SignalKind.STEP] == [1, 2, 3, 4]
+    for source in sources:
+        alone = read_best([source], {}, trainer=TINY, objective=RATE, base=SAMPLES)
+        assert RATE.series(alone.readings) == RATE.series(found.readings)
+
+
+def test_a_merged_line_of_verl_becomes_two_readings(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("step:20 - actor/pg_loss:0.1 - val-core/x/acc/mean@1:0.5 - training/epoch:1\n")
+    found = read_source(LOG, tmp_path, 0, VERL)
+    assert [(r.kind.value, r.step) for r in found] == [("step", 20), ("validation", 20)]
+    assert found[1].metrics == {"val-core/x/acc/mean@1": 0.5}
+
+
+def test_the_next_source_where_the_best_lacks_the_metric(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_text('{"step": 1, "data": {"actor/pg_loss": 0.5}}\n')
+    (tmp_path / "val.md").write_text("{'global_steps': 1, 'task_pass_rate@1': 0.25}\n")
+    found = best(tmp_path)
+    assert found.where == "val.md"
+    assert found.warnings == ()
+    assert [(r.kind.value, r.step) for r in found.readings] == [("step", 1), ("validation", 1)]
+
+
+def test_a_disagreement_is_told_and_the_better_source_believed(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_text('{"step": 5, "data": {"task_pass_rate@1": 0.25}}\n')
+    (tmp_path / "run.log").write_text("step:5 - global_steps:5 - task_pass_rate@1:0.75 - mean_reward:0.5\n")
+    found = best(tmp_path)
+    assert RATE.series(found.readings) == [(5, 0.25)]
+    (warning,) = found.warnings
+    assert all(word in warning for word in ("step 5", "0.25", "0.75", "m.jsonl", "run.log"))
+    assert found.readings[0].metrics["mean_reward"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("jsonl", "console", "told"),
+    [
+        ("0.2504", "0.250", False),
+        ("0.25049", "0.25", False),
+        ("0.2504", "0.252", True),
+        ("null", "nan", False),
+        ("null", "inf", False),
+        ("null", "0.5", True),
+        ("0.5", "nan", True),
+        ("123456.7", "123457", False),
+    ],
+)
+def test_rounding_is_no_disagreement(tmp_path: Path, jsonl: str, console: str, told: bool) -> None:
+    (tmp_path / "m.jsonl").write_text(f'{{"step": 5, "data": {{"task_pass_rate@1": {jsonl}}}}}\n')
+    (tmp_path / "run.log").write_text(f"step:5 - task_pass_rate@1:{console} - mean_reward:0.5\n")
+    assert bool(best(tmp_path).warnings) is told
+
+
+def test_many_disagreements_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_text("".join(f'{{"step": {n}, "task_pass_rate@1": 0.5}}\n' for n in range(9)))
+    (tmp_path / "val.md").write_text("".join(f"{{'global_steps': {n}, 'task_pass_rate@1': 0.6}}\n" for n in range(9)))
+    warnings = best(tmp_path).warnings
+    assert len(warnings) == 4
+    assert "6 more" in warnings[-1]
+
+
+def test_a_source_that_ends_early_is_told(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_text('{"step": 5, "task_pass_rate@1": 0.5}\n{"step": 10, "task_pass')
+    (tmp_path / "val.md").write_text(
+        "{'global_steps': 5, 'task_pass_rate@1': 0.5}\n{'global_steps': 10, 'task_pass_rate@1': 0.6}\n"
+    )
+    found = best(tmp_path)
+    assert RATE.series(found.readings) == [(5, 0.5)]
+    assert "step 10" in found.warnings[0]
+
+
+def test_nowhere(tmp_path: Path) -> None:
+    assert best(tmp_path).warnings == ("no source holds task_pass_rate@1; no metric was read at all",)
+    (tmp_path / "m.jsonl").write_text('{"step": 5, "task_pass_rate@2": 0.5}\n')
+    found = best(tmp_path)
+    assert found.where == ""
+    assert "task_pass_rate@2" in found.warnings[0]
+    assert len(found.readings) == 1
+
+
+def test_without_an_objective_everything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("step:1 - actor/pg_loss:0.1\n")
+    found = best(tmp_path, None)
+    assert [(r.step, dict(r.metrics)) for r in found.readings] == [(1, {"actor/pg_loss": 0.1})]
+    assert found.warnings == ()
+
+
+def test_bytes_before_the_offset_belong_to_an_earlier_run(tmp_path: Path) -> None:
+    old = "{'global_steps': 50, 'task_pass_rate@1': 0.99}\n"
+    (tmp_path / "val.md").write_text(old + "{'global_steps': 1, 'task_pass_rate@1': 0.25}\n")
+    found = best(tmp_path, dicts=len(old))
+    assert RATE.series(found.readings) == [(1, 0.25)]
+
+
+def test_a_step_that_is_repeated_counts_once_and_the_last_wins(tmp_path: Path) -> None:
+    line = "step:%d - actor/pg_loss:%s\n"
+    (tmp_path / "run.log").write_text(line % (1, 0.1) + line % (2, 0.2) + line % (2, 0.3) + line % (3, 0.4))
+    found = read_source(LOG, tmp_path, 0, TINY)
+    assert [(r.step, r.metrics["actor/pg_loss"]) for r in found] == [(1, 0.1), (2, 0.3), (3, 0.4)]
+
+
+def test_nan_reaches_the_objective() -> None:
+    loss = Objective("actor/pg_loss")
+    source = Source(SourceFormat.CONSOLE, "tinygrpo_nan.log")
+    found = read_best([source], {}, trainer=TINY, objective=loss, base=SAMPLES)
+    series = loss.series(found.readings)
+    assert math.isnan(series[-1][1])
+    assert loss.last(series) is None
+    assert loss.best(series) is not None
+
+
+def test_absolute_paths_and_missing_files(tmp_path: Path) -> None:
+    source = Source(SourceFormat.JSONL, str(SAMPLES / "tinygrpo.jsonl"))
+    assert len(read_source(source, tmp_path, 0, TINY)) == 7
+    for form in SourceFormat:
+        assert read_source(Source(form, "none"), tmp_path, 0, TINY) == []
