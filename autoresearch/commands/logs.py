@@ -55,7 +55,7 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
     from collections import deque
 
     from autoresearch.core.text.lines import logical_lines
-    from autoresearch.runner.follow import LogFollower
+    from autoresearch.runner.log_follower import LogFollower
 
     try:
         wanted = re.compile(pattern)

@@ -36,7 +36,7 @@ def of_slurm(reach: Reach, where: Sequence[str] = (), partition: str = "") -> Ro
 
 
 def of_host(found: Mapping[str, Any], smi: str) -> Rows:
-    """What the post of a host says of it (runner/serving.py: probe), and its nvidia-smi."""
+    """What the post of a host says of it (runner/remote_agent.py: probe), and its nvidia-smi."""
     there = gpus.parse(smi)
     names = ", ".join(sorted({one.name for one in there}))
     programs = ", ".join(f"{name}{'' if path else ' missing'}" for name, path in found["programs"].items())

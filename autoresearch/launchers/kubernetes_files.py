@@ -77,7 +77,7 @@ class VolumeFiles(SharedFiles):
         return replace(said, out=out)
 
     def _as_the_image(self, answer: bytes) -> bytes:
-        """A survey (`runner.courier`) without what it says of files outside of the volume."""
+        """A survey (`runner.remote_files`) without what it says of files outside of the volume."""
         try:
             found = json.loads(answer)
         except ValueError:

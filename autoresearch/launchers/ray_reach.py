@@ -25,7 +25,7 @@ from autoresearch.core.run.log_stream import Told, read
 from autoresearch.launchers.ray_api import RayApi, quoted
 from autoresearch.launchers.ray_leftovers import OVER
 from autoresearch.runner.basics import parse_object
-from autoresearch.runner.post import PIECE
+from autoresearch.runner.remote_requests import PIECE
 
 LOGS_S = 2.0  # between two answers with a job's log ...
 LOGS_SHARE = 20.0  # ... and so many times what such an answer took

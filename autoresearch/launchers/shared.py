@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from autoresearch.core.run.job_launcher import Said, Seen, Unreachable, Want
-from autoresearch.runner import post
+from autoresearch.runner import remote_requests
 
 MOST_SAID = 1 << 20
 
@@ -22,12 +22,12 @@ class SharedFiles:
 
     def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
         """See `Reach`. A lock that is free says nothing: flock may not cross a network file system."""
-        found = {want.run: Seen(**post.look(want.directory, want.offsets)) for want in wants}
+        found = {want.run: Seen(**remote_requests.look(want.directory, want.offsets)) for want in wants}
         return {run: seen if seen.alive else replace(seen, alive=None) for run, seen in found.items()}
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
         """See `Reach`; OSError where the disk is full."""
-        post.put(directory, files, private)
+        remote_requests.put(directory, files, private)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
         """See `Reach`."""

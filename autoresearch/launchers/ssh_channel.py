@@ -1,7 +1,7 @@
 """One connection to a host: an ssh process with our program at its other end, asked a line at a time.
 
-What is sent first is the program itself (`runner/serving.py` and what it imports), so nothing needs to be installed
-there but Python 3.9. Every call has a deadline; one that passes it, or fails half-way, ends the connection.
+What is sent first is the program itself (`runner/remote_agent.py` and what it imports), so nothing needs to be
+installed there but Python 3.9. Every call has a deadline; one that passes it, or fails half-way, ends the connection.
 """
 
 from __future__ import annotations
@@ -23,10 +23,16 @@ from typing import IO, Any
 
 from autoresearch.core.run.job_launcher import Unreachable
 from autoresearch.launchers.ssh_words import SshWords, meaning
-from autoresearch.runner import serving
+from autoresearch.runner import remote_agent
 
 MOST_NOISE = 4096
-PARTS = ("basics", "native", "processes", "post", "serving")  # in the order in which they import each other
+PARTS = (
+    "basics",
+    "libc",
+    "processes",
+    "remote_requests",
+    "remote_agent",
+)  # in the order in which they import each other
 # Shells of any kind take it: no `$`, `!`, backslash or quote within the single ones.
 FIRST = (
     'import sys; sys.version_info < (3, 9) and sys.exit("ajet: python " + sys.version.split()[0]); '
@@ -34,12 +40,12 @@ FIRST = (
 )
 _LOADER = """
 import sys, types
-package = types.ModuleType("ajet_post")
+package = types.ModuleType("ajet_remote")
 package.__path__ = []
-sys.modules["ajet_post"] = package
+sys.modules["ajet_remote"] = package
 for name, text in SOURCES:
-    module = types.ModuleType("ajet_post." + name)
-    module.__package__ = "ajet_post"
+    module = types.ModuleType("ajet_remote." + name)
+    module.__package__ = "ajet_remote"
     sys.modules[module.__name__] = module
     setattr(package, name, module)
     exec(compile(text, "<autoresearch " + name + ">", "exec"), module.__dict__)
@@ -49,7 +55,7 @@ module.serve(TOKEN, sys.stdin.buffer, sys.stdout.buffer)
 
 def program(token: str) -> bytes:
     """The program as one line."""
-    folder = Path(serving.__file__).parent
+    folder = Path(remote_agent.__file__).parent
     sources = [(name, (folder / f"{name}.py").read_text()) for name in PARTS]
     text = f"SOURCES = {sources!r}\nTOKEN = {token!r}\n{_LOADER}"
     return base64.b64encode(zlib.compress(text.encode())) + b"\n"
@@ -71,7 +77,7 @@ class Channel:
         self.noise = b""
         self.rest = b""
         self.last_id = 0
-        self.hello: Mapping[str, Any] = {}  # who answered; see `serving.hello`
+        self.hello: Mapping[str, Any] = {}  # who answered; see `remote_agent.hello`
         self.offset_s = 0.0
         self.best_trip_s = float("inf")
         self.complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the connection
@@ -96,7 +102,7 @@ class Channel:
     def ask(self, operation: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
         """One call. Raises Unreachable (the connection is of no use then), OSError (of that host, as is its path)."""
         self.last_id += 1
-        request = {"id": self.last_id, "op": operation, "with": serving.pack(dict(arguments))}
+        request = {"id": self.last_id, "op": operation, "with": remote_agent.pack(dict(arguments))}
         begun = time.monotonic()
         wall = time.time()
         answer = self._exchange(json.dumps(request).encode() + b"\n", self.last_id, begun + timeout_s)
@@ -170,7 +176,7 @@ class Channel:
             raise Unreachable(f"{self.words.host}: a broken answer: {error}", code="noise") from error
         if answer["id"] == 0:
             self.hello = answer["said"]
-        whole: dict[str, Any] = serving.unpack(answer)
+        whole: dict[str, Any] = remote_agent.unpack(answer)
         return whole if answer["id"] == number else None
 
     def _silent(self) -> Unreachable:

@@ -20,7 +20,7 @@ from typing import IO
 
 from autoresearch.core.run.targets import Place
 from autoresearch.launchers.ssh_words import STANDS, SshWords, meaning
-from autoresearch.runner.native import process_control
+from autoresearch.runner.libc import process_control
 
 _PLACE = r"\[[^\]]+\]|[^:\[\]]+"
 _FORWARD = re.compile(rf"(?:({_PLACE}):)?([0-9]+):(?:{_PLACE}):[0-9]+\Z")  # ssh(1), -L and -R, without sockets

@@ -128,7 +128,7 @@ class SshReach:
         return self._connected().hello
 
     def probe(self, *, paths: Sequence[str] = (), programs: Sequence[str] = ()) -> dict[str, Any]:
-        """What there is on the host; see `runner.serving.probe`."""
+        """What there is on the host; see `runner.remote_agent.probe`."""
         found: dict[str, Any] = self.call("probe", paths=list(paths), programs=list(programs))
         return found
 
@@ -158,7 +158,7 @@ class SshReach:
         return offset
 
     def call(self, op: str, *, within_s: float = ANSWER_S, again: bool = True, **arguments: Any) -> Any:
-        """One call of `runner.serving.OPERATIONS`. Raises Unreachable, OSError (that host's).
+        """One call of `runner.remote_agent.OPERATIONS`. Raises Unreachable, OSError (that host's).
 
         again: a connection that turns out to be dead is made again at once, and the call with it. All of them may
         be made twice but `run`.

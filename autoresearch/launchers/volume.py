@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autoresearch.errors import UsageError
 from autoresearch.launchers import host_sandbox_check
-from autoresearch.runner.courier import BIG_VOLUME, CACHES, caches
+from autoresearch.runner.remote_files import BIG_VOLUME, CACHES, caches
 
 USUAL = Path(BIG_VOLUME)
 AUTO, NONE = "auto", "none"

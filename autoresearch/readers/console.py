@@ -15,7 +15,7 @@ from autoresearch.core.metrics.signal import Reading, SignalPattern
 from autoresearch.core.text.lines import logical_lines
 from autoresearch.readers.chunks import chunks, flat
 from autoresearch.readers.step_numbers import numbered
-from autoresearch.runner.patterns import lines_with
+from autoresearch.runner.line_patterns import lines_with
 from autoresearch.runner.text import without_escapes
 
 ReadLine = Callable[[str], Reading | None]

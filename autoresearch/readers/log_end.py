@@ -16,8 +16,8 @@ from typing import BinaryIO
 from autoresearch.core.diagnosis.failure import SURVIVED, Failure, Place, Search
 from autoresearch.core.diagnosis.failure_kinds import NEEDLES
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
-from autoresearch.runner.native import find
-from autoresearch.runner.patterns import lines_with
+from autoresearch.runner.libc import find
+from autoresearch.runner.line_patterns import lines_with
 from autoresearch.runner.text import without_escapes
 
 CHUNK = 1 << 20

@@ -13,7 +13,7 @@ from autoresearch.core.run.trainer import LogReader
 from autoresearch.core.text.lines import logical_lines
 from autoresearch.readers.chunks import chunks, flat
 from autoresearch.readers.step_numbers import numbered
-from autoresearch.runner.patterns import lines_with
+from autoresearch.runner.line_patterns import lines_with
 
 
 def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: bool = False) -> Iterator[Reading]:

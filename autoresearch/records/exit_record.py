@@ -10,7 +10,7 @@ from typing import Any
 from autoresearch.core.run.ending import EXCUSED, Ending
 from autoresearch.records import evidence
 from autoresearch.records.rundir import RunDir, read_json, write_json
-from autoresearch.runner.chronicle import seal
+from autoresearch.runner.event_log import seal
 
 _CLAIMS_NOTHING = (Ending.STOPPED, Ending.LAUNCH_FAILED)
 

@@ -11,7 +11,7 @@ if not __package__:  # started by path: be the package of the directory's name, 
     sys.path.append(os.path.dirname(here))
     __package__ = os.path.basename(here)
 
-from .patterns import compile_early
+from .line_patterns import compile_early
 
 # What compiling leaves behind is then the room for all that is imported after it: 0.15 MB a Runner.
 compile_early(sys.argv[1:])

@@ -1,6 +1,6 @@
 """The branch of a run whose code is a host's own, made there with that host's git: checkout, index and stash untouched.
 
-Standard library only, Python 3.9, on one file, sent along with the question as `courier` is. The rules are those of
+Standard library only, Python 3.9, on one file, sent with each question as `remote_files` is. The rules are those of
 snapshots here: what is tracked and what is untracked but not ignored, up to a size; results and records left out.
 """
 
@@ -130,7 +130,7 @@ def _claim(git: Git, wanted: str, commit: str) -> str:
 
 
 def answer(text: str) -> bool:
-    """As `courier.answer`."""
+    """As `remote_files.answer`."""
     try:
         found = keep(json.loads(text))
     except OSError as error:

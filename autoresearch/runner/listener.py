@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .basics import NEVER, clock, parse_object, positive, real, whole
-from .chronicle import Chronicle
-from .follow import LogFollower
-from .pace import Pace
-from .patterns import Pattern, Scanner, group
+from .event_log import Chronicle
+from .line_patterns import Pattern, Scanner, group
+from .log_follower import LogFollower
+from .progress_limits import Pace
 from .spec import Spec
 from .text import number, plain
 

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 
 from .basics import NEVER, clock, wall
 from .listener import Listener
-from .mirror import Mirror, terminal_is_gone, tmux_server_lives
 from .processes import Tree
 from .spawn import Command, how_it_ended, spawn
 from .spec import Spec
-from .stopping import Stopping
+from .stop_reasons import Stopping
+from .terminal_mirror import Mirror, terminal_is_gone, tmux_server_lives
 from .wakeups import CHANGED, Wakeups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .told import Told
+    from .log_stream import Told
 
 PULSE_S = 15.0  # heartbeat and, at the latest, the next look at everything
 PACE_S = 0.1  # log scans are at least this far apart
@@ -153,6 +153,6 @@ def _teller(spec: Spec, run_dir: str) -> Mirror | Told:
     """Who shows what is written: on a terminal, or to whoever reads the job's log."""
     if not spec.told:
         return Mirror(f"{run_dir}/run.log")
-    from .told import Told  # costs memory, and few Runners need it
+    from .log_stream import Told  # costs memory, and few Runners need it
 
     return Told(spec.run, run_dir, spec.metrics)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from .basics import RUN_ID, clock, read_file
-from .native import process_control
+from .libc import process_control
 
 STUCK_S = 10.0  # alive so long after SIGKILL: uninterruptible, reported and left
 KILL_CAP_S = 60.0

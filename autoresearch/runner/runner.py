@@ -21,17 +21,17 @@ from .basics import (
     wall,
     write_all,
 )
-from .chronicle import Chronicle
-from .gpus import Gpus, Leases
+from .event_log import Chronicle
+from .exit_record import exit_record, why_it_ended
+from .gpu_lease import Gpus, Leases
 from .listener import Listener
 from .loop import Loop
 from .masking import learn, learn_environment, mask_text, mask_values, secrets_in
-from .mirror import release_tmux_server
 from .processes import start_ticks
-from .record import exit_record, why_it_ended
 from .spawn import Command, LaunchError, evaluation_environment, how_it_ended, trainer_environment
 from .spec import Spec
-from .stopping import Decision, Stopping
+from .stop_reasons import Decision, Stopping
+from .terminal_mirror import release_tmux_server
 from .text import plain
 from .wakeups import no_more_wakeups
 

@@ -23,7 +23,7 @@ from autoresearch.launchers.ssh_channel import command_line
 from autoresearch.launchers.ssh_forwards import Forward, forwards_of, taken_port
 from autoresearch.launchers.ssh_reach import PAUSES_S, SshReach
 from autoresearch.launchers.ssh_words import SshWords, meaning
-from autoresearch.runner import serving
+from autoresearch.runner import remote_agent
 
 WORDS = SshWords("gpu1", ())
 SMI = """#!/bin/sh
@@ -81,7 +81,7 @@ def test_a_shell_that_answers_without_our_program_is_noise() -> None:
 
 def test_bytes_and_names_travel_whole() -> None:
     value = {"a": [b"\x00\xff", {"b": b""}], "n": None, "t": "it's"}
-    assert serving.unpack(json.loads(json.dumps(serving.pack(value)))) == value
+    assert remote_agent.unpack(json.loads(json.dumps(remote_agent.pack(value)))) == value
 
 
 @pytest.mark.system
@@ -95,13 +95,13 @@ def test_one_connection_serves_all_calls_and_one_look_all_runs(fake_ssh: Any, tm
 
 
 def test_much_comes_in_pieces_and_everybody_has_his_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "MOST_SEEN", 1000)
+    monkeypatch.setattr(remote_agent, "MOST_SEEN", 1000)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.log").write_bytes(b"y" * 1000)
     (tmp_path / "b" / "exit.json").write_text('{"ending": "finished"}')
     wants = [{"run": name, "directory": str(tmp_path / name), "offsets": {"run.log": 0}} for name in ("a", "b")]
-    told = [serving.look(wants) for _ in range(2)]
+    told = [remote_agent.look(wants) for _ in range(2)]
     served = [[name for name in ("a", "b") if one[name]["grown"]] for one in told]
     assert sorted(served) == [["a"], ["b"]]
     assert all(one["b"]["more"] or one["b"]["grown"] for one in told)  # else its exit record would be its last word

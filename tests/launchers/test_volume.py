@@ -10,7 +10,7 @@ import pytest
 from autoresearch.errors import UsageError
 from autoresearch.launchers import volume
 from autoresearch.launchers.volume import find
-from autoresearch.runner import courier
+from autoresearch.runner import remote_files
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_large_one_takes_the_caches(home: Path, monkeypatch: pytest.MonkeyPatc
     big = home.parent / "big"
     sizes(monkeypatch, big, 1000, 10)
     found = find("auto", {"HOME": str(home)}, big)
-    assert set(found.variables) == set(courier.CACHES)
+    assert set(found.variables) == set(remote_files.CACHES)
     assert found.variables["HF_HOME"] == f"{big}/autoresearch-{os.getuid()}/cache/hf"
     assert len(set(found.variables.values())) == len(found.variables)
     assert str(big) in found.sentence and "HF_HOME" in found.sentence

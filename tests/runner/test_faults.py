@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.runner import runner
 from autoresearch.runner.basics import parse_object
-from autoresearch.runner.chronicle import RECORD_BYTES, Chronicle
+from autoresearch.runner.event_log import RECORD_BYTES, Chronicle
 
 
 @pytest.mark.system

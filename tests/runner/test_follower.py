@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.runner.follow import LogFollower
+from autoresearch.runner.log_follower import LogFollower
 
 
 def read(follower: LogFollower) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import SignalPattern
-from autoresearch.runner.patterns import Pattern, Scanner
+from autoresearch.runner.line_patterns import Pattern, Scanner
 from autoresearch.runner.text import without_escapes
 from autoresearch.trainers import registry
 

@@ -12,7 +12,7 @@ import pytest
 from autoresearch.launchers.tmux import TmuxLauncher
 from autoresearch.launchers.tmux_session import release_server
 from autoresearch.runner.basics import RUN_ID
-from autoresearch.runner.mirror import RELEASE
+from autoresearch.runner.terminal_mirror import RELEASE
 
 SOON = "loop.HANGUP_S = 0.4"  # what a hangup means is decided soon
 

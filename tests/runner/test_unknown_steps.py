@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from autoresearch.runner import listener as listening
-from autoresearch.runner import stopping as deciding
-from autoresearch.runner.chronicle import Chronicle
+from autoresearch.runner import stop_reasons as deciding
+from autoresearch.runner.event_log import Chronicle
 from autoresearch.runner.listener import Listener
 from autoresearch.runner.spec import Spec
-from autoresearch.runner.stopping import Stopping
+from autoresearch.runner.stop_reasons import Stopping
 
 MINUTE = 60.0
 

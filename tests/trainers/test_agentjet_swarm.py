@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Recipe
-from autoresearch.runner.patterns import Pattern, Scanner, group
+from autoresearch.runner.line_patterns import Pattern, Scanner, group
 from autoresearch.trainers import registry
 from autoresearch.trainers.agentjet_swarm import AgentJetSwarm
 

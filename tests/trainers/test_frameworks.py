@@ -12,8 +12,8 @@ from autoresearch.core.blueprint.model import parse_blueprint
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import ReadsCommands, Source, SourceFormat, StopsItself, Trainer
 from autoresearch.readers.read import read_source
-from autoresearch.runner.follow import LogFollower
-from autoresearch.runner.patterns import Pattern, Scanner, group
+from autoresearch.runner.line_patterns import Pattern, Scanner, group
+from autoresearch.runner.log_follower import LogFollower
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

@@ -16,8 +16,8 @@ from autoresearch.core.metrics.metric_keys import kl_of
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.readers.read import read_source
-from autoresearch.runner.follow import LogFollower
-from autoresearch.runner.patterns import Pattern, Scanner, group
+from autoresearch.runner.line_patterns import Pattern, Scanner, group
+from autoresearch.runner.log_follower import LogFollower
 from autoresearch.trainers import ask, registry
 from autoresearch.trainers.lines import logical_lines
 

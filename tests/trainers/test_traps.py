@@ -9,7 +9,7 @@ import pytest
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers.read import read_source
-from autoresearch.runner.patterns import Pattern, Scanner, group
+from autoresearch.runner.line_patterns import Pattern, Scanner, group
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

@@ -1,4 +1,4 @@
-"""Reading what a Runner tells on stdout, where a job's log is the only way back; the format is `runner.told`'s."""
+"""Read what a Runner wrote on stdout where a job's log is the only way back; `runner.log_stream` has the format."""
 
 from __future__ import annotations
 

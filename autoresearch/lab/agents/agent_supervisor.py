@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.runner.basics import read_file
-from autoresearch.runner.native import process_control
+from autoresearch.runner.libc import process_control
 from autoresearch.runner.processes import children_of
 
 STUCK_S = 10.0  # alive so long after KILL: in the kernel's hands

@@ -23,7 +23,7 @@ TICK_S = 5.0
 # Its parent is the thread that started it, which stays until it is over. `-c`: before anything else is imported.
 _TETHERED = """
 import os, sys
-from autoresearch.runner.native import process_control
+from autoresearch.runner.libc import process_control
 process_control(1, 15, 0, 0, 0)
 if os.getppid() != int(sys.argv.pop(1)): os._exit(1)
 from autoresearch.cli import main

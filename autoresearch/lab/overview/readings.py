@@ -13,8 +13,8 @@ from autoresearch.core.text.lines import logical_lines
 from autoresearch.errors import UsageError
 from autoresearch.lab.runs.run_status import TAIL_BYTES
 from autoresearch.readers.chunks import flat
-from autoresearch.runner.follow import LogFollower
-from autoresearch.runner.patterns import lines_with
+from autoresearch.runner.line_patterns import lines_with
+from autoresearch.runner.log_follower import LogFollower
 
 NEWEST_BYTES = 4096  # of a chunk, among which its last line is looked for
 

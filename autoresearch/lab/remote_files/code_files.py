@@ -17,7 +17,7 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.export import export, files_of
 from autoresearch.git_repo.survey import MAX_BYTES
-from autoresearch.runner.courier import sha256 as sha256_of
+from autoresearch.runner.remote_files import sha256 as sha256_of
 
 NEVER = frozenset({".git", ".venv", "venv", "__pycache__"})  # at any depth, where git does not say what code is
 
@@ -33,7 +33,7 @@ class Entry:
     source: Path
 
     def to_json(self) -> list[object]:
-        """As `runner.courier` reads it."""
+        """As `runner.remote_files` reads it."""
         return [self.path, self.kind, self.content, self.size]
 
 

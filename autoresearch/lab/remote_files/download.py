@@ -26,7 +26,7 @@ from autoresearch.records import events, finish_flag, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, read_json, write_json
-from autoresearch.runner.courier import sha256
+from autoresearch.runner.remote_files import sha256
 
 DONE = "gathered.json"
 SLICE_S = 20.0

@@ -17,7 +17,7 @@ from autoresearch.records import journal
 from autoresearch.records.appending import append_line
 from autoresearch.records.rundir import RunDir, read_json, write_all, write_json
 from autoresearch.runner.basics import whole as whole_number
-from autoresearch.runner.post import PIECE
+from autoresearch.runner.remote_requests import PIECE
 
 TOLD_S = 2.0  # clocks that differ by less are one clock
 OFFSETS = "mirror.json"  # how much of each far file is here

@@ -10,7 +10,7 @@ from typing import Any
 from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
 from autoresearch.core.run.targets import Place
 
-COURIER = Path(__file__).parents[2] / "runner" / "courier.py"
+REMOTE_FILES = Path(__file__).parents[2] / "runner" / "remote_files.py"
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
 LEAST = (3, 9)
 _PROBE = "import sys; print(sys.executable, *sys.version_info[:2])"
@@ -26,12 +26,12 @@ class There:
         self.python = _python(reach, place)
 
     def ask(self, do: str, *, timeout_s: float = 300.0, program: str = "", **request: object) -> dict[str, Any]:
-        """What `runner.courier` says to a question. Declined where it cannot be done there, Unreachable as ever.
+        """What `runner.remote_files` says to a question. Declined where it cannot be done there, Unreachable as ever.
 
         program: of another one that answers as it does.
         """
         text = json.dumps({"do": do, **request})
-        whole = (program or COURIER.read_text()) + f"\nanswer({text!r})\n"
+        whole = (program or REMOTE_FILES.read_text()) + f"\nanswer({text!r})\n"
         said = self.reach.run([self.python, "-S", "-E", "-s", "-"], stdin=whole.encode(), timeout_s=timeout_s)
         try:
             found = json.loads(said.text)

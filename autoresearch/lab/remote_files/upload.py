@@ -292,7 +292,7 @@ class _Sending:
         archive = f"{found['directory']}/evaluation.tar"
         self.there.put(found["directory"], {"evaluation.tar": data})
         request = {"do": "fresh", "archive": archive, "sha256": digest, "place": far[self.apart]}
-        words = [self.there.python, "-S", "-E", "-s", f"{runner}/courier.py", json.dumps(request)]
+        words = [self.there.python, "-S", "-E", "-s", f"{runner}/remote_files.py", json.dumps(request)]
         return {"evaluate_place": shlex.join(words)}
 
     def _watched(self, translation: Translation) -> dict[str, str]:

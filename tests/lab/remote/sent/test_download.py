@@ -246,13 +246,13 @@ def test_files_of_the_same_content_in_one_directory(yard: Any) -> None:
 
 def test_a_file_that_cannot_be_read_keeps_no_other_there(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     order = left_there(yard, **{"a": b"fine", "b": b"denied", "c": b"fine"})
-    courier = remote_host.COURIER.read_text()
+    courier = remote_host.REMOTE_FILES.read_text()
     opened = 'with open(path, "rb") as file:'
     denying = courier.replace(opened, opened.replace("(path", '(path + "/" * path.endswith("/b")'))
     assert denying != courier
     changed = yard.root / "courier.py"
     changed.write_text(denying)
-    monkeypatch.setattr(remote_host, "COURIER", changed)
+    monkeypatch.setattr(remote_host, "REMOTE_FILES", changed)
     assert gathered(yard, order)
     assert names(yard.spec.result_dir) == ["a", "c"]
     assert f"left on gpu1: {order.paths[yard.spec.result_dir]}/b" in yard.said()

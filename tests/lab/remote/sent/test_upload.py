@@ -14,7 +14,7 @@ import pytest
 
 from autoresearch.core.run.job_launcher import Declined, Unreachable
 from autoresearch.core.swarm.spec import Swarm
-from autoresearch.runner import courier
+from autoresearch.runner import remote_files
 
 Record = Callable[[Any], dict[str, Any]]
 
@@ -257,10 +257,10 @@ def test_the_default_root_is_on_the_big_volume_else_in_the_home(
     volume, home = tmp_path / "ephemeral", tmp_path / "home"
     if big:
         volume.mkdir()
-    monkeypatch.setattr(courier, "BIG_VOLUME", str(volume))
+    monkeypatch.setattr(remote_files, "BIG_VOLUME", str(volume))
     monkeypatch.setenv("HOME", str(home))
-    assert courier._root("") == str(volume / "autoresearch" if big else home / ".cache/autoresearch")
-    assert courier._root("~/mine") == str(home / "mine")
+    assert remote_files._root("") == str(volume / "autoresearch" if big else home / ".cache/autoresearch")
+    assert remote_files._root("~/mine") == str(home / "mine")
 
 
 @pytest.mark.system

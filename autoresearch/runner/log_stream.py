@@ -14,7 +14,7 @@ import os
 import time
 
 from .basics import NEVER, clock, wall
-from .post import GROWING, look
+from .remote_requests import GROWING, look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

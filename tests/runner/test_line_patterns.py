@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from autoresearch.runner import patterns
-from autoresearch.runner.patterns import Pattern, Scanner
+from autoresearch.runner import line_patterns
+from autoresearch.runner.line_patterns import Pattern, Scanner
 from autoresearch.runner.text import number, plain
 
 VERL = (
@@ -93,7 +93,7 @@ def test_what_was_seen_in_an_unfinished_line_is_not_told_again() -> None:
 
 def test_progress_is_told_once_a_second_and_steps_always(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(patterns, "clock", lambda: now[0])
+    monkeypatch.setattr(line_patterns, "clock", lambda: now[0])
     progress = [Pattern("progress", r"\d+%\|", 60.0), Pattern("progress", "step", 30.0)]
     longer = Pattern("progress", "actor/", 90.0)
     scanner = Scanner([*progress, Pattern("step", VERL), longer])

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from . import post
+from . import remote_requests
 from .basics import is_locked, parse_object, read_file, take_lock
 from .processes import process_table, run_id_of, send, start_ticks
 
@@ -109,12 +109,12 @@ def boot_id() -> str:
 
 
 def look(wants: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """`post.look` at each of {run, directory, offsets}, by run; whose turn it is to be first changes."""
+    """`remote_requests.look` at each of {run, directory, offsets}, by run; whose turn it is to be first changes."""
     seen, room = {}, MOST_SEEN
     _turn[0] += 1
     first = _turn[0] % len(wants) if wants else 0
     for want in [*wants[first:], *wants[:first]]:
-        found = post.look(want["directory"], want["offsets"] if room > 0 else {})
+        found = remote_requests.look(want["directory"], want["offsets"] if room > 0 else {})
         if room <= 0 and found["there"]:
             found["more"] = True
         room -= sum(len(piece) for piece in found.get("grown", {}).values())
@@ -124,7 +124,7 @@ def look(wants: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 def put(directory: str, files: Mapping[str, bytes], private: list[str]) -> None:
     """See `Reach`."""
-    post.put(directory, files, private)
+    remote_requests.put(directory, files, private)
 
 
 def read(path: str, offset: int, most: int) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def _show_gpus(directory: str, uuids: list[str], environment: Mapping[str, str])
             if item and os.fsdecode(item).partition("=")[0] not in shown
         ]
         files["environment"] = b"\0".join([*kept, *(f"{name}={value}".encode() for name, value in shown.items())])
-    post.put(directory, files, ("environment",))
+    remote_requests.put(directory, files, ("environment",))
     return leases
 
 

@@ -7,7 +7,7 @@ import signal
 from .basics import SCHEMA, clock, wall
 from .loop import Loop
 from .spawn import how_it_ended
-from .stopping import Decision
+from .stop_reasons import Decision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

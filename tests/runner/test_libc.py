@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import autoresearch.runner
-from autoresearch.runner import native
+from autoresearch.runner import libc
 
 HAYSTACK = b"a" * 5_000 + b"\0step:1 - actor/" + bytes(range(256))
 
 
-@pytest.mark.parametrize("make", [native._bare, native._whole])
+@pytest.mark.parametrize("make", [libc._bare, libc._whole])
 @pytest.mark.parametrize("needle", [b"step:", b"\0s", b"a" * 5_000, b"\xff", b"steps:", b"a" * 5_001, b"\xff\xff"])
 def test_a_needle_is_found_where_it_is(make: object, needle: bytes) -> None:
     assert callable(make)
@@ -24,8 +24,8 @@ def test_a_needle_is_found_where_it_is(make: object, needle: bytes) -> None:
 
 def test_an_older_or_newer_python_gets_the_public_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "_ctypes_gone", None)
-    monkeypatch.setattr(native, "_bare", lambda *_: __import__("_ctypes_gone"))
-    assert native.function("prctl", "i", "iLLLL")(37, 0, 0, 0, 0) == -1  # PR_GET_CHILD_SUBREAPER to nowhere
+    monkeypatch.setattr(libc, "_bare", lambda *_: __import__("_ctypes_gone"))
+    assert libc.function("prctl", "i", "iLLLL")(37, 0, 0, 0, 0) == -1  # PR_GET_CHILD_SUBREAPER to nowhere
 
 
 @pytest.mark.system

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .basics import NEVER, clock, parse_object, read_file
-from .chronicle import Chronicle
+from .event_log import Chronicle
 from .listener import Listener
 from .spec import Spec
 from .text import plain

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from .basics import NEVER, clock, parse_object, read_file
-from .native import find
+from .libc import find
 from .text import bare
 
 # So many seconds a signal of a kind is not looked for again: that something moves, or fails, is news for a while.
