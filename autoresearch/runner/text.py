@@ -9,7 +9,12 @@ from .masking import mask_text
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _RANK = re.compile(rb"[ \t]{0,8}\[(?:rank|default)\d{1,6}\]: ?")
-_NUMBER = re.compile(rb"[-+]?(?:nan|inf(?:inity)?|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)", re.I)
+_NUMBER = re.compile(
+    rb"[-+]?(?:nan|inf(?:inity)?|[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d*)?"
+    rb"|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)",
+    re.I,
+)
+_GOES_ON = re.compile(rb",\d")
 
 
 def without_escapes(line: bytes) -> bytes:
@@ -41,6 +46,9 @@ def without_html(text: str) -> str:
 
 
 def number(text: bytes) -> float | None:
-    """The first number in a text such as b"np.float64(3e-4)"."""
-    found = _NUMBER.search(text.split(b"(", 1)[-1])
-    return float(found[0]) if found else None
+    """The first number in a text such as b"np.float64(3e-4)" or b"1,000"; None for a part of one, as in b"12,34"."""
+    text = text.split(b"(", 1)[-1]
+    found = _NUMBER.search(text)
+    if found is None or _GOES_ON.match(text, found.end()):
+        return None
+    return float(found[0].replace(b",", b""))

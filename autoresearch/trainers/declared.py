@@ -16,13 +16,16 @@ import re
 from dataclasses import dataclass
 
 from autoresearch.core.metrics.metric_keys import NO_STEP
-from autoresearch.core.metrics.python_values import NUMBER, number, numbers, python_dict
+from autoresearch.core.metrics.python_values import GROUPED, NUMBER, number, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 
 PADDING = r"[ \t]{0,80}"  # around a colon or an equals sign, in columns that are aligned
-PAIR = later(rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}}){PADDING}[:=]{PADDING}(?P<value>{NUMBER})(?![\w.:%])")
+WHOLE = r"(?:[1-9]\d{0,2}(?:,\d{3}){1,3}|\d{1,10})(?!\d|,\d)"  # a step; none is `12,34`, and 12 is a part of it
+PAIR = later(
+    rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}}){PADDING}[:=]{PADDING}(?P<value>{GROUPED}|{NUMBER})(?![\w.:%]|,\d)"
+)
 _SHORT = re.compile(r"(?P<how>json|pairs)(?:\s+(?P<key>[^\s{}()\\\"]{1,80}))?\Z")
 _LONGEST = 20_000  # characters; a longer line is none of pairs
 
@@ -41,7 +44,7 @@ class Declared:
         if self.how == "regex":
             return SignalPattern(self.kind, self.text)
         key = re.escape(self.text)
-        end = r"(?P<step>\d{1,10})(?![\w.])"
+        end = rf"(?P<step>{WHOLE})(?![\w.])"
         if self.how == "json":
             needles = (f'"{self.text}"', f"'{self.text}'")
             return SignalPattern(self.kind, rf"[\"']{key}[\"']{PADDING}:{PADDING}{end}", needles=needles)

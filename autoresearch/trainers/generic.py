@@ -20,7 +20,7 @@ from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal, step_line
-from autoresearch.trainers.declared import PADDING, Declared, declared, pairs
+from autoresearch.trainers.declared import PADDING, WHOLE, Declared, declared, pairs
 from autoresearch.trainers.verl import read_step_line
 
 _QUOTED_NUMBER = rf"'?{NUMBER}'?"
@@ -42,7 +42,7 @@ _STEPS = {  # needle: pattern
     # step: 10 | loss: 0.3, the same with =, and both in aligned columns
     **{
         f"step{sign}": rf"step{sign}(?:(?<=^step{sign})|(?<=[\s,|\[(]step{sign})|(?<=global_step{sign}))"
-        rf"{PADDING}{f'[:=]{PADDING}' if sign.isspace() else ''}(?P<step>[1-9]\d{{0,9}})(?:/\d{{1,10}})?(?! - )"
+        rf"{PADDING}{f'[:=]{PADDING}' if sign.isspace() else ''}(?!0)(?P<step>{WHOLE})(?:/\d{{1,10}})?(?! - )"
         rf"[ ,|\t][^\r\n]{{0,480}}?loss{PADDING}[:=]{PADDING}[-+.\dn]"
         for sign in ":= \t"
     },

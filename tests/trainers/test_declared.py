@@ -9,6 +9,7 @@ import pytest
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.errors import BlueprintError
+from autoresearch.runner.text import number
 from autoresearch.trainers import registry
 from autoresearch.trainers.generic import Generic
 
@@ -24,6 +25,13 @@ ROWS = {
     "padded pairs": ("pairs it", "it    :   7   loss    =   0.5", (7, {"loss": 0.5})),
     "padded json": ("json it", '{"it" :   7, "loss":   0.5}', (7, {"loss": 0.5})),
     "the usual key": ("pairs", "step: 7 | reward: 0.5", (7, {"reward": 0.5})),
+    "thousands": ("pairs", "step: 1,000 | reward: 1,200.25", (1000, {"reward": 1200.25})),
+    "millions": ("pairs it", "it=1,234,567, tokens=-2,000,000 lr=1e-5", (1234567, {"tokens": -2e6, "lr": 1e-5})),
+    "no thousands": ("pairs it", "it=7 a=12,34 b=1,0005 c=0,123 d=1,2,3 e=1234,567 f=2", (7, {"f": 2.0})),
+    "a step that is no number": ("pairs it", "it: 12,34 loss: 0.5", None),
+    "a step, then a comma": ("pairs it", "it: 12, loss: 0.5,lr: 2", (12, {"loss": 0.5, "lr": 2.0})),
+    "thousands in quotes": ("json it", '{"it": 7, "tokens": "1,200"}', (7, {"tokens": 1200.0})),
+    "named thousands": (r"^iter (?P<step>\S+) (?P<loss>\S+)$", "iter 1,005 1,000.5", (1005, {"loss": 1000.5})),
     "named": (r"^iter (?P<step>\d+), loss (?P<loss>\S+)$", "iter 5, loss 0.25", (5, {"loss": 0.25})),
     "named and beside": (r"^iter (?P<step>\d+) ", "iter 5 loss: 0.25 kl=0.1", (5, {"loss": 0.25, "kl": 0.1})),
     "no step": (r"^epoch done", "epoch done, reward: 0.5", (NO_STEP, {"reward": 0.5})),
@@ -42,7 +50,7 @@ def test_a_declared_step(name: str) -> None:
     assert not wanted or matched  # what is measured is seen by the Runner
     assert not signal.needles or not matched or any(needle in line for needle in signal.needles)
     if matched and wanted and wanted[0] != NO_STEP:
-        assert int(matched["step"]) == wanted[0]
+        assert number(matched["step"]) == wanted[0]
 
 
 def test_what_is_declared_is_all_there_is() -> None:

@@ -13,21 +13,27 @@ from autoresearch.core.text.regex import later
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI]nf(?:inity)?)"
 """A number in a trainer's output; `[\\d.]+` would read 1.5e-05 as 1.5."""
 
+GROUPED = r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d*)?"
+"""The same with thousands separators, `1,200.25`. `0,123` is none: where that is printed, its comma is the point."""
+
 _YES, _NO = frozenset({"true", "yes", "on", "y", "1"}), frozenset({"false", "no", "off", "n", "0"})
 
 _SCALAR = later(rf"(?:(?:np|numpy|torch)\.\w{{1,12}}\(|tensor\()?({NUMBER})(?:, [^()]{{0,60}})?\)?")
+_GROUPED = later(GROUPED)
 _WRAPPED = later(r"(?<=: )np\.float(?:32|64)\(([-+.\de]{1,32})\)(?=[,}])")
 _NO_JSON = later(r"[\"\\]|true|false|null")  # other quotes, escapes, words that mean nothing in Python
 _MAX_CHARS = 1 << 20  # a longer line is no line of metrics
 
 
 def number(text: str) -> float | None:
-    """A number as Python, numpy or torch print it: `1e-06`, `nan`, `np.float64(0.5)`, `tensor(0.5, ...)`."""
+    """A number as Python, numpy or torch print it: `1e-06`, `1,000`, `nan`, `np.float64(0.5)`, `tensor(0.5, ...)`."""
     if "_" not in text:  # float() takes 1_000, which no trainer prints
         try:
             return float(text)
         except ValueError:
             pass
+    if "," in text and _GROUPED.fullmatch(text.strip()):
+        return float(text.replace(",", ""))
     found = _SCALAR.fullmatch(text.strip())
     return float(found[1]) if found else None
 
