@@ -12,7 +12,7 @@ from autoresearch.core.metrics.expression_parser import near_miss
 from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.core.run.trainer import NamesTags, ReadsLogs, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import Doubts, NamesTags, ReadsLogs, Source, SourceFormat, Trainer
 from autoresearch.readers.console import read_console
 from autoresearch.readers.dict_lines import read_dict_lines
 from autoresearch.readers.jsonl import read_jsonl
@@ -25,6 +25,7 @@ from autoresearch.readers.tracker_dirs import newest
 from autoresearch.readers.trainer_state import read_trainer_state, state_file
 from autoresearch.readers.wandb_run import read_wandb
 from autoresearch.readers.whole_log import read_whole_log
+from autoresearch.runner.text import plain
 
 _EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 _APPENDED = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL, SourceFormat.CONSOLE)
@@ -39,6 +40,7 @@ class Read:
 
     source: Source
     readings: tuple[Reading, ...]
+    warnings: tuple[str, ...] = ()  # what it holds that could not be read
 
     def points(self, key: str) -> dict[int, float]:
         """The value at each step; the last one where training and validation both name the metric."""
@@ -74,12 +76,19 @@ class Best:
 
 
 def read_source(
-    source: Source, base: Path, offset: int, trainer: Trainer, *, ended: bool = False
+    source: Source,
+    base: Path,
+    offset: int,
+    trainer: Trainer,
+    *,
+    ended: bool = False,
+    warnings: list[str] | None = None,
 ) -> list[Reading]:
     """All readings of one source, one per kind and step, in the order in which they were written.
 
     A relative path is taken from `base`. Bytes before `offset` belong to somebody else. Missing: []. `ended`: who
-    wrote it ended well, so that a last line of a log is whole though it lacks its newline.
+    wrote it ended well, so that a last line of a log is whole though it lacks its newline. `warnings`: where to put
+    what could not be read.
     """
     path = base / source.path
     if source.format is SourceFormat.JSONL:
@@ -97,11 +106,20 @@ def read_source(
         run = newest(source.format, path)
         return list(merged(TRACKERS[source.format](run))) if run else []
     if isinstance(trainer, ReadsLogs):
-        found = read_whole_log(path, trainer.reader(), offset, ended=ended)
-        return list(merged(part for reading in found for part in _parts(reading)))
+        reader = trainer.reader()
+        found = read_whole_log(path, reader, offset, ended=ended)
+        readings = list(merged(part for reading in found for part in _parts(reading)))
+        if warnings is not None and isinstance(reader, Doubts):
+            warnings += [_no_number(path, name, text) for name, text in reader.unread.items()]
+        return readings
     signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
     found = read_console(path, trainer.read_line, signals, offset, ended=ended)
     return list(merged(part for reading in found for part in _parts(reading)))
+
+
+def _no_number(path: Path, name: str, text: str) -> str:
+    what = "step, so the line is left out" if name == "step" else "number"
+    return f"{path}: where the declared line names `{name}`, `{plain(text, 40)}` is no {what}"
 
 
 def size_of(source: Source, base: Path = Path()) -> int:
@@ -166,7 +184,12 @@ def read_all(
     offsets: bytes at the start of a source (by its path) that are not this run's. `ended`: see `read_source`.
     """
     ranked = sorted(sources, key=lambda source: source.authority)
-    return [Read(s, tuple(read_source(s, base, offsets.get(s.path, 0), trainer, ended=ended))) for s in ranked]
+    reads = []
+    for s in ranked:
+        doubts: list[str] = []
+        found = read_source(s, base, offsets.get(s.path, 0), trainer, ended=ended, warnings=doubts)
+        reads.append(Read(s, tuple(found), tuple(doubts)))
+    return reads
 
 
 def read_best(
@@ -187,16 +210,18 @@ def read_best(
 
 def best_of(found: Sequence[Read], objective: Objective | None) -> Best:
     """The same of what was read already, the most trusted first."""
+    doubts = tuple(text for read in found for text in read.warnings)
     if objective is None:
-        return Best(_united([read.readings for read in found]))
+        return Best(_united([read.readings for read in found]), (), doubts)
     names = {key for read in found for key in read.keys}
     keys = objective.keys_among(names)
     holders = {key: read for key in keys for read in reversed(found) if read.points(key)}
     if lacking := [key for key in keys if key not in holders]:
-        return Best(_united([read.readings for read in found]), (), _nowhere(objective.metric, lacking, names))
-    warnings = disagreements(found, keys)
-    told = sorted(found, key=lambda read: read not in holders.values())
-    ours = [[_of(read, reading, holders) for reading in read.readings] for read in told]
+        told = (*_nowhere(objective.metric, lacking, names), *doubts)
+        return Best(_united([read.readings for read in found]), (), told)
+    warnings = [*disagreements(found, keys), *doubts]
+    order = sorted(found, key=lambda read: read not in holders.values())
+    ours = [[_of(read, reading, holders) for reading in read.readings] for read in order]
     sources = tuple(dict.fromkeys(holders[key].source for key in keys))
     return Best(_united(ours), sources, tuple(warnings))
 

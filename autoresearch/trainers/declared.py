@@ -27,6 +27,7 @@ PAIR = later(
     rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}}){PADDING}[:=]{PADDING}(?P<value>{GROUPED}|{NUMBER})(?![\w.:%]|,\d)"
 )
 _SHORT = re.compile(r"(?P<how>json|pairs)(?:\s+(?P<key>[^\s{}()\\\"]{1,80}))?\Z")
+_WORDS = ("text", "kind")  # named groups that the Runner shows to people
 _LONGEST = 20_000  # characters; a longer line is none of pairs
 
 
@@ -51,24 +52,38 @@ class Declared:
         begins = rf"{key}(?:(?<=^{key})|(?<=[\s,;|\[(\]]{key}))"
         return SignalPattern(self.kind, rf"{begins}{PADDING}[:=]{PADDING}{end}", needles=(self.text,))
 
-    def read(self, line: str) -> Reading | None:
-        """The reading that a stripped line holds; None where it is no such line."""
+    def read(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
+        """The reading that a stripped line holds; None where it is no such line, or names a step that is none.
+
+        `unread`: where to put named groups that matched something else than a number, with their text.
+        """
         if self.how == "regex":
-            return self._matched(line)
+            return self._matched(line, {} if unread is None else unread)
         metrics = loaded(line) if self.how == "json" else pairs(line)
         step = metrics.pop(self.text, None)
-        if step is None or not step >= 0 or not float(step).is_integer() or not metrics:
+        if step is None or not _is_step(step) or not metrics:
             return None
         return Reading(self.kind, int(step), metrics)
 
-    def _matched(self, line: str) -> Reading | None:
+    def _matched(self, line: str, unread: dict[str, str]) -> Reading | None:
         found = re.search(self.text, line)
         if found is None:
             return None
-        named = {name: number(text) for name, text in found.groupdict().items() if text is not None}
-        step = named.pop("step", None)
-        metrics = pairs(line) | {name: value for name, value in named.items() if value is not None}
-        return Reading(self.kind, NO_STEP if step is None else int(step), metrics)
+        named: dict[str, float] = {}
+        for name, text in found.groupdict().items():
+            value = None if text is None else number(text)
+            if value is not None and (name != "step" or _is_step(value)):
+                named[name] = value
+            elif text is not None and name not in _WORDS:
+                unread.setdefault(name, text)
+                if name == "step":  # counted instead, it would be some other step's
+                    return None
+        step = named.pop("step", NO_STEP)
+        return Reading(self.kind, int(step), pairs(line) | named)
+
+
+def _is_step(value: float) -> bool:
+    return value >= 0 and float(value).is_integer()
 
 
 @functools.cache

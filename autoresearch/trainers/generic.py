@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics import metric_keys
@@ -96,9 +96,9 @@ class Generic:
         """None: the blueprint may declare some."""
         return ()
 
-    def read_line(self, line: str) -> Reading | None:
+    def read_line(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
         """A declared line; verl's shape, a dict or JSON object with a step, or `step: N ... key: value` pairs."""
-        if found := next((reading for one in self._declared if (reading := one.read(line)) is not None), None):
+        if found := next((reading for one in self._declared if (reading := one.read(line, unread)) is not None), None):
             return found
         usual = read_step_line(line) or _read_object(line) or _read_pairs(line)
         return None if usual is None or self.declares(usual.kind) else usual
@@ -140,6 +140,7 @@ class DeclaredLog:
     """Shows a trainer each line that may be one of its own."""
 
     trainer: Generic
+    unread: dict[str, str] = field(default_factory=dict)  # named groups that were no number, and the first such text
 
     @property
     def needles(self) -> tuple[str, ...]:
@@ -149,7 +150,7 @@ class DeclaredLog:
 
     def line(self, text: str) -> Reading | None:
         """The reading of this line."""
-        return self.trainer.read_line(text)
+        return self.trainer.read_line(text, self.unread)
 
     def end(self) -> Reading | None:
         """Nothing is ever open."""

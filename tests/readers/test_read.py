@@ -51,6 +51,20 @@ def test_a_merged_line_of_verl_becomes_two_readings(tmp_path: Path) -> None:
     assert found[1].metrics == {"val-core/x/acc/mean@1": 0.5}
 
 
+def test_what_a_declared_line_names_and_is_no_number(tmp_path: Path) -> None:
+    lines = ("iter 1 loss 0.5, 3\n", "iter 2 loss 0.25, 4\n", "iter two loss 0.1 5\n")
+    (tmp_path / "run.log").write_text("".join(lines))
+    trainer = registry.by_name("generic", (r"step ^iter (?P<step>\S+) loss (?P<loss>\S+) (?P<n>\d+)",))
+    for objective in (Objective("n"), Objective("loss"), None):
+        found = read_best([LOG], {}, trainer=trainer, objective=objective, base=tmp_path)
+        assert [(r.step, r.metrics) for r in found.readings] == [(1, {"n": 3}), (2, {"n": 4})]
+        told = [text.partition(": ")[2] for text in found.warnings if "no source holds" not in text]
+        assert told == [
+            "where the declared line names `loss`, `0.5,` is no number",
+            "where the declared line names `step`, `two` is no step, so the line is left out",
+        ]
+
+
 def test_the_next_source_where_the_best_lacks_the_metric(tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_text('{"step": 1, "data": {"actor/pg_loss": 0.5}}\n')
     (tmp_path / "val.md").write_text("{'global_steps': 1, 'task_pass_rate@1': 0.25}\n")

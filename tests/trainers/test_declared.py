@@ -34,6 +34,9 @@ ROWS = {
     "named thousands": (r"^iter (?P<step>\S+) (?P<loss>\S+)$", "iter 1,005 1,000.5", (1005, {"loss": 1000.5})),
     "named": (r"^iter (?P<step>\d+), loss (?P<loss>\S+)$", "iter 5, loss 0.25", (5, {"loss": 0.25})),
     "named and beside": (r"^iter (?P<step>\d+) ", "iter 5 loss: 0.25 kl=0.1", (5, {"loss": 0.25, "kl": 0.1})),
+    "named, and no number": (r"^iter (?P<step>\d+) (?P<a>\S+) (?P<b>\S+)", "iter 5 0.25, 3", (5, {"b": 3.0})),
+    "named, and no step": (r"^iter (?P<step>\S+) (?P<a>\S+)", "iter 5/9 0.25", None),
+    "named, and no whole step": (r"^iter (?P<step>\S+) (?P<a>\S+)", "iter inf 0.25", None),
     "no step": (r"^epoch done", "epoch done, reward: 0.5", (NO_STEP, {"reward": 0.5})),
     "another line": (r"^iter (?P<step>\d+)", "the iter 5", None),
 }

@@ -114,6 +114,15 @@ class LogReader(Protocol):
 
 
 @runtime_checkable
+class Doubts(Protocol):
+    """A LogReader of lines that somebody declared, and that may hold something else than was declared."""
+
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """Names of what was found and could not be read, each with the first such text."""
+
+
+@runtime_checkable
 class ReadsLogs(Protocol):
     """A trainer whose lines say everything only together: blocks of bullets, a bar that tells the step."""
 
