@@ -303,6 +303,8 @@ def confirm(
         idea = view.by_slug(slug)
         if idea is None:
             raise NotFoundError(f"{view.spec.name} has no idea {slug!r}", fix="autoresearch campaign brief")
+        if idea.hypothesis.is_baseline:
+            raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed itself")
         if idea.status != "keep":
             raise ConflictError(f"{slug} is not kept ({idea.status or 'not over'}): there is nothing to confirm")
     if not ideas and not (view.best and view.best.index > 1):

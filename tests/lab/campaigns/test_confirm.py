@@ -1,0 +1,26 @@
+"""`confirm`: what it refuses before anything is asked of a campaign."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from autoresearch.records.campaign_dir import entries
+
+from autoresearch.commands.campaign_control import confirm
+from autoresearch.errors import ConflictError
+
+pytestmark = pytest.mark.system
+
+WORDS = {
+    "baseline": "the baseline is what ideas are measured against: it cannot be confirmed itself",
+    "lr-down": "lr-down is not kept (discard): there is nothing to confirm",
+}
+
+
+@pytest.mark.parametrize("slug", WORDS)
+def test_what_cannot_be_confirmed(lived: Any, slug: str) -> None:
+    with pytest.raises(ConflictError) as caught:
+        confirm([slug], campaign=str(lived.place.path))
+    assert (caught.value.message, int(caught.value.exit_code)) == (WORDS[slug], 5)
+    assert not list(entries(lived.place.requests))
