@@ -307,6 +307,9 @@ def confirm(
             raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed itself")
         if idea.status != "keep":
             raise ConflictError(f"{slug} is not kept ({idea.status or 'not over'}): there is nothing to confirm")
+    asked = [view.by_slug(slug) for slug in ideas] if ideas else [view.best]
+    if done := next((idea for idea in asked if idea and idea.confirmed == "confirmed"), None):
+        raise ConflictError(f"{done.slug} is confirmed already", fix=f"autoresearch campaign report {view.spec.name}")
     if not ideas and not (view.best and view.best.index > 1):
         raise ConflictError(f"{view.spec.name} keeps nothing but its baseline: there is nothing to confirm")
     if view.unseeded:

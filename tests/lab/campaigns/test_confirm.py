@@ -14,6 +14,8 @@ pytestmark = pytest.mark.system
 
 WORDS = {
     "baseline": "the baseline is what ideas are measured against: it cannot be confirmed itself",
+    "best": "best is confirmed already",
+    "": "best is confirmed already",  # the default is the best one
     "lr-down": "lr-down is not kept (discard): there is nothing to confirm",
 }
 
@@ -21,6 +23,6 @@ WORDS = {
 @pytest.mark.parametrize("slug", WORDS)
 def test_what_cannot_be_confirmed(lived: Any, slug: str) -> None:
     with pytest.raises(ConflictError) as caught:
-        confirm([slug], campaign=str(lived.place.path))
+        confirm([slug] if slug else [], campaign=str(lived.place.path))
     assert (caught.value.message, int(caught.value.exit_code)) == (WORDS[slug], 5)
     assert not list(entries(lived.place.requests))
