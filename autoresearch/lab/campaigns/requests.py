@@ -36,7 +36,7 @@ def obey(controller: Controller, view: CampaignView, request: Mapping[str, Any])
         case "resume":
             if scheduler.baseline_failed(view):  # what was missing may be there now
                 note(controller.place, "again", reason=reason)
-            note(controller.place, "state", state=CampaignState.RUNNING.value, reason=reason)
+            note(controller.place, "state", state=CampaignState.RUNNING.value, reason=str(request.get("reason") or ""))
             controller.research.barred = ""
             controller.say("going on")
         case "drain" | "stop" as how:

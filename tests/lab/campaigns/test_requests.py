@@ -1,0 +1,20 @@
+"""Requests: what a controller writes down when it obeys one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from autoresearch.lab.campaign import requests
+
+from autoresearch.core.campaign import CampaignState
+
+pytestmark = pytest.mark.system
+
+
+def test_what_goes_on_again_has_no_reason(lived: Any) -> None:
+    lived.tell("state", state="paused", reason="lunch")
+    controller: Any = SimpleNamespace(place=lived.place, research=SimpleNamespace(barred="x"), say=lambda _: None)
+    requests.obey(controller, lived.view(), {"do": "resume"})
+    assert (lived.view().state, lived.view().reason) == (CampaignState.RUNNING, "")
