@@ -112,7 +112,7 @@ def _line(view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band 
     delta = value - above if value is not None and above is not None else None
     sign = 1.0 if view.spec.objective.better(1.0, 0.0) else -1.0
     noise = next((row.metric_noise for row in reversed(idea.rows) if row.metric_noise is not None), None)
-    if noise is None and band:
+    if band and (noise is None or standing is Standing.BASELINE):  # its rows hold what was known before the last run
         noise = band.sd
     apart = {run.run for run in idea.runs if run.why == "confirm"}
     spent = [row.elapsed_min for row in idea.rows if row.elapsed_min is not None]

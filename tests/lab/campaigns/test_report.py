@@ -170,6 +170,16 @@ def test_a_campaign_without_anything(campaign: Callable[..., Any]) -> None:
 
 
 @pytest.mark.system
+def test_the_noise_of_the_baseline_is_that_of_its_band(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.run("baseline", 0.54, metric_noise=0.5)
+    view = made.view()
+    (line,) = summary.idea_lines(view)
+    band = summary.band_of(view)
+    assert band is not None and (line.n, line.noise) == (band.n, band.sd)
+
+
+@pytest.mark.system
 def test_minimised_metrics_have_their_edge_above(campaign: Callable[..., Any]) -> None:
     made = campaign(objective=Objective("loss", Direction.MINIMIZE))
     made.idea("down")
