@@ -169,8 +169,8 @@ def tried(lines: Sequence[IdeaLine], skipped: int = 0) -> list[str]:
 
 
 _GROUPS = (
-    *("confirmed", "kept", "demoted", "no more than noise", "worse", "better by less", "not tried", "crashed"),
-    *("no signal", "smoke"),
+    *("confirmed", "kept", summary.PENDING, "demoted", "no more than noise", "worse", "better by less"),
+    *("not tried", "crashed", "no signal", "smoke"),
 )
 
 
@@ -192,6 +192,8 @@ def _group(line: IdeaLine) -> str:
             return "smoke runs, which judge nothing"
         case Standing.CRASHED:
             return line.why if line.why.startswith(("crashed", "not tried")) else f"crashed, {line.why}"
+        case Standing.DISCARDED if line.why.startswith(summary.PENDING):
+            return summary.PENDING
         case Standing.DISCARDED:
             return _lost(line.gain, line.noise)
     return ""

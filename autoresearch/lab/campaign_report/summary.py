@@ -10,14 +10,16 @@ from statistics import fmean, stdev
 from typing import Any
 
 from autoresearch.core.agents.agent import Unmade
-from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.spec import CampaignSpec, CampaignState
 from autoresearch.core.campaign.view import CampaignView, Idea, SeedCheck, measured
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import DECLARE
+from autoresearch.lab.results.judge import pending
 
+PENDING = "re-tests are pending"
 CLAIMS = ("confirmed", "demoted", "undecided")
 
 
@@ -134,9 +136,17 @@ def _line(view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band 
         branch=idea.branch,
         commit=idea.commit or next((row.commit for row in idea.rows if row.commit), ""),
         changes=changes(idea),
-        why=_why(idea, standing, delta, sign, noise),
+        why=_why(idea, standing, delta, sign, noise, retested=_retested(view, idea)),
         rows=tuple(idea.rows),
     )
+
+
+def _retested(view: CampaignView, idea: Idea) -> bool:
+    """Whether runs of it are still to come: its rows say `discard` meanwhile."""
+    if view.state is CampaignState.ENDED or view.told_stop or idea.slug in view.unwanted:
+        return False
+    decision = pending(view, idea)
+    return decision is not None and decision.retest
 
 
 def _standing(idea: Idea) -> Standing:
@@ -169,7 +179,9 @@ def changes(idea: Idea) -> str:
     return ", ".join(words)
 
 
-def _why(idea: Idea, standing: Standing, delta: float | None, sign: float, noise: float | None) -> str:
+def _why(
+    idea: Idea, standing: Standing, delta: float | None, sign: float, noise: float | None, *, retested: bool
+) -> str:
     """Why it stands where it stands, from the numbers."""
     rows = idea.judged or idea.rows
     if standing in (Standing.RUNNING, Standing.PREPARED) or not rows:
@@ -191,6 +203,8 @@ def _why(idea: Idea, standing: Standing, delta: float | None, sign: float, noise
         return f"it looked better ({size}), and fresh runs did not confirm it"
     if standing in (Standing.KEPT, Standing.CONFIRMED):
         return f"simpler and as good ({size})" if delta * sign <= 0 else f"better ({size})"
+    if retested:
+        return f"{PENDING} ({size})"
     if noise and abs(delta) <= noise:
         return f"no more than noise ({size})"
     return f"worse ({size})" if delta * sign < 0 else f"better by less than the noise allows ({size})"

@@ -120,6 +120,20 @@ def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
         assert words in text, words
 
 
+def test_the_brief_says_that_re_tests_are_pending(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("ahead")
+    made.run("ahead", 0.56, "discard")
+    view = made.view()
+    text = "\n".join(memory.brief(view, made.stand(view)))
+    assert "re-tests are pending (1): ahead +0.06" in text and "noise allows" not in text
+    assert "discard, task_pass_rate@1 = 0.56, re-tests are pending (+0.06 to baseline, 3.0 sd of one run)" in text
+    made.tell("state", state="ended", reason="stopped on request")
+    view = made.view()
+    text = "\n".join(memory.brief(view, made.stand(view)))
+    assert "re-tests are pending" not in text and "better by less than the noise allows (1): ahead" in text
+
+
 def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[..., Any]) -> None:
     made = campaign()
     for n in range(80):
