@@ -5,11 +5,12 @@ Whatever passes here is shown without secrets.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,17 @@ def remark(text: str) -> None:
     """One line about what is going on, on stderr: never data."""
     sys.stderr.write(clean_text(text) + "\n")
     sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def interruption_said() -> Iterator[None]:
+    """Print what a Ctrl-C says of what it left behind, which the parser of the command line swallows."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if str(error):
+            remark(str(error))
+        raise
 
 
 def emit(command: str, payload: Mapping[str, Any], *, as_json: bool, lines: Iterable[str] = ()) -> None:

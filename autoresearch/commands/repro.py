@@ -38,7 +38,8 @@ def repro(
         return 0
     flags = _socket(redone) | {"launcher": launcher}
     settings = project.load(redone.checkout.root, environ=os.environ, flags=flags)
-    launched = run_again(redone, settings, parts)
+    with output.interruption_said():
+        launched = run_again(redone, settings, parts)
     spec = launched.spec
     payload |= {"run": spec.run, "session": spec.session, "attach": launched.attach, "branch": spec.branch}
     payload |= {"run_dir": spec.run_dir, "ledger": spec.ledger, "state": "running"}

@@ -66,7 +66,8 @@ def run(
     if dry_run:
         plan = asked(experiment.plan(), experiment.parts)
         return _show_plan(plan, blueprint, as_json=as_json)
-    started = begin(experiment)
+    with output.interruption_said():
+        started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
     if detach:

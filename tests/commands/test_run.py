@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -340,6 +342,34 @@ def test_ctrl_c_leaves_the_run_alone(bench: Any) -> None:
     assert process.wait(timeout=240) == 130
     assert bench.ask("status", run)["state"] == "running"
     bench.ask("stop", run, "--reason", "enough")
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("", "interrupted: nothing was launched"),
+        ("launch.session_started", "interrupted: {run} was not launched, and nothing of it runs"),
+        ("launch.ready", "interrupted, but {run} was launched already and goes on: autoresearch wait {run}"),
+    ],
+)
+def test_ctrl_c_during_the_launch_says_what_is_left(bench: Any, where: str, said: str) -> None:
+    from autoresearch.lab import experiment, launch
+
+    def reached(name: str = "") -> None:
+        if name == where:
+            raise KeyboardInterrupt
+
+    place, name = (launch, "failpoint") if where else (experiment, "make_plan")
+    with mock.patch.object(place, name, reached if where else lambda *_: reached()):
+        code, _, err = bench.here("run", bench.blueprint("ok"))
+    assert code == 130
+    if not where:
+        assert err == f"{said}\n" and bench.ask("status")["count"] == 0
+        return
+    (run,) = re.findall(r"^interrupted\W+(?:but )?(\S+) was", err, re.MULTILINE)
+    assert err.splitlines()[-1] == said.format(run=run)
+    done = bench.ask("wait", run, "--for", "200s", check=None)
+    assert done["ending"] == ("finished" if where == "launch.ready" else "launch_failed")
 
 
 def test_read_only_result_directory_is_one_sentence(bench: Any) -> None:

@@ -79,7 +79,7 @@ def begin(experiment: Experiment) -> Begun:
     parts = experiment.parts
     read_blueprint(experiment.path.absolute())  # before the lock: what is no blueprint leaves no trace
     check_sandbox(parts)  # before the index: its directory may be one that the sandbox forbids
-    with parts.index.launch_lock(key_of(experiment.path)):
+    with parts.index.launch_lock(key_of(experiment.path)), _interruption_told():
         with _refusals_marked(experiment):
             plan = experiment.plan()
             running = _running(plan, parts)
@@ -99,6 +99,15 @@ def begin(experiment: Experiment) -> Begun:
     if launched.spec.no_snapshot:
         remarks.append(f"warning: no snapshot of the code was kept: {launched.spec.no_snapshot}")
     return Begun(launched, tuple(remarks))
+
+
+@contextlib.contextmanager
+def _interruption_told() -> Iterator[None]:
+    """What `lab.launch` says of an interrupted run; before it has claimed one there is none."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(str(error) or "interrupted: nothing was launched") from None
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -38,6 +38,8 @@ from autoresearch.records.secrets import masked_file
 from autoresearch.runner.basics import SEAL
 
 RUNNER = Path(__file__).parents[2] / "runner"  # a directory with a __main__.py is a program
+STOPPED = "interrupted: {0} was not launched, and nothing of it runs"
+GOES_ON = "interrupted, but {0} was launched already and goes on: autoresearch wait {0}"
 REPORT_IN_S = 15.0  # a Runner reports within milliseconds; a loaded machine gets this long
 
 
@@ -95,8 +97,10 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False, runner: bool = Tru
         held.close()
         _record_failure(rundir, parts, str(error))
         raise
-    except BaseException:
+    except BaseException as error:
         held.close()
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(STOPPED.format(spec.run)) from None
         raise
     return Prepared(plan, spec, info, rundir, _extra(plan, spec, ahead=ahead), parts, held)
 
@@ -127,11 +131,22 @@ class Prepared:
         except (AutoresearchError, OSError) as error:
             _record_failure(self.rundir, self.parts, str(error))
             raise
+        except KeyboardInterrupt as error:
+            raise KeyboardInterrupt(str(error) or GOES_ON.format(self.spec.run)) from None
+
+    @contextlib.contextmanager
+    def _held_until(self, word: Path) -> Iterator[None]:
+        """Hold our lock; where this is interrupted, say whether the word was given, while nobody can take it yet."""
+        with self.held:
+            try:
+                yield
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt((GOES_ON if word.exists() else STOPPED).format(self.spec.run)) from None
 
     def _go_here(self, uuids: tuple[str, ...], shares: int) -> Launched:
         spec, rundir, caches = self.spec, self.rundir, self.plan.caches
         environment, extra = {**self.plan.environment, **caches}, dict(self.extra)
-        with self.held:
+        with self._held_until(rundir.environment):
             if uuids:
                 extra["leases"] = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
                 extra["lease_shares"] = shares
@@ -169,7 +184,7 @@ class Prepared:
 
         place = pinned(place, self.parts.environ)
         spec, socket = replace(self.spec, launcher=place.label), self.plan.settings.text("tmux_socket")
-        with self.held:
+        with self._held_until(self.rundir.order):
             spec_file.write(self.rundir, spec, self.extra)
             environment = _environment_bytes(self.plan.environment)
             write_atomically(self.rundir.environment, environment, mode=0o600, durable=False)
