@@ -39,7 +39,7 @@ def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: boo
     if outcome.failure:
         rows.append(["failure", f"{outcome.failure}: {outcome.failure_line or end.reason}"[:500]])
     rows += [
-        ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none"],
+        ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.commit else "none"],
         ["results", str(outcome.results)],
         ["records", str(where_now(spec, Path(spec.result_dir) / "experiment_log.md"))],
         ["log", str(rundir.log)],

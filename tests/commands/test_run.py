@@ -370,6 +370,13 @@ def test_ctrl_c_during_the_launch_says_what_is_left(bench: Any, where: str, said
     assert err.splitlines()[-1] == said.format(run=run)
     done = bench.ask("wait", run, "--for", "200s", check=None)
     assert done["ending"] == ("finished" if where == "launch.ready" else "launch_failed")
+    shown = bench.here("status", run)[1]
+    branch = re.findall(r"^branch +(.*)$", shown, re.MULTILINE)
+    if where == "launch.ready":
+        assert branch == [f"{done['branch']} at {done['commit'][:12]}"]
+    else:  # none was made, and one of that name is another run's
+        assert branch == ["none"]
+        assert re.search(r"branch.*none", Path(done["results"]).read_text())
 
 
 def test_read_only_result_directory_is_one_sentence(bench: Any) -> None:

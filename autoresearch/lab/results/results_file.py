@@ -123,7 +123,7 @@ def _facts(outcome: Outcome) -> list[tuple[str, str]]:
         ("interpreter", spec.interpreter),
         (
             "branch",
-            f"{spec.branch} at {spec.commit[:12]}" if spec.branch else "none (see the experiment log)",
+            f"{spec.branch} at {spec.commit[:12]}" if spec.commit else "none (see the experiment log)",
         ),
         (
             "parent",
