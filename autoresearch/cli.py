@@ -137,6 +137,11 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     ),
 }
 
+_MAY_NOT = "`ls -ld` shows whose it is: give this account the right, or work in a copy of your own"
+_DENIED = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), _MAY_NOT),
+    errno.EROFS: "work in a copy on a file system that can be written, or record there",
+}
 _CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client")
 
 
@@ -252,6 +257,7 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
 
         code = "disk_full" if error.errno == errno.ENOSPC else "os_error"
         where = f"{error.filename}: " if error.filename is not None else ""
-        return _fail(argv, EnvironmentUnusable(f"{where}{error.strerror}", code=code))
+        hint = _DENIED.get(error.errno or 0, "")
+        return _fail(argv, EnvironmentUnusable(f"{where}{error.strerror}", hint=hint, code=code))
     saved = save_traceback(error)
     return _fail(argv, AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import socket
 import tempfile
 from collections.abc import Mapping
@@ -132,7 +133,11 @@ def git_is_read_only(directory: Path | None = None) -> Finding:
         message = f"the repository's git directory{which} belongs to another account (uid {owner}): no write access"
         hint = "`git config core.sharedRepository group` and group write access there; or a clone of your own"
         return Finding(Severity.ERROR, "git_read_only", message, hint)
-    return Finding(Severity.ERROR, "git_read_only", f"the repository's git directory{which} cannot be written", REMEDY)
+    message = f"the repository's git directory{which} cannot be written"
+    if directory and directory.stat().st_mode & 0o300 != 0o300:  # no sandbox takes these from their owner
+        hint = f"its mode forbids it to you: chmod -R u+rwX {shlex.quote(str(directory))}"
+        return Finding(Severity.ERROR, "git_read_only", message, hint)
+    return Finding(Severity.ERROR, "git_read_only", message, REMEDY)
 
 
 def forbids_writing(directory: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import importlib
 import json
 import os
@@ -805,3 +806,11 @@ def test_the_front_door_is_a_real_process(bench: Any) -> None:
     )
     os.close(writer)
     assert (closed.returncode, closed.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_what_may_not_be_written_has_a_remedy(capsys: pytest.CaptureFixture[str], number: int) -> None:
+    error = OSError(number, os.strerror(number), "/somewhere")
+    assert cli._unexpected(["run"], error) == 6
+    said, hint = capsys.readouterr().err.splitlines()
+    assert said == f"autoresearch: /somewhere: {os.strerror(number)}" and "work in a copy" in hint

@@ -62,6 +62,19 @@ class Charter:
     first_step_rule: str  # what the limit to the first step will do in each run
 
 
+def _no_repository(why: str) -> EnvironmentUnusable:
+    """`why`: what `why_not` says of the codebase."""
+    why, _, trust = why.partition(" (trust it: ")
+    init = "`git init` there and commit, or " if "not in a git repository" in why or "is ignored by" in why else ""
+    clone = "trust it, or work in a clone of your own, or " if trust else ""
+    return EnvironmentUnusable(
+        f"a campaign keeps every idea on a branch, and {why}",
+        hint=f"{init or clone}run single blueprints with `autoresearch run`",
+        fix=trust.removesuffix(")"),
+        code="no_repository",
+    )
+
+
 def charter(
     declared: Declared,
     parts: Parts,
@@ -79,11 +92,7 @@ def charter(
     trainer = swarm_setup.trainer_of(resolved.blueprint)
     checkout = repository.find(resolved.codebase)
     if checkout is None:
-        raise EnvironmentUnusable(
-            f"a campaign keeps every idea on a branch, and {repository.why_not(resolved.codebase)}",
-            hint="`git init` there and commit, or run single blueprints with `autoresearch run`",
-            code="no_repository",
-        )
+        raise _no_repository(repository.why_not(resolved.codebase))
     if not checkout.head:
         raise EnvironmentUnusable(
             f"the repository {checkout.root} has no commit yet",

@@ -232,7 +232,7 @@ def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
 def _claim(plan: Plan, parts: Parts, *, ahead: bool) -> RunSpec:
     """A run directory that nobody else has, and the idea's index, under the ledger's lock."""
     result_dir = Path(plan.spec.result_dir)
-    result_dir.mkdir(parents=True, exist_ok=True)
+    make_directory(result_dir)
     journal.claim(result_dir, plan.spec.run, lambda run: _lives(parts, run))
     directory = plan.campaign_dir
     make_directory(directory)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import UsageError
+from autoresearch.lab.campaign_setup import campaign_spec
 from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, as_deadline, declare
 
 NOW = 1_800_000_000.0
@@ -93,3 +94,22 @@ def test_words_for_true(place: Path, word: str) -> None:
     assert (found["confirm"], found["gpu_check"]) == (True, True)
     with pytest.raises(UsageError, match="sandbox"):
         declared(place, f"sandbox: {word}\n")
+
+
+TRUST = "git config --global --add safe.directory /x"
+
+
+@pytest.mark.parametrize(
+    ("why", "message", "hint", "fix"),
+    [
+        ("/x is not in a git repository", "/x is not in a git repository", "`git init` there and commit, or run", ""),
+        ("/x is ignored by the git repository /", "/x is ignored by the git repository /", "`git init` there", ""),
+        (f"it belongs to another user (trust it: {TRUST})", "it belongs to another user", "trust it, or work", TRUST),
+        ("git is not installed", "git is not installed", "run single blueprints", ""),
+    ],
+)
+def test_each_lack_of_a_repository_has_its_own_remedy(why: str, message: str, hint: str, fix: str) -> None:
+    error = charter._no_repository(why)
+    assert error.message == f"a campaign keeps every idea on a branch, and {message}"
+    assert error.hint.startswith(hint) and error.fix == fix
+    assert "git init" not in error.hint or "git init" in hint
