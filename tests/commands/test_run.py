@@ -368,7 +368,8 @@ def test_ctrl_c_during_the_launch_says_what_is_left(bench: Any, where: str, said
         return
     (run,) = re.findall(r"^interrupted\W+(?:but )?(\S+) was", err, re.MULTILINE)
     assert err.splitlines()[-1] == said.format(run=run)
-    done = bench.ask("wait", run, "--for", "200s", check=None)
+    bench.until(lambda: bench.ask("status", run)["state"] == "ended")
+    done = bench.ask("status", run)
     assert done["ending"] == ("finished" if where == "launch.ready" else "launch_failed")
     shown = bench.here("status", run)[1]
     branch = re.findall(r"^branch +(.*)$", shown, re.MULTILINE)
@@ -377,6 +378,8 @@ def test_ctrl_c_during_the_launch_says_what_is_left(bench: Any, where: str, said
     else:  # none was made, and one of that name is another run's
         assert branch == ["none"]
         assert re.search(r"branch.*none", Path(done["results"]).read_text())
+        (failure,) = re.findall(r"^failure +(.*)$", shown, re.MULTILINE)
+        assert done["reason"] and f"failure: {failure}" in bench.here("metrics", run)[1].splitlines()
 
 
 def test_read_only_result_directory_is_one_sentence(bench: Any) -> None:

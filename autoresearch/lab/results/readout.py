@@ -237,7 +237,7 @@ def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
     done = outcome.load(rundir)
     if done is not None:
         bad = done.failure and (done.crashed or done.exit.ending is not Ending.FINISHED)
-        return (done.failure, done.failure_line) if bad else None
+        return (done.failure, done.failure_line or done.exit.reason) if bad else None
     if rundir.state() is not RunState.DEAD:
         return None
     failure = failure_of(rundir.log, trainer)
