@@ -193,12 +193,16 @@ def _app(argv: Sequence[str]) -> Any:
     words = [a for a in argv if not a.startswith("-")]
     wanted = words[0] if argv and words[:1] == list(argv[:1]) else ""
     for name, entry in COMMANDS.items():
+        if name in _CALLED_BY_US and name != wanted:
+            continue  # else a typo would be told to mean it
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
             app.command(name, help=entry[1], hidden=name in _CALLED_BY_US)(_load(entry, real=name == wanted))
     for name, (text, entries) in GROUPS.items():
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
             group = _typer(text)
             for sub, entry in entries.items():
+                if sub in _CALLED_BY_US and sub not in words[1:2]:
+                    continue
                 loaded = _load(entry, real=name == wanted and sub in words[1:2])
                 group.command(sub, help=entry[1], hidden=sub in _CALLED_BY_US)(loaded)
             app.add_typer(group, name=name)

@@ -27,6 +27,8 @@ def logs(
     from autoresearch.lab.runs import sessions
     from autoresearch.lab.runs.run_status import tail_lines
 
+    if tail < 0:
+        raise UsageError("--tail is a number of lines, from 0")
     rundir = sessions.find(run, real_parts())
     spec = sessions.spec_of(rundir)
     lines = _matching(rundir.log, grep, tail) if grep else tail_lines(rundir.log, tail)

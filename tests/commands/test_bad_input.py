@@ -814,3 +814,18 @@ def test_what_may_not_be_written_has_a_remedy(capsys: pytest.CaptureFixture[str]
     assert cli._unexpected(["run"], error) == 6
     said, hint = capsys.readouterr().err.splitlines()
     assert said == f"autoresearch: /somewhere: {os.strerror(number)}" and "work in a copy" in hint
+
+
+@pytest.mark.parametrize("words", [("folow",), ("colect",), ("swarm", "serv"), ("campaign", "start", "--x"), ("logz",)])
+def test_a_typo_is_never_told_to_mean_a_command_of_our_own(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert cli.run(list(words)) == 2
+    said = capsys.readouterr().err
+    assert not [name for name in cli._CALLED_BY_US if f"'{name}'" in said]
+    assert "Did you mean 'logs'" in said or words != ("logz",)
+
+
+def test_a_negative_number_of_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["logs", "--tail", "-2"]) == 2
+    assert capsys.readouterr().err == "autoresearch: --tail is a number of lines, from 0\n"
