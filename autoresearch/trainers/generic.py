@@ -170,7 +170,7 @@ def _read_object(line: str) -> Reading | None:
     if step is None and "epoch" in metrics and ("loss" in metrics or "eval_loss" in metrics):
         step = NO_STEP  # Hugging Face prints none
     kinds = metric_keys.readings(step, metrics) if step is not None else ()
-    return Reading(kinds[0].kind, kinds[0].step, metrics) if kinds else None
+    return Reading(kinds[0].kind, kinds[0].step, metric_keys.without_step(metrics)) if kinds else None
 
 
 def _loaded(text: str) -> dict[str, object] | None:
@@ -195,4 +195,4 @@ def _read_pairs(line: str) -> Reading | None:
     if step is None or not any(metric_keys.is_training(k) or metric_keys.is_validation(k) for k in metrics):
         return None
     kind = metric_keys.readings(step, metrics)[0].kind
-    return Reading(kind, step, metrics)
+    return Reading(kind, step, metric_keys.without_step(metrics))

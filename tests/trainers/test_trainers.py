@@ -189,6 +189,7 @@ def test_generic_lines(line: str, step: int, key: str, value: float) -> None:
     assert reading is not None
     assert (reading.kind, reading.step) == (SignalKind.STEP, step)
     assert reading.metrics[key] == pytest.approx(value, nan_ok=True)
+    assert not {"step", "global_step"} & set(reading.metrics)
     patterns = [s.pattern.encode("latin-1") for s in GENERIC.signals() if s.kind is SignalKind.STEP]
     assert any(re.search(p, line.encode() + b"\n", re.MULTILINE) for p in patterns)
 

@@ -95,10 +95,19 @@ def kl_of(metrics: Mapping[str, float]) -> float | None:
 
 def step_of(metrics: Mapping[str, float]) -> int | None:
     """The step that these metrics name; None if they name none that is a number from 0 on."""
-    for key in STEP_KEYS:
-        if key in metrics and math.isfinite(value := metrics[key]) and value >= 0:
-            return int(value)
-    return None
+    key = _step_key(metrics)
+    return int(metrics[key]) if key else None
+
+
+def without_step(metrics: Mapping[str, float]) -> Mapping[str, float]:
+    """The same without the key that names the step, which is no metric."""
+    named = _step_key(metrics)
+    return {key: value for key, value in metrics.items() if key != named}
+
+
+def _step_key(metrics: Mapping[str, float]) -> str:
+    known = (key for key in STEP_KEYS if key in metrics)
+    return next((key for key in known if math.isfinite(value := metrics[key]) and value >= 0), "")
 
 
 def readings(step: int, metrics: Mapping[str, float]) -> tuple[Reading, ...]:
