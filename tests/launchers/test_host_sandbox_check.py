@@ -224,13 +224,13 @@ def test_a_socket_that_may_be_made_and_not_used(forbidden: str, monkeypatch: pyt
     assert not host_sandbox_check.look({}).unix_sockets
 
 
-@pytest.mark.parametrize(("mode", "hint"), [(0o500, "chmod -R u+rwX PLACE"), (0o700, sandbox.REMEDY)])
+@pytest.mark.parametrize(("mode", "hint"), [(0o500, "chmod -R u+rwX PLACE"), (0o700, host_sandbox_check.REMEDY)])
 def test_a_git_directory_whose_mode_forbids_writing_is_no_sandbox(tmp_path: Path, mode: int, hint: str) -> None:
     place = tmp_path / "a git"
     place.mkdir()
     place.chmod(mode)
     try:
-        assert sandbox.git_is_read_only(place).hint.endswith(hint.replace("PLACE", f"'{place}'"))
+        assert host_sandbox_check.git_is_read_only(place).hint.endswith(hint.replace("PLACE", f"'{place}'"))
     finally:
         place.chmod(0o700)
 

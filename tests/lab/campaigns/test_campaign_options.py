@@ -109,7 +109,7 @@ TRUST = "git config --global --add safe.directory /x"
     ],
 )
 def test_each_lack_of_a_repository_has_its_own_remedy(why: str, message: str, hint: str, fix: str) -> None:
-    error = charter._no_repository(why)
+    error = campaign_spec._no_repository(why)
     assert error.message == f"a campaign keeps every idea on a branch, and {message}"
     assert error.hint.startswith(hint) and error.fix == fix
     assert "git init" not in error.hint or "git init" in hint

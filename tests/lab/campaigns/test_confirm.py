@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from autoresearch.records.campaign_dir import entries
 
 from autoresearch.commands.campaign_control import confirm
 from autoresearch.errors import ConflictError
+from autoresearch.records.campaign_records import entries
 
 pytestmark = pytest.mark.system
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from autoresearch.lab.campaign import requests
 
-from autoresearch.core.campaign import CampaignState
+from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.lab.campaigns import requests
 
 pytestmark = pytest.mark.system
 
