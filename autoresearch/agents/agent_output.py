@@ -1,4 +1,4 @@
-"""Heard: what was understood of an agent's output so far, and the Answer that it comes to.
+"""What was understood of an agent's output so far, and the Answer that follows from it.
 
 Every agent's file fills it from its own events; what a fault is, is decided here, once for all of them.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from autoresearch.agents import faults
 from autoresearch.agents.events import first_object, listed, one_line, plain
-from autoresearch.core.agents.agent import Answer, Fault, Spoken, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Spoken, Turn, TurnFault, Usage
 from autoresearch.core.text.regex import later
 
 _MOST_TEXT = 1 << 20  # characters of last words
@@ -27,7 +27,7 @@ _COMPLAINT = later(r"error|fail|denied|refused|invalid|missing|unable|cannot|not
 
 
 @dataclass(slots=True)
-class Heard:
+class AgentOutput:
     """All that an agent said, still to be weighed."""
 
     text: str = ""  # its last words
@@ -39,7 +39,7 @@ class Heard:
     steps: int = 0  # requests to the model
     acts: int = 0  # tools that it used
     denied: list[str] = field(default_factory=list)
-    fault: Fault | None = None  # that it names itself
+    fault: TurnFault | None = None  # that it names itself
     error: str = ""  # the words in which it says that it failed; "" if it does not
     status: int | None = None  # the HTTP status that belongs to the error
     trouble: str = ""  # what it complained of last, and still tries (a connection that is down)
@@ -64,19 +64,19 @@ class Heard:
             return None
         return first_object(self.text, map(str, listed(turn.schema, "required"))) if self.data is None else self.data
 
-    def _fault(self, turn: Turn, spoken: Spoken) -> tuple[Fault | None, str]:
+    def _fault(self, turn: Turn, spoken: Spoken) -> tuple[TurnFault | None, str]:
         said = self.error or self.trouble or last_lines(spoken.err)
         if spoken.fault is not None:
-            tries = spoken.fault is Fault.TIMEOUT and (self.error or self.trouble)
+            tries = spoken.fault is TurnFault.TIMEOUT and (self.error or self.trouble)
             waiting = faults.meaning(said, self.status) if tries else None
             return (waiting if waiting and waiting.passes else spoken.fault), said
         if self.fault is not None:
             return self.fault, said
         if self.error or spoken.returncode != 0:
-            return faults.meaning(said, self.status) or Fault.ENDED, said or _exit(spoken.returncode)
+            return faults.meaning(said, self.status) or TurnFault.ENDED, said or _exit(spoken.returncode)
         worked = turn.role.writes and self.acts > 0  # the diff will tell
         silent = not self.text.strip() and self.data is None and not worked
-        return (Fault.SILENT, said) if silent else (None, "")
+        return (TurnFault.SILENT, said) if silent else (None, "")
 
 
 def complaints(err: bytes) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from autoresearch.agents.agent_output import Heard
+from autoresearch.agents.agent_output import AgentOutput
 from autoresearch.agents.events import added, money, plain
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn
 from autoresearch.core.text.regex import later
@@ -74,7 +74,7 @@ class Aider:
         begun = _PREAMBLE.search(out)
         text = out[begun.end() :] if begun else out
         told, failed = list(_TOLD.finditer(text)), list(_ERROR.finditer(text))
-        heard = Heard(steps=len(told), acts=len(_APPLIED.findall(text)))
+        heard = AgentOutput(steps=len(told), acts=len(_APPLIED.findall(text)))
         heard.tokens_in = added(*(_number(each["sent"]) for each in told))
         heard.tokens_out = added(*(_number(each["got"]) for each in told))
         heard.usd = _usd(told[-1]["usd"]) if told else None

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import Heard
+from autoresearch.agents.agent_output import AgentOutput
 from autoresearch.agents.events import added, count, events, inside, listed, money, words
-from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
 
 _LOOKING = "Read,Glob,Grep"
 _WORKING = f"{_LOOKING},Edit,Write,Bash"
-_FAULTS = {"error_max_turns": Fault.TURNS, "error_max_budget_usd": Fault.MONEY}
+_FAULTS = {"error_max_turns": TurnFault.TURNS, "error_max_budget_usd": TurnFault.MONEY}
 _READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _READ_BY_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
@@ -65,7 +65,7 @@ class Claude:
         return (home / ".claude", home / ".claude.json")
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
-        heard = Heard()
+        heard = AgentOutput()
         for event in events(spoken.out):
             heard.session = words(event.get("session_id")) or heard.session
             match event.get("type"):
@@ -81,7 +81,7 @@ class Claude:
         return heard.answer(turn, spoken)
 
 
-def _result(event: Mapping[str, Any], heard: Heard) -> None:
+def _result(event: Mapping[str, Any], heard: AgentOutput) -> None:
     text, subtype = words(event.get("result")), words(event.get("subtype"))
     heard.trouble, heard.status = "", count(event.get("api_error_status"))
     heard.data = inside(event, "structured_output") or None

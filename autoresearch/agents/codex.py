@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import Heard
+from autoresearch.agents.agent_output import AgentOutput
 from autoresearch.agents.events import count, events, inside, listed, words
 from autoresearch.agents.session_usage import charge, own_name
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn
@@ -58,7 +58,7 @@ class Codex:
         return (PurePath(environ.get("CODEX_HOME") or PurePath(environ.get("HOME", "/")) / ".codex"),)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
-        heard = Heard()
+        heard = AgentOutput()
         for event in events(spoken.out):
             match event.get("type"):
                 case "thread.started":
@@ -79,7 +79,7 @@ class Codex:
         return heard.answer(turn, spoken)
 
 
-def _item(item: Mapping[str, Any], heard: Heard) -> None:
+def _item(item: Mapping[str, Any], heard: AgentOutput) -> None:
     kind = words(item.get("type"))
     heard.trouble = heard.trouble if kind == "error" else ""  # what goes on has got over it
     if kind == "agent_message":

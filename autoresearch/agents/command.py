@@ -13,16 +13,16 @@ import string
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from autoresearch.agents.agent_output import Heard, last_lines
+from autoresearch.agents.agent_output import AgentOutput, last_lines
 from autoresearch.agents.events import count, events, inside, money, words
-from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
 from autoresearch.errors import UsageError
 
 PLACEHOLDERS = ("prompt_file", "cwd", "schema_file", "last_file", "role", "session")
-_EXITS = {75: Fault.QUOTA, 77: Fault.LOGIN}
+_EXITS = {75: TurnFault.QUOTA, 77: TurnFault.LOGIN}
 
 
-class Command:
+class CommandAgent:
     """An agent that nobody named; whether it changes nothing when it is only asked is up to its template."""
 
     name = "command"
@@ -63,14 +63,14 @@ class Command:
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         out = spoken.out[-(1 << 20) :].decode("utf-8", "replace")
-        heard = Heard(text=words(spoken.last).strip() or out.strip())
+        heard = AgentOutput(text=words(spoken.last).strip() or out.strip())
         for event in events(spoken.err):
             if told := inside(event, "autoresearch"):
                 heard.usd = money(told.get("usd"))
                 heard.tokens_in, heard.tokens_out = count(told.get("tokens_in")), count(told.get("tokens_out"))
                 heard.session = words(told.get("session"))
         if spoken.returncode:
-            heard.fault = _EXITS.get(spoken.returncode, Fault.ENDED)
+            heard.fault = _EXITS.get(spoken.returncode, TurnFault.ENDED)
             heard.error = last_lines(spoken.err) or f"it exited with {spoken.returncode}"
         return heard.answer(turn, spoken)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 
-from autoresearch.core.agents.agent import Fault
+from autoresearch.core.agents.agent import TurnFault
 from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
 
 _WORDS = {  # in this order: "429 insufficient_quota" does not pass by itself
-    Fault.LOGIN: later(
+    TurnFault.LOGIN: later(
         r"not logged in|please run /login|\blog ?in again|login required|auth login|must be authenticated"
         r"|(?:invalid|incorrect|missing|malformed|expired|no)[ _](?:x-)?api[ _-]?key"
         r"|api[ _]key (?:not valid|is missing|not found)|set an auth method|no auth(?:entication)? (?:type|method)"
@@ -23,12 +23,12 @@ _WORDS = {  # in this order: "429 insufficient_quota" does not pass by itself
         r"|\b(?:401|402|403)\b(?=[ :,.)\]}\"']|$)",
         re.IGNORECASE,
     ),
-    Fault.QUOTA: later(
+    TurnFault.QUOTA: later(
         r"rate[ _-]?limit|usage limit|(?:session|weekly|hourly|daily|opus|spend(?:ing)?) limit|limit reached"
         r"|hit your (?:\w+ )?limit|too many requests|resource[ _](?:has been )?exhausted|quota|throttl|\b429\b",
         re.IGNORECASE,
     ),
-    Fault.OUTAGE: later(
+    TurnFault.OUTAGE: later(
         r"overloaded|reconnecting|connection[ _]?(?:error|refused|reset|timed out|closed)|unable to connect"
         r"|(?:cannot|could not|failed to) connect|stream disconnected|network (?:error|is unreachable)|fetch failed"
         r"|ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|name resolution"
@@ -46,25 +46,25 @@ _NEAR = 4  # characters between "in" and the duration
 _PATIENT = 4096  # characters of an error that are looked at
 
 
-def by_status(status: int | None) -> Fault | None:
+def by_status(status: int | None) -> TurnFault | None:
     """What an HTTP status means; None for one that says nothing (400, 404: the question, or the model's name)."""
     if status in (401, 402, 403):
-        return Fault.LOGIN
+        return TurnFault.LOGIN
     if status == 429:
-        return Fault.QUOTA
-    return Fault.OUTAGE if status == 408 or (status is not None and 500 <= status < 600) else None
+        return TurnFault.QUOTA
+    return TurnFault.OUTAGE if status == 408 or (status is not None and 500 <= status < 600) else None
 
 
-def by_words(said: str) -> Fault | None:
+def by_words(said: str) -> TurnFault | None:
     """What an error in words means; None where it says nothing that is known."""
     ends = said if len(said) <= 2 * _PATIENT else said[:_PATIENT] + "\n" + said[-_PATIENT:]
     return next((fault for fault, pattern in _WORDS.items() if pattern.search(ends)), None)
 
 
-def meaning(said: str, status: int | None = None) -> Fault | None:
+def meaning(said: str, status: int | None = None) -> TurnFault | None:
     """Both together; words that need a person weigh more than a status that passes (429 without any credit)."""
     spoken, numbered = by_words(said), by_status(status)
-    if numbered is Fault.QUOTA and spoken is Fault.LOGIN:
+    if numbered is TurnFault.QUOTA and spoken is TurnFault.LOGIN:
         return spoken
     return numbered or spoken
 

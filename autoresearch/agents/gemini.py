@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import Heard, complaints
+from autoresearch.agents.agent_output import AgentOutput, complaints
 from autoresearch.agents.events import count, events, inside, words
-from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
 
-_EXITS = {41: Fault.LOGIN, 53: Fault.TURNS}
+_EXITS = {41: TurnFault.LOGIN, 53: TurnFault.TURNS}
 _STATUS = {status % 256: status for status in (401, 403, 429, 500, 502, 503, 504)}
 _TRIED = re.compile(r"^Attempt \d+ failed[^\n]{0,600}(?:\nSuggested retry[^\n]{0,200})?", re.MULTILINE)
 _REFUSED = ("denied", "not allowed", "plan mode", "policy", "outside", "not found in registry", "must be within")
@@ -52,7 +52,7 @@ class Gemini:
         return (PurePath(environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "/")) / ".gemini",)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
-        heard, wanted = Heard(), dict[str, str]()
+        heard, wanted = AgentOutput(), dict[str, str]()
         for event in events(spoken.out):
             match event.get("type"):
                 case "init":
@@ -82,13 +82,13 @@ def _wish(event: Mapping[str, Any]) -> str:
     return f"{words(event.get('tool_name'))} {told}".strip()
 
 
-def _refusal(event: Mapping[str, Any], wanted: Mapping[str, str], heard: Heard) -> None:
+def _refusal(event: Mapping[str, Any], wanted: Mapping[str, str], heard: AgentOutput) -> None:
     said = words(inside(event, "error").get("message")) or words(event.get("output"))
     if event.get("status") == "error" and any(word in said.lower() for word in _REFUSED):
         heard.denied.append(f"{wanted.get(words(event.get('tool_id')), 'a tool')}: {said}")
 
 
-def _result(event: Mapping[str, Any], heard: Heard) -> None:
+def _result(event: Mapping[str, Any], heard: AgentOutput) -> None:
     stats = inside(event, "stats")
     read, both = count(stats.get("input_tokens")), count(stats.get("total_tokens"))
     heard.steps = heard.acts + 1
@@ -97,5 +97,5 @@ def _result(event: Mapping[str, Any], heard: Heard) -> None:
         heard.tokens_out = both - read  # with its thoughts
     if event.get("status") == "error":
         heard.error = words(inside(event, "error").get("message")) or heard.trouble or "it failed"
-        heard.fault = Fault.SILENT if "empty response" in heard.error else None
+        heard.fault = TurnFault.SILENT if "empty response" in heard.error else None
     heard.trouble = ""

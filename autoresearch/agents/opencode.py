@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import Heard, complaints
+from autoresearch.agents.agent_output import AgentOutput, complaints
 from autoresearch.agents.events import added, count, events, inside, money, words
-from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
 
 _WORKING = {"edit": "allow", "external_directory": "deny"}  # what it would have to ask for ends the whole turn
 # better than its plan agent, which keeps the shell
@@ -62,7 +62,7 @@ class OpenCode:
         return tuple(PurePath(environ.get(name) or home / place) / "opencode" for name, place in _HOMES.items())
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
-        heard, reason, at = Heard(), "", 0
+        heard, reason, at = AgentOutput(), "", 0
         for event in events(spoken.out):
             part, at = inside(event, "part"), count(event.get("timestamp")) or at
             heard.session = words(event.get("sessionID")) or heard.session
@@ -78,7 +78,7 @@ class OpenCode:
                     _error(inside(event, "error"), heard)
         heard.trouble = _trouble(spoken.err, at / 1000)
         if not heard.error and spoken.returncode == 0 and reason not in ("", "stop"):
-            heard.fault, heard.error = Fault.ENDED, f"it stopped early (the last step's reason is {reason})"
+            heard.fault, heard.error = TurnFault.ENDED, f"it stopped early (the last step's reason is {reason})"
         return heard.answer(turn, spoken)
 
 
@@ -93,7 +93,7 @@ def _trouble(err: bytes, since: float) -> str:
     return f"it tries again: {logged[-1]['error']}"
 
 
-def _tool(part: Mapping[str, Any], heard: Heard) -> None:
+def _tool(part: Mapping[str, Any], heard: AgentOutput) -> None:
     heard.acts += 1
     state = inside(part, "state")
     said = words(state.get("error"))
@@ -103,7 +103,7 @@ def _tool(part: Mapping[str, Any], heard: Heard) -> None:
         heard.denied.append(f"{words(part.get('tool'))} {told}")
 
 
-def _step(part: Mapping[str, Any], heard: Heard) -> None:
+def _step(part: Mapping[str, Any], heard: AgentOutput) -> None:
     tokens = inside(part, "tokens")
     cache = inside(tokens, "cache")
     heard.steps += 1
@@ -114,10 +114,10 @@ def _step(part: Mapping[str, Any], heard: Heard) -> None:
         heard.usd = (heard.usd or 0.0) + usd
 
 
-def _error(error: Mapping[str, Any], heard: Heard) -> None:
+def _error(error: Mapping[str, Any], heard: AgentOutput) -> None:
     data = inside(error, "data")
     name = words(error.get("name"))
     heard.error = f"{name}: {words(data.get('message')) or words(error.get('message'))}"
     heard.status = count(data.get("statusCode"))
     if name == "ProviderAuthError":
-        heard.fault = Fault.LOGIN
+        heard.fault = TurnFault.LOGIN

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import Heard
+from autoresearch.agents.agent_output import AgentOutput
 from autoresearch.agents.claude import denial
 from autoresearch.agents.events import count, events, inside, listed, words
 from autoresearch.agents.session_usage import charge, own_name
-from autoresearch.core.agents.agent import Answer, Chosen, Fault, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
 
-_EXITS = {41: Fault.LOGIN, 53: Fault.TURNS}
+_EXITS = {41: TurnFault.LOGIN, 53: TurnFault.TURNS}
 _UNHEEDED = "structured_output"  # the tool that the model did not call: its words may hold the JSON all the same
 _NO_ANSWER = 408  # HTTP's request timeout
 
@@ -55,7 +55,7 @@ class Qwen:
         return (PurePath(environ.get("QWEN_HOME") or PurePath(environ.get("HOME", "/")) / ".qwen"),)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
-        heard = Heard()
+        heard = AgentOutput()
         for event in events(spoken.out):
             heard.session = words(event.get("session_id")) or heard.session
             match event.get("type"):
@@ -73,14 +73,14 @@ class Qwen:
         return heard.answer(turn, spoken)
 
 
-def _said(content: list[Any], heard: Heard) -> None:
+def _said(content: list[Any], heard: AgentOutput) -> None:
     heard.steps += 1
     parts = [inside(each) for each in content]
     heard.acts += sum(part.get("type") == "tool_use" for part in parts)
     heard.text = "".join(words(part.get("text")) for part in parts if part.get("type") == "text") or heard.text
 
 
-def _result(event: Mapping[str, Any], heard: Heard) -> None:
+def _result(event: Mapping[str, Any], heard: AgentOutput) -> None:
     usage, text = inside(event, "usage"), words(event.get("result"))
     heard.tokens_in, heard.tokens_out = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
     heard.data = inside(event, "structured_result") or inside(event, "structured_output") or None
@@ -92,4 +92,4 @@ def _result(event: Mapping[str, Any], heard: Heard) -> None:
         heard.error = text
     if heard.error.startswith("[API Error"):
         heard.text = ""
-        heard.fault = Fault.SILENT if "empty response" in heard.error else None
+        heard.fault = TurnFault.SILENT if "empty response" in heard.error else None

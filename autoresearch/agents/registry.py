@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 
-from autoresearch.core.agents.agent import Chosen, Researcher
+from autoresearch.core.agents.agent import Agent, Chosen
 from autoresearch.errors import UsageError
 
 NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "aider", "command")
 
 
-def researcher(name: str, chosen: Chosen) -> Researcher:
+def researcher(name: str, chosen: Chosen) -> Agent:
     """The researcher of that name.
 
     Raises UsageError for an unknown one, and for a template of `command` that cannot be used.
@@ -41,9 +41,9 @@ def researcher(name: str, chosen: Chosen) -> Researcher:
 
             return Aider(chosen)
         case "command":
-            from autoresearch.agents.command import Command
+            from autoresearch.agents.command import CommandAgent
 
-            return Command(chosen)
+            return CommandAgent(chosen)
     near = difflib.get_close_matches(name.strip().lower(), NAMES, 1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
     raise UsageError(f"there is no agent {name!r}", hint=hint, code="unknown_agent")

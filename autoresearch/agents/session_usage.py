@@ -6,7 +6,7 @@ counts (it was ended early) leaves them as they are; what it used up is charged 
 
 from __future__ import annotations
 
-from autoresearch.agents.agent_output import Heard
+from autoresearch.agents.agent_output import AgentOutput
 from autoresearch.core.agents.agent import Turn
 
 
@@ -15,7 +15,7 @@ def own_name(session: str) -> str:
     return _counted(session)[0]
 
 
-def charge(turn: Turn, heard: Heard) -> None:
+def charge(turn: Turn, heard: AgentOutput) -> None:
     """Take what earlier turns used up out of the counts; the session is told with the sums, for the next turn."""
     name, before_in, before_out = _counted(turn.session)
     if heard.session != name:

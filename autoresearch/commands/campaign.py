@@ -379,9 +379,9 @@ def _print_new(log: Path, at: int) -> int:
 
 
 def _view(place: CampaignDir) -> CampaignView:
-    from autoresearch.lab.campaigns.campaign_state import Book
+    from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-    return Book(place).view()
+    return CampaignHistory(place).view()
 
 
 def _mark(place: CampaignDir) -> tuple[int, str]:

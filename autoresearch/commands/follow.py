@@ -17,7 +17,7 @@ from autoresearch.errors import NotFoundError
 
 def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_default=False)]) -> int:
     """Follow every run of a place until there is none."""
-    from autoresearch.core.run.targets import Place
+    from autoresearch.core.run.targets import Target
     from autoresearch.lab.remote.follower import Follower
     from autoresearch.lab.remote.start_follower import take_up
     from autoresearch.lab.runs import detached
@@ -27,7 +27,7 @@ def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_de
     record = read_json(folder / "place.json")
     if record is None:
         raise NotFoundError(f"{folder} is no directory of a place")
-    place = Place.from_json(record)
+    place = Target.from_json(record)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its terminal may go, the runs are followed on
     environ = os.environ
     while True:

@@ -14,7 +14,7 @@ from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.outcome import Outcome
-from autoresearch.lab.runs.run_status import Standing, standing
+from autoresearch.lab.runs.run_status import RunStatus, standing
 from autoresearch.lab.runs.watch import WAKING, Watcher
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
@@ -28,7 +28,7 @@ REFRESH_S = 1.0
 SHOWN = 100  # characters of the newest output
 
 
-class Follower:
+class LiveView:
     """What one terminal knows about one run: events read so far, reports given, the metric's history."""
 
     def __init__(self, rundir: RunDir, spec: RunSpec, attend: Callable[[], None] = lambda: None) -> None:
@@ -45,7 +45,7 @@ class Follower:
         self.first_step_seen = self.first_step_seen or any(e.event == "first_step" for e in fresh)
         return [e for e in fresh if e.event in WAKING or e.event in ("started", "prepared", "cleaned")]
 
-    def stand(self) -> Standing:
+    def stand(self) -> RunStatus:
         """Where the run is now; remembers the metric for the sparkline."""
         now = standing(self.rundir, self.spec, first_step_seen=self.first_step_seen)
         name = self.spec.objective.metric if self.spec.objective else ""
@@ -59,7 +59,7 @@ class Follower:
 
 def follow(rundir: RunDir, spec: RunSpec, parts: Parts, *, live: bool) -> Outcome:
     """Watch until the run is over and collected. Ctrl-C leaves the run alone."""
-    follower = Follower(rundir, spec, lambda: attend(rundir, parts))
+    follower = LiveView(rundir, spec, lambda: attend(rundir, parts))
     with Watcher([rundir]) as watcher:
         if live:
             _live(follower, watcher)
@@ -75,7 +75,7 @@ def over(rundir: RunDir) -> bool:
     return rundir.state() in (RunState.ENDED, RunState.DEAD)
 
 
-def _plain(follower: Follower, watcher: Watcher) -> None:
+def _plain(follower: LiveView, watcher: Watcher) -> None:
     next_report = time.monotonic() + nap(0)
     while True:
         for event in follower.news():
@@ -91,7 +91,7 @@ def _plain(follower: Follower, watcher: Watcher) -> None:
         watcher.wait(min(max(0.05, next_report - time.monotonic()), ATTEND_S))
 
 
-def _live(follower: Follower, watcher: Watcher) -> None:
+def _live(follower: LiveView, watcher: Watcher) -> None:
     from rich.console import Console
     from rich.live import Live
 
@@ -109,7 +109,7 @@ def _live(follower: Follower, watcher: Watcher) -> None:
             watcher.wait(pause)
 
 
-def panel(follower: Follower, now: Standing, pause: float) -> RenderableType:
+def panel(follower: LiveView, now: RunStatus, pause: float) -> RenderableType:
     """The live picture: step, KL, metric with a sparkline, elapsed, time left, next look."""
     from rich.table import Table
     from rich.text import Text
@@ -145,7 +145,7 @@ def sparkline(values: list[float], width: int = 32) -> str:
     return "".join(BARS[int((v - low) / span * (len(BARS) - 1))] if v in finite else " " for v in shown)
 
 
-def report_line(follower: Follower, now: Standing, pause: float) -> str:
+def report_line(follower: LiveView, now: RunStatus, pause: float) -> str:
     """One line for logs and agents."""
     step = f"step {now.last_step.step}" if now.last_step and now.last_step.step >= 0 else "no step number yet"
     if now.newest_output:

@@ -21,12 +21,12 @@ def mcp(
     """Serve this machine's runs to a coding agent, outside of its sandbox; it ends with its stdin."""
     if print_config:
         return _registration(print_config, as_json=as_json)
-    from autoresearch.lab.mcp.server import Server
+    from autoresearch.lab.mcp.server import McpServer
 
     if sys.stdin.isatty():
         output.remark("this speaks JSON-RPC to a client, not to a person; `autoresearch mcp --print-config claude`")
     out = _own_stdout()
-    Server(lambda line: _write(out, line), os.getcwd()).serve(sys.stdin.buffer)  # noqa: PTH109
+    McpServer(lambda line: _write(out, line), os.getcwd()).serve(sys.stdin.buffer)  # noqa: PTH109
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
-    from autoresearch.core.agents.agent import Ask, ResearchSpec
+    from autoresearch.core.agents.agent import AgentSpec, Ask
     from autoresearch.core.plans.view import PlanView
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.plans.ask_agent import WrittenPlan
@@ -75,7 +75,7 @@ def rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, parts
     return found.draft
 
 
-def _spec(chosen: Chosen) -> ResearchSpec:
+def _spec(chosen: Chosen) -> AgentSpec:
     """What was typed, checked as a campaign's own keys are."""
     from autoresearch.core.text.durations import parse_duration
     from autoresearch.lab.campaign_setup.agent_options import RESEARCH, converted, research_spec
@@ -89,7 +89,7 @@ def _spec(chosen: Chosen) -> ResearchSpec:
     return research_spec(values)
 
 
-def researcher_of(spec: ResearchSpec, parts: Parts) -> tuple[Ask, bool]:
+def researcher_of(spec: AgentSpec, parts: Parts) -> tuple[Ask, bool]:
     """How to ask an agent, and whether it remembers its last turn. UsageError, EnvironmentUnusable for none."""
     import threading
 

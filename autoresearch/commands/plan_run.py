@@ -219,13 +219,13 @@ def _next(place: PlanPlace, view: PlanView, campaign_state: str) -> list[str]:
 
 
 def _campaign_state(place: PlanPlace, view: PlanView) -> str:
-    from autoresearch.lab.campaigns.campaign_state import Book
+    from autoresearch.lab.campaigns.campaign_history import CampaignHistory
     from autoresearch.lab.campaigns.campaign_status import state_now
     from autoresearch.lab.plans.stages import campaign_place
 
     assert view.live is not None
     there = campaign_place(place, view.live)
-    return state_now(there, Book(there).view()).value if there.spec.exists() else "not begun"
+    return state_now(there, CampaignHistory(there).view()).value if there.spec.exists() else "not begun"
 
 
 def _lines(payload: dict[str, Any]) -> list[str]:

@@ -12,14 +12,14 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.run.overview import SORTS, Wanted
+from autoresearch.core.run.overview import SORTS, OverviewFilter
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import AutoresearchError, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.core.run.overview import Overview, RunLine
-    from autoresearch.core.run.targets import Place
+    from autoresearch.core.run.targets import Target
     from autoresearch.lab.parts import Parts
 
 WIDTH = 80  # of the static form, where no terminal says another
@@ -53,14 +53,14 @@ def queue(
     return top(parts, wanted, places=places, ended=ended, every_s=every_s, remark=remark)
 
 
-def _wanted(place: str, campaign: str, state: str, sort: str) -> Wanted:
+def _wanted(place: str, campaign: str, state: str, sort: str) -> OverviewFilter:
     if sort not in SORTS:
         raise UsageError(_near("--sort", sort, SORTS))
     states = [word.strip() for word in state.split(",") if word.strip()]
     for word in states:
         if word not in set(RunState):
             raise UsageError(_near("--state", word, RunState))
-    return Wanted(place, campaign, frozenset(map(RunState, states)), sort=sort)
+    return OverviewFilter(place, campaign, frozenset(map(RunState, states)), sort=sort)
 
 
 def _near(option: str, word: str, known: Any) -> str:
@@ -78,7 +78,7 @@ def _every(text: str) -> float:
         raise UsageError(f"--every: {error}", hint="durations look like 2s or 1m") from None
 
 
-def _named(parts: Parts) -> tuple[tuple[Place, ...], str]:
+def _named(parts: Parts) -> tuple[tuple[Target, ...], str]:
     """The places of the project here, so that those without a run are seen; and why they cannot be told."""
     from autoresearch.lab import settings
 
@@ -88,7 +88,7 @@ def _named(parts: Parts) -> tuple[tuple[Place, ...], str]:
         return (), str(error)
 
 
-def _static(parts: Parts, wanted: Wanted, ended: int, limit: int, *, as_json: bool) -> int:
+def _static(parts: Parts, wanted: OverviewFilter, ended: int, limit: int, *, as_json: bool) -> int:
     from dataclasses import replace
 
     from autoresearch.commands.overview_table import static_lines

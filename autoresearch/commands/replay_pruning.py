@@ -21,12 +21,12 @@ def replay_pruning(
     from autoresearch.core.campaign.stop_rules import span
     from autoresearch.lab.campaign_report.pruning_replay import replays
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaigns.campaign_state import Book
+    from autoresearch.lab.campaigns.campaign_history import CampaignHistory
     from autoresearch.lab.campaigns.pruner import RULES
 
     if rule not in ("", *RULES):
         raise UsageError(f"--rule {rule!r} is neither median nor halving")
-    view = Book(start_campaign.find(campaign, real_parts())).view()
+    view = CampaignHistory(start_campaign.find(campaign, real_parts())).view()
     found = replays(view, (rule,) if rule else RULES, warmup if warmup >= 0 else None)
     winner, best_run = found[0].winner, found[0].best_run
     cut = sum(row.failure == "pruned" for row in view.rows)

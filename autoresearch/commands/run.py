@@ -16,7 +16,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.lab.resolve.run_plan import RunPlan
 from autoresearch.lab.runs.experiment import Experiment, asked, begin
 from autoresearch.lab.runs.launch import Launched
 from autoresearch.records import order_file
@@ -95,7 +95,7 @@ def _for_real(blueprint: str, path: str) -> str:
     return shlex.join(["autoresearch", *words])
 
 
-def _show_plan(plan: Plan, blueprint: str, *, as_json: bool) -> int:
+def _show_plan(plan: RunPlan, blueprint: str, *, as_json: bool) -> int:
     spec = plan.spec
     stall = "report only" if spec.limits.stall_s is None else output.duration(spec.limits.stall_s)
     rows = [
@@ -168,7 +168,7 @@ def _show_plan(plan: Plan, blueprint: str, *, as_json: bool) -> int:
     return 0
 
 
-def _where(plan: Plan) -> str:
+def _where(plan: RunPlan) -> str:
     if plan.place.is_local:
         return "here, in tmux"
     count = plan.far.at(plan.place)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from autoresearch.commands.overview_table import campaign_text, counts, cut, grid, place_text
 from autoresearch.commands.terminal import Line
 from autoresearch.core.campaign.stop_rules import span
-from autoresearch.core.run.overview import SORTS, Overview, RunLine, Wanted, mentions
+from autoresearch.core.run.overview import SORTS, Overview, OverviewFilter, RunLine, mentions
 from autoresearch.core.run.spec import RunState
 
 FEET = (  # the first that fits
@@ -60,10 +60,10 @@ class Action:
     text: str = ""
 
 
-class Screen:
+class QueueScreen:
     """The state of the screen. Keys go in, lines come out; it touches nothing."""
 
-    def __init__(self, wanted: Wanted, *, ended: int = 0, message: str = "") -> None:
+    def __init__(self, wanted: OverviewFilter, *, ended: int = 0, message: str = "") -> None:
         self.wanted, self.ended, self.message = wanted, ended, message
         self.overview: Overview | None = None
         self.prompt: Prompt | None = None

@@ -48,7 +48,7 @@ def evaluate(
         raise UsageError(f"--timeout: {error}", hint="durations look like 90s, 10m or 1h") from None
     if not 1 <= attempts <= 100:
         raise UsageError(f"--attempts {attempts} cannot be", hint="1 to 100 attempts")
-    wanted = evaluation.Wanted(
+    wanted = evaluation.EvalRequest(
         agent,
         model,
         tuple(shlex.split(template)),

@@ -13,7 +13,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from autoresearch.lab.agentjet.swarm_dir import Place
+    from autoresearch.lab.agentjet.swarm_dir import SwarmDir
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", show_default=False)]
 
@@ -59,14 +59,14 @@ def down(run: RunArgument, as_json: Annotated[bool, typer.Option("--json")] = Fa
     return 0 if free else ConflictError.exit_code
 
 
-def _inside(place: Place) -> bool:
+def _inside(place: SwarmDir) -> bool:
     """Whether we are a step of this very run."""
     import os
 
     return os.environ.get("AUTORESEARCH_RUN_ID") == place.spec.run
 
 
-def _place(run: str) -> Place:
+def _place(run: str) -> SwarmDir:
     from autoresearch.lab.agentjet.swarm_dir import place_of
     from autoresearch.lab.runs import sessions
     from autoresearch.records.rundir import RunDir

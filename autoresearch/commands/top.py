@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.commands.log_view import KEYS, LogView
-from autoresearch.commands.screen import Action, Prompt, Screen
+from autoresearch.commands.screen import Action, Prompt, QueueScreen
 from autoresearch.commands.terminal import Terminal
-from autoresearch.core.run.overview import RunLine, Wanted
+from autoresearch.core.run.overview import OverviewFilter, RunLine
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.look import Looker
 from autoresearch.records.rundir import RunDir
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from autoresearch.core.run.overview import Overview
-    from autoresearch.core.run.targets import Place
+    from autoresearch.core.run.targets import Target
     from autoresearch.lab.parts import Parts
 
 CARE_S = 30.0  # between two tries to start a Follower, or to have records written
@@ -91,10 +91,10 @@ def _attend(rundirs: list[RunDir], parts: Parts) -> None:
 
 
 def top(
-    parts: Parts, wanted: Wanted, *, places: tuple[Place, ...], ended: int, every_s: float, remark: str = ""
+    parts: Parts, wanted: OverviewFilter, *, places: tuple[Target, ...], ended: int, every_s: float, remark: str = ""
 ) -> int:
     """Be the screen until somebody quits; 0. The runs know nothing of it."""
-    screen = Screen(wanted, ended=ended, message=remark)
+    screen = QueueScreen(wanted, ended=ended, message=remark)
     with Terminal() as terminal:
         watch = Watch(Looker(parts, places=places), ended, every_s, terminal.wake)
         watch.start()
@@ -113,7 +113,7 @@ def top(
     return 0
 
 
-def _do(action: Action, screen: Screen, terminal: Terminal, watch: Watch, parts: Parts) -> None:
+def _do(action: Action, screen: QueueScreen, terminal: Terminal, watch: Watch, parts: Parts) -> None:
     try:
         match action.what:
             case "refresh":

@@ -11,7 +11,7 @@ from autoresearch.records.index import Index
 
 if TYPE_CHECKING:
     from autoresearch.core.run.job_launcher import JobLauncher
-    from autoresearch.core.run.targets import Place
+    from autoresearch.core.run.targets import Target
 
 
 def parts() -> Parts:
@@ -25,7 +25,7 @@ def _tmux(socket: str) -> Launcher:
     return TmuxLauncher(socket)
 
 
-def job_launcher(place: Place, environ: Mapping[str, str]) -> JobLauncher:
+def job_launcher(place: Target, environ: Mapping[str, str]) -> JobLauncher:
     """The launcher of a place that is not this machine's tmux."""
     from autoresearch.launchers.registry import launcher_of
 

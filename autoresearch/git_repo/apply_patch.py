@@ -1,4 +1,4 @@
-"""A patch brought into a clean worktree: the files of its base, and nothing but it."""
+"""Apply a patch in a clean worktree: the files of its base commit and the patch, nothing else."""
 
 from __future__ import annotations
 

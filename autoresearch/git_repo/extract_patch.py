@@ -1,4 +1,4 @@
-"""The one true account of what was done in an enclosure: a patch against the commit that it began as.
+"""What was changed in an isolated worktree, as a patch against the commit it started from.
 
 Told by the files alone, under the rules (.gitignore, .gitattributes) of that commit, with an index taken before and
 git's directory named. What was staged, committed, renamed, configured or ignored by whoever worked there is not asked.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.git_repo.git import Git, GitFailed, text
-from autoresearch.git_repo.isolated_worktree import RULES, Opened, Rule, identity, rule_at
+from autoresearch.git_repo.isolated_worktree import RULES, GitRuleFile, Opened, identity, rule_at
 from autoresearch.git_repo.remove_tree import stays_inside, wipe
 from autoresearch.git_repo.tree_changes import LINK, SUBMODULE, Difference, differences
 from autoresearch.git_repo.worktrees import EXACT, POINTERS
@@ -43,7 +43,7 @@ class Trespass(Exception):  # noqa: N818 - it says what was done
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class ExtractedPatch:
     """What was done: a patch against `base` that `git apply` takes, and the tree that it leads to."""
 
     base: str
@@ -52,7 +52,7 @@ class Gathered:
     differences: tuple[Difference, ...]
 
 
-def gathered(opened: Opened, leavings: Collection[str] = ()) -> Gathered:
+def gathered(opened: Opened, leavings: Collection[str] = ()) -> ExtractedPatch:
     """What was done since it was opened; new files that match `leavings` (gitignore patterns) are none of it.
 
     Raises TooLarge before anything large is read, Trespass for what no change may hold (a repository inside, a link
@@ -72,7 +72,7 @@ def gathered(opened: Opened, leavings: Collection[str] = ()) -> Gathered:
     tree = _git(opened, "write-tree").decode().strip()
     found = differences(Git(opened.checkout.common_dir), opened.base, tree, objects=opened.objects)
     _refuse_trespass(opened, found)
-    return Gathered(opened.base, _patch(opened, tree), tree, found)
+    return ExtractedPatch(opened.base, _patch(opened, tree), tree, found)
 
 
 def _git(opened: Opened, *arguments: str, feed: bytes | None = None) -> bytes:
@@ -82,7 +82,7 @@ def _git(opened: Opened, *arguments: str, feed: bytes | None = None) -> bytes:
     return git.run(*where, *EXACT, *arguments, feed=feed, extra=opened.objects)
 
 
-def _walk(root: Path, rules: Mapping[str, Rule]) -> list[str]:
+def _walk(root: Path, rules: Mapping[str, GitRuleFile]) -> list[str]:
     """The rules that are new. Refuses repositories inside; what is neither file, link nor directory is removed:
     git would wait for a pipe."""
     new, todo = [], [root]
@@ -103,12 +103,12 @@ def _walk(root: Path, rules: Mapping[str, Rule]) -> list[str]:
     return new
 
 
-def _base_rules_again(opened: Opened, new: Iterable[str]) -> dict[str, Rule | None]:
+def _base_rules_again(opened: Opened, new: Iterable[str]) -> dict[str, GitRuleFile | None]:
     """Put the rules of the commit in force again; returns what was made of them meanwhile (None: removed).
 
     A new one is emptied, not removed: whether it is ignored itself, as pytest's is in its cache, git then says.
     """
-    edited: dict[str, Rule | None] = {}
+    edited: dict[str, GitRuleFile | None] = {}
     for path in new:
         edited[path] = rule_at(opened.path / path)
         wipe(opened.path / path)
@@ -162,7 +162,7 @@ def _weigh(root: Path, paths: Collection[str]) -> None:
         raise TooLarge(f"the changed files have {total / 2**20:,.0f} MiB, and {MAX_BYTES >> 20} MiB is the most")
 
 
-def _put(opened: Opened, edited: Mapping[str, Rule | None]) -> None:
+def _put(opened: Opened, edited: Mapping[str, GitRuleFile | None]) -> None:
     """Bring what was made of the rules into the index, byte for byte."""
     lines = []
     for path, rule in edited.items():

@@ -1,4 +1,4 @@
-"""What a look at a checkout found, sorted by what a snapshot does about it."""
+"""The files of a checkout, sorted by what a snapshot does with them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class Exclusions:
     """What the caller wants left out: directories or files relative to the root, and the size limit."""
 
     paths: tuple[bytes, ...]
@@ -67,19 +67,19 @@ class Screen:
         return any(path == own or path.startswith(own + b"/") for own in self.paths)
 
 
-def own_screen(checkout: Checkout, leave_out: Iterable[Path], max_bytes: int) -> Screen:
+def own_screen(checkout: Checkout, leave_out: Iterable[Path], max_bytes: int) -> Exclusions:
     """The caller's paths as git names them; those outside the checkout or around it say nothing."""
     root = os.fsencode(checkout.root)
     real = (os.fsencode(os.path.realpath(path)) for path in leave_out)
-    return Screen(tuple(path[len(root) + 1 :] for path in real if path.startswith(root + b"/")), max_bytes)
+    return Exclusions(tuple(path[len(root) + 1 :] for path in real if path.startswith(root + b"/")), max_bytes)
 
 
 @dataclass(slots=True)
-class Piles:
+class FileClasses:
     """A Survey in the making."""
 
     git: Git
-    own: Screen
+    own: Exclusions
     head: str = ""
     take: list[bytes] = field(default_factory=list)
     pins: list[Pin] = field(default_factory=list)

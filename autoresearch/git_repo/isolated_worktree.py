@@ -1,4 +1,4 @@
-"""Enclosure: a worktree for somebody whose word is not taken.
+"""An isolated worktree for untrusted edits.
 
 The files are those of a slot, but while somebody works there its `.git` names a repository of its own that only borrows
 our objects: commits, branches, stashes and settings made there are nobody else's. What was done is told by
@@ -31,7 +31,7 @@ _CONFIG = {  # by the length of a commit's name (gitrepository-layout(5), git-co
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GitRuleFile:
     """A file that tells git what to look at and how, as it lies on the disk."""
 
     mode: str  # as git has it
@@ -39,7 +39,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Enclosure:
+class IsolatedWorktree:
     """A slot, and beside it `<path>.git`, `<path>.index` and `<path>.objects`: all ours, made anew for each use."""
 
     slot: Slot
@@ -95,7 +95,7 @@ class Enclosure:
         shutil.copy2(self.index, place / "index")
         (place / "HEAD").write_text(commit + "\n")
 
-    def _rules(self) -> dict[str, Rule]:
+    def _rules(self) -> dict[str, GitRuleFile]:
         """The rules of the commit: every tracked .gitignore and .gitattributes."""
         listed = Git(self.path).run("ls-files", "-z", "--", *(f":(glob)**/{name}" for name in RULES))
         paths = (os.fsdecode(path) for path in listed.split(b"\0") if path)
@@ -115,10 +115,10 @@ class Enclosure:
 class Opened:
     """An enclosure in use, and what of its beginning is remembered."""
 
-    enclosure: Enclosure
+    enclosure: IsolatedWorktree
     base: str  # the commit
     identity: tuple[int, int]
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, GitRuleFile]
 
     @property
     def path(self) -> Path:
@@ -152,14 +152,14 @@ def identity(path: Path) -> tuple[int, int]:
     return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else (0, 0)
 
 
-def rule_at(path: Path) -> Rule | None:
+def rule_at(path: Path) -> GitRuleFile | None:
     """The file as it lies there; None where there is none, or something else."""
     try:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
-            return Rule("120000", os.fsencode(path.readlink()))
+            return GitRuleFile("120000", os.fsencode(path.readlink()))
         if stat.S_ISREG(mode):
-            return Rule("100755" if mode & stat.S_IXUSR else "100644", path.read_bytes())
+            return GitRuleFile("100755" if mode & stat.S_IXUSR else "100644", path.read_bytes())
     except OSError:
         pass
     return None

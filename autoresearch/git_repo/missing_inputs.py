@@ -1,4 +1,4 @@
-"""What a worktree of a commit will lack: the content of submodules, and of files that a filter keeps elsewhere."""
+"""What a worktree of a commit will lack: submodules, and files whose content a filter keeps elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOKED_AT = 10_000  # pointers whose objects are looked for
 
 
 @dataclass(slots=True)
-class _Tree:
+class _CommitTree:
     """What of a commit's tree matters here: path to blob, and the submodules."""
 
     blobs: dict[bytes, bytes] = field(default_factory=dict)
@@ -37,8 +37,8 @@ def lacking(checkout: Checkout, commit: str, includes: Sequence[str] = ()) -> tu
     return (*_empty(empty), *_filtered(checkout, commit, tree))
 
 
-def _read(checkout: Checkout, commit: str) -> _Tree:
-    tree = _Tree()
+def _read(checkout: Checkout, commit: str) -> _CommitTree:
+    tree = _CommitTree()
     for record in checkout.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
         head, _, path = record.partition(b"\t")
         if head.startswith(b"160000 "):
@@ -57,7 +57,7 @@ def _empty(submodules: Sequence[bytes]) -> list[Finding]:
     return [Finding(Severity.WARNING, "submodules", message, hint)]
 
 
-def _filtered(checkout: Checkout, commit: str, tree: _Tree) -> list[Finding]:
+def _filtered(checkout: Checkout, commit: str, tree: _CommitTree) -> list[Finding]:
     """Files whose content is made by a program (gitattributes(5), `filter`) that is not there."""
     attributes = [oid for path, oid in tree.blobs.items() if path.rpartition(b"/")[2] == b".gitattributes"]
     if not any(b"filter=" in checkout.git.run("cat-file", "blob", oid.decode()) for oid in attributes):
@@ -85,7 +85,7 @@ def _filtered(checkout: Checkout, commit: str, tree: _Tree) -> list[Finding]:
     return findings
 
 
-def _absent_objects(checkout: Checkout, tree: _Tree, paths: Sequence[bytes]) -> list[Finding]:
+def _absent_objects(checkout: Checkout, tree: _CommitTree, paths: Sequence[bytes]) -> list[Finding]:
     """LFS files whose content is not on this machine: git-lfs would go to the network for it."""
     oids = [tree.blobs[path] for path in paths[:_LOOKED_AT]]
     store = checkout.common_dir / "lfs" / "objects"

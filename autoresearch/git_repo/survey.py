@@ -15,7 +15,7 @@ from pathlib import Path
 
 from autoresearch.git_repo import file_screen
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.file_classes import NESTED, OWN, Piles, Pin, Screen, Survey, own_screen
+from autoresearch.git_repo.file_classes import NESTED, OWN, Exclusions, FileClasses, Pin, Survey, own_screen
 from autoresearch.git_repo.git import LIST, Git, text
 from autoresearch.git_repo.private_index import private_index
 from autoresearch.git_repo.untracked import expand, sort_untracked
@@ -31,7 +31,7 @@ _ABSENT, _GITLINK = b"000000", b"160000"
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _ChangedFile:
     """One changed entry. `change` is XY (HEAD to index, index to disk), `sub` is N... or S<commit><M><U>."""
 
     change: bytes
@@ -43,7 +43,7 @@ class _Entry:
     path: bytes
 
     @classmethod
-    def parse(cls, record: bytes) -> _Entry:
+    def parse(cls, record: bytes) -> _ChangedFile:
         """`1 XY sub mH mI mW hH hI path`, or unmerged `u XY sub m1 m2 m3 mW h1 h2 h3 path`: 2 is HEAD's."""
         if record.startswith(b"1 "):
             _, change, sub, head, index, work, oid, _, path = record.split(b" ", 8)
@@ -63,16 +63,16 @@ def survey(checkout: Checkout, *, leave_out: Iterable[Path] = (), max_bytes: int
         return look(git, own_screen(checkout, leave_out, max_bytes))
 
 
-def look(git: Git, own: Screen) -> Survey:
+def look(git: Git, own: Exclusions) -> Survey:
     """Ask git (on a private index), then decide path by path. Raises GitFailed."""
-    piles = Piles(git, own)
+    piles = FileClasses(git, own)
     untracked: list[bytes] = []
     for record in _status(git).split(b"\0"):
         if record.startswith(b"# branch.oid "):
             oid = record.rpartition(b" ")[2].decode()
             piles.head = "" if oid == "(initial)" else oid
         elif record.startswith((b"1 ", b"u ")):
-            entry = _Entry.parse(record)
+            entry = _ChangedFile.parse(record)
             _tracked(piles, entry)
             if entry.work_mode == _ABSENT and entry.on_disk and _is_directory(piles.place(entry.path)):
                 untracked.append(entry.path + b"/")  # git status does not see it in a file's place
@@ -106,7 +106,7 @@ def _is_directory(place: bytes) -> bool:
     return os.path.realpath(place) == place and Path(os.fsdecode(place)).is_dir()
 
 
-def _tracked(piles: Piles, entry: _Entry) -> None:
+def _tracked(piles: FileClasses, entry: _ChangedFile) -> None:
     """One changed entry of the index: take the file, pin HEAD's version, or note that it is gone."""
     path = entry.path
     removal = Pin("0", "0" * len(entry.head_oid), path)
@@ -125,7 +125,7 @@ def _tracked(piles: Piles, entry: _Entry) -> None:
         _wanted(piles, entry)
 
 
-def _wanted(piles: Piles, entry: _Entry) -> None:
+def _wanted(piles: FileClasses, entry: _ChangedFile) -> None:
     """A tracked path that is there and may be taken."""
     path = entry.path
     if entry.work_mode == _GITLINK != entry.index_mode:  # a file made way for a repository

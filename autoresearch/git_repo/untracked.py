@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from autoresearch.git_repo import file_screen
-from autoresearch.git_repo.file_classes import NESTED, OWN, Piles, Screen
+from autoresearch.git_repo.file_classes import NESTED, OWN, Exclusions, FileClasses
 from autoresearch.git_repo.git import LIST, text
 
 BUDGET_BYTES = 2**30  # in all; an unignored data set must not be copied into .git
@@ -15,7 +15,7 @@ BLOCK_BYTES = 4096  # what the smallest object takes on a disk
 _VENV_PARTS = frozenset({b"bin", b"include", b"lib", b"lib64", b"share"})
 
 
-def expand(piles: Piles, untracked: Sequence[bytes]) -> Iterator[bytes]:
+def expand(piles: FileClasses, untracked: Sequence[bytes]) -> Iterator[bytes]:
     """The files of untracked directories, without looking into those that are left out as a whole."""
     above: dict[bytes, str] = {b"": "named already"}  # directory -> why nothing in it is wanted; "" if it is
     inside: list[str] = []
@@ -43,7 +43,7 @@ def expand(piles: Piles, untracked: Sequence[bytes]) -> Iterator[bytes]:
             piles.leave(path, NESTED)
 
 
-def _pruned(piles: Piles, directory: bytes, above: dict[bytes, str]) -> str:
+def _pruned(piles: FileClasses, directory: bytes, above: dict[bytes, str]) -> str:
     """Why nothing in `directory` is wanted, told once; "" where it is wanted."""
     if directory not in above:
         above[directory] = _pruned(piles, directory.rpartition(b"/")[0], above)
@@ -53,7 +53,7 @@ def _pruned(piles: Piles, directory: bytes, above: dict[bytes, str]) -> str:
     return above[directory]
 
 
-def _whole(piles: Piles, directory: bytes) -> str:
+def _whole(piles: FileClasses, directory: bytes) -> str:
     """Why an untracked directory is left out as a whole; "" where it is not."""
     if piles.own.holds(directory):
         return OWN
@@ -65,7 +65,7 @@ def _whole(piles: Piles, directory: bytes) -> str:
     return file_screen.VENV if any(map(os.path.lexists, marks)) else ""
 
 
-def sort_untracked(piles: Piles, paths: Sequence[bytes]) -> None:
+def sort_untracked(piles: FileClasses, paths: Sequence[bytes]) -> None:
     """Untracked files: what is no secret, no data and no weights is code."""
     wanted: list[tuple[int, bytes]] = []
     for path in paths:
@@ -85,7 +85,7 @@ def sort_untracked(piles: Piles, paths: Sequence[bytes]) -> None:
             piles.leave(path, f"untracked files over {BUDGET_BYTES / 2**30:.0f} GB in all", size)
 
 
-def _unwanted(own: Screen, path: bytes, size: int) -> str:
+def _unwanted(own: Exclusions, path: bytes, size: int) -> str:
     name = text(path)
     if own.holds(path):
         return OWN

@@ -14,7 +14,7 @@ from autoresearch.records.index import Index
 if TYPE_CHECKING:
     from autoresearch.core.blueprint.finding import Finding
     from autoresearch.core.run.job_launcher import JobLauncher
-    from autoresearch.core.run.targets import Place
+    from autoresearch.core.run.targets import Target
     from autoresearch.launchers.tmux_session import SessionInfo
 
 
@@ -43,7 +43,7 @@ class Launcher(Protocol):
         """The program to become for looking at a session."""
 
 
-def _nowhere(place: Place, environ: Mapping[str, str]) -> JobLauncher:
+def _nowhere(place: Target, environ: Mapping[str, str]) -> JobLauncher:
     raise EnvironmentUnusable(f"no launcher is wired for {place.name}")
 
 
@@ -55,4 +55,4 @@ class Parts:
     index: Index
     launcher: Callable[[str], Launcher]  # by tmux socket setting
     clock: Callable[[], float] = time.time
-    place: Callable[[Place, Mapping[str, str]], JobLauncher] = _nowhere  # of a place that is not local
+    place: Callable[[Target, Mapping[str, str]], JobLauncher] = _nowhere  # of a place that is not local

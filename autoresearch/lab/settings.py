@@ -9,7 +9,7 @@ from typing import Any
 
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
-from autoresearch.core.run.targets import Declared, Place, check_declared, in_one_allocation, parse_pool, spelled
+from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
 
@@ -19,7 +19,7 @@ _LAUNCHERS_HINT = "such as: launchers: {gpu1: {kind: ssh, host: gpu1.example.org
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SettingKey:
     """One setting: its built-in value (as typed), whether it is a duration, and what it is for."""
 
     name: str
@@ -34,39 +34,41 @@ class Key:
 
 
 KEYS = (
-    Key(
+    SettingKey(
         "first_step_timeout",
         f"{FIRST_STEP_S / 60:.0f}m",
         True,
         "time to the first step (of silence where nobody knows the steps), unless the blueprint says",
     ),
-    Key("max_time", f"{MAX_TIME_S / 3600:.0f}h", True, "time in all, unless the blueprint says"),
-    Key("stall_timeout", "", True, "end a run without a new event for so long; empty: only report"),
-    Key("grace", f"{GRACE_S:.0f}s", True, "between TERM and KILL"),
-    Key(
+    SettingKey("max_time", f"{MAX_TIME_S / 3600:.0f}h", True, "time in all, unless the blueprint says"),
+    SettingKey("stall_timeout", "", True, "end a run without a new event for so long; empty: only report"),
+    SettingKey("grace", f"{GRACE_S:.0f}s", True, "between TERM and KILL"),
+    SettingKey(
         "first_step_cap",
         f"{FIRST_STEP_CAP_S / 3600:.0f}h",
         True,
         "how long boot and validation may hold the first-step clock",
     ),
-    Key("tmux_socket", "", False, "tmux socket name or path; empty: the default server"),
-    Key("launcher", "local", False, "where runs go: local, slurm, ray, ssh:HOST ... or a name under `launchers:`"),
-    Key("interactive", "no", False, "yes: runs on Slurm share one allocation, for tight debug loops"),
-    Key("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
-    Key("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),
-    Key("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
-    Key("big_volume", "auto", False, "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
-    Key("prefix", "autoresearch", False, "first part of branch names"),
-    Key("require_snapshot", "no", False, "yes: refuse a run whose code no commit can hold"),
+    SettingKey("tmux_socket", "", False, "tmux socket name or path; empty: the default server"),
+    SettingKey(
+        "launcher", "local", False, "where runs go: local, slurm, ray, ssh:HOST ... or a name under `launchers:`"
+    ),
+    SettingKey("interactive", "no", False, "yes: runs on Slurm share one allocation, for tight debug loops"),
+    SettingKey("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
+    SettingKey("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),
+    SettingKey("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
+    SettingKey("big_volume", "auto", False, "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
+    SettingKey("prefix", "autoresearch", False, "first part of branch names"),
+    SettingKey("require_snapshot", "no", False, "yes: refuse a run whose code no commit can hold"),
 )
 BY_NAME = {key.name: key for key in KEYS}
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SettingValue:
     """A setting as it stands: the text, and where it comes from."""
 
-    key: Key
+    key: SettingKey
     text: str
     source: str  # "built-in", "<path>:<line-less>", "environment AUTORESEARCH_X", "flag"
 
@@ -80,7 +82,7 @@ class Value:
 class Settings:
     """Every setting of one project."""
 
-    values: Mapping[str, Value]
+    values: Mapping[str, SettingValue]
     file: Path | None
     launchers: Declared = field(default_factory=dict)  # the `launchers:` block
 
@@ -88,7 +90,7 @@ class Settings:
         """The value as typed."""
         return self.values[name].text
 
-    def places(self, note: str = "") -> tuple[Place, ...]:
+    def places(self, note: str = "") -> tuple[Target, ...]:
         """The places where runs go; `note`: what the blueprint says, which wins over the file of the project.
 
         UsageError says which value cannot be understood.
@@ -98,7 +100,7 @@ class Settings:
         found = places_of(note if over else value.text, self.launchers, "the blueprint" if over else value.source)
         return self.sharing(found)
 
-    def sharing(self, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    def sharing(self, places: tuple[Target, ...]) -> tuple[Target, ...]:
         """These places, their runs in one allocation if `interactive` says so. UsageError where there can be none."""
         value = self.values["interactive"]
         if not truth(value.text):
@@ -118,7 +120,7 @@ class Settings:
         return self.values[name].source != "built-in"
 
 
-def places_of(value: object, declared: Declared, source: str) -> tuple[Place, ...]:
+def places_of(value: object, declared: Declared, source: str) -> tuple[Target, ...]:
     """The places that a value names, as text, block or list of these. UsageError names its source."""
     from autoresearch.launchers.registry import check
 
@@ -145,15 +147,15 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
     """Read the settings that hold for a directory; UsageError names the file or variable of a bad value."""
     file = find_file(start.absolute())
     typed, launchers = _read(file) if file else ({}, {})
-    values: dict[str, Value] = {}
+    values: dict[str, SettingValue] = {}
     for key in KEYS:
-        value = Value(key, key.builtin, "built-in")
+        value = SettingValue(key, key.builtin, "built-in")
         if key.name in typed:
-            value = Value(key, typed[key.name], str(file))
+            value = SettingValue(key, typed[key.name], str(file))
         if environ.get(key.variable):
-            value = Value(key, environ[key.variable], f"environment {key.variable}")
+            value = SettingValue(key, environ[key.variable], f"environment {key.variable}")
         if flags and flags.get(key.name):
-            value = Value(key, flags[key.name], "flag --" + key.name.replace("_", "-"))
+            value = SettingValue(key, flags[key.name], "flag --" + key.name.replace("_", "-"))
         _check(value)
         values[key.name] = value
     return Settings(values, file, launchers)
@@ -194,7 +196,7 @@ def _declared(file: Path, data: dict[str, Any]) -> Declared:
     return declared
 
 
-def _check(value: Value) -> None:
+def _check(value: SettingValue) -> None:
     if not value.key.duration or not value.text:
         return
     try:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autoresearch.core.run.job_launcher import Reach, Said, Unreachable
+from autoresearch.core.run.job_launcher import ProgramOutput, Reach, Unreachable
 from autoresearch.launchers import gpus
 
 Rows = list[tuple[str, str]]
@@ -71,7 +71,7 @@ def of_kubernetes(version: bytes, context: str, namespace: str) -> Rows:
     return [("kubectl", f"{ours}, the server {theirs}"), ("where", where)]
 
 
-def _said(said: Said) -> str:
+def _said(said: ProgramOutput) -> str:
     if said.returncode:
         raise Unreachable(said.complaint, code="no_answer")
     return said.text

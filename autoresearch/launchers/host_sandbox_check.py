@@ -68,7 +68,7 @@ def driven_by(environ: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sandbox:
+class HostSandbox:
     """What hems this process in. Facts only; `findings` says what they mean."""
 
     first_process: str  # the command line of PID 1, shortened; "" where it cannot be read
@@ -87,10 +87,10 @@ class Sandbox:
         return named or (self.private_pids and CLAUDES in self.markers)  # there PID 1 may be a nameless program
 
 
-def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> Sandbox:
+def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> HostSandbox:
     """Read the facts; `proc` is for tests. Nothing is written."""
     status = _text(proc / "self" / "status")
-    return Sandbox(
+    return HostSandbox(
         first_process=_text(proc / "1" / "cmdline").replace("\0", " ").strip()[:200],
         no_new_privileges=re.search(r"^NoNewPrivs:\s*1", status, re.MULTILINE) is not None,
         seccomp=re.search(r"^Seccomp:\s*[12]", status, re.MULTILINE) is not None,
@@ -101,7 +101,7 @@ def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> Sandbox:
     )
 
 
-def findings(found: Sandbox) -> list[Finding]:
+def findings(found: HostSandbox) -> list[Finding]:
     """What of it stops a run (error), and what a person should know (warning)."""
     said = []
     if found.doomed:
@@ -119,7 +119,7 @@ def findings(found: Sandbox) -> list[Finding]:
     return said
 
 
-def way_out(found: Sandbox, environ: Mapping[str, str]) -> str:
+def way_out(found: HostSandbox, environ: Mapping[str, str]) -> str:
     """The line that gives this agent the tools that work: its MCP servers run outside of its sandbox. "" for others."""
     agent = "codex" if "codex-linux-sandbox" in found.first_process else driven_by(environ)
     client = {"codex": "codex", "claude-code": "claude"}.get(agent)

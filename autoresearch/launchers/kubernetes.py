@@ -17,7 +17,7 @@ from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.launchers import descriptions
 from autoresearch.launchers.kubernetes_files import CarriedFiles, VolumeFiles, secret
@@ -66,7 +66,7 @@ class KubernetesLauncher:
     kind = Kind.KUBERNETES
 
     def __init__(
-        self, place: Place, environ: Mapping[str, str], render: Render, clock: Callable[[], float] = time.monotonic
+        self, place: Target, environ: Mapping[str, str], render: Render, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.place = place
         self.clock = clock

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run import log_stream
-from autoresearch.core.run.job_launcher import Declined, Job, Said, Seen, Want
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.job_launcher import Declined, DirectoryState, Job, ProgramOutput, Want
+from autoresearch.core.run.targets import Target
 from autoresearch.launchers.kubernetes_kubectl import Kubectl
 from autoresearch.launchers.kubernetes_names import PLACE, TELLS, label_value
 from autoresearch.launchers.shared import SharedFiles
@@ -35,7 +35,7 @@ class VolumeFiles(SharedFiles):
     answer speaks of the pod's paths. What else the image holds cannot be seen from here, and is taken to be there.
     """
 
-    def __init__(self, environ: Mapping[str, str], place: Place, mount: str, local: str) -> None:
+    def __init__(self, environ: Mapping[str, str], place: Target, mount: str, local: str) -> None:
         super().__init__(environ)
         self.mount, self.local = mount.rstrip("/"), local.rstrip("/")
         self.shared = self.mount == self.local
@@ -48,7 +48,7 @@ class VolumeFiles(SharedFiles):
         inside = path == self.mount or path.startswith(f"{self.mount}/")
         return self.local + path[len(self.mount) :] if inside else path
 
-    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         """See `Reach`."""
         if self.shared:
             return super().look(wants)
@@ -64,7 +64,7 @@ class VolumeFiles(SharedFiles):
         """See `Reach`."""
         super().put(self.here(directory), with_pod_environment(files), private=private)
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         """See `Reach`: on the volume, from here."""
         if self.shared:
             return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
@@ -102,21 +102,21 @@ def with_pod_environment(files: Mapping[str, bytes], **more: object) -> dict[str
 
 
 @dataclass(slots=True)
-class _Heard:
+class _PodLog:
     """What came of one pod's log."""
 
     stream: Path
     last: bytes = b""  # time of the newest line
     times: int = 0  # lines of that very time
     behind: bool = False  # the last answer was cut: more of it lies before the newest line of others
-    parsed: tuple[int, log_stream.Told] | None = None  # size of the stream, what is in it
-    seen: Seen = field(default_factory=Seen)
+    parsed: tuple[int, log_stream.JobLog] | None = None  # size of the stream, what is in it
+    seen: DirectoryState = field(default_factory=DirectoryState)
 
 
 class CarriedFiles(VolumeFiles):
     """Without a volume: files wait here until the job is submitted, and its pod's log brings back what it says."""
 
-    def __init__(self, kubectl: Kubectl, environ: Mapping[str, str], place: Place, folder: Path) -> None:
+    def __init__(self, kubectl: Kubectl, environ: Mapping[str, str], place: Target, folder: Path) -> None:
         self.root = place.text("root").rstrip("/")
         super().__init__(environ, place, self.root, str(folder / "files"))
         self.shared = False
@@ -126,7 +126,7 @@ class CarriedFiles(VolumeFiles):
         self.container = "told" if place.text("workload") == "rayjob" else "runner"
         self.pods: dict[str, str] = {}  # pod that tells by now -> run; the launcher's poll writes it
         self.stops: dict[str, bytes] = {}  # far directory -> a stop request that is to be passed on
-        self._heard: dict[str, _Heard] = {}
+        self._heard: dict[str, _PodLog] = {}
         self._newest = b""
 
     # -- there ---------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class CarriedFiles(VolumeFiles):
 
     # -- and back ------------------------------------------------------------------------------------------------
 
-    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         """See `Reach`: one call for the logs of all pods of this place."""
         runs = set(self.pods.values())
         if any(want.run in runs for want in wants):
@@ -209,7 +209,7 @@ class CarriedFiles(VolumeFiles):
         heard = [self._of(run) for run in runs]
         return min((one.last if one.behind or not one.last else max(one.last, newest) for one in heard), default=b"")
 
-    def _take(self, heard: _Heard, lines: list[tuple[bytes, bytes]]) -> None:
+    def _take(self, heard: _PodLog, lines: list[tuple[bytes, bytes]]) -> None:
         """Append what is new; a line that has no end yet comes again."""
         again = heard.times
         with heard.stream.open("ab") as stream:
@@ -224,18 +224,18 @@ class CarriedFiles(VolumeFiles):
                 stream.write(text)
         self._newest = max(self._newest, heard.last)
 
-    def _of(self, run: str) -> _Heard:
+    def _of(self, run: str) -> _PodLog:
         if run not in self._heard:
             stream = self.folder / "heard" / run
             stream.parent.mkdir(parents=True, exist_ok=True)
             stream.unlink(missing_ok=True)  # from another Follower: the pod's log is read from its beginning
-            self._heard[run] = _Heard(stream)
+            self._heard[run] = _PodLog(stream)
         return self._heard[run]
 
-    def _seen(self, want: Want) -> Seen:
+    def _seen(self, want: Want) -> DirectoryState:
         heard = self._heard.get(want.run)
         if heard is None or not heard.stream.exists():
-            return Seen()
+            return DirectoryState()
         size = heard.stream.stat().st_size
         if heard.parsed is None or heard.parsed[0] != size:
             heard.parsed = size, log_stream.read(heard.stream.read_bytes(), want.run)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.run.job_launcher import Declined, Said, Unreachable
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.job_launcher import Declined, ProgramOutput, Unreachable
+from autoresearch.core.run.targets import Target
 
 ANSWER_S = 30.0
 MOST_SAID = 256 << 20  # what a namespace of a thousand jobs says of itself is 20 MiB
@@ -43,12 +43,12 @@ class Kubectl:
     environ: Mapping[str, str]
 
     @classmethod
-    def of(cls, place: Place, environ: Mapping[str, str]) -> Kubectl:
+    def of(cls, place: Target, environ: Mapping[str, str]) -> Kubectl:
         """The one that a place's options describe."""
         given = {option: place.text(option) for option in ("kubeconfig", "context", "namespace")}
         return cls(tuple(f"--{option}={value}" for option, value in given.items() if value), environ)
 
-    def run(self, *words: str, stdin: bytes = b"", timeout_s: float = ANSWER_S) -> Said:
+    def run(self, *words: str, stdin: bytes = b"", timeout_s: float = ANSWER_S) -> ProgramOutput:
         """Whatever it says. Raises Unreachable after `timeout_s`; a missing kubectl is Said(127)."""
         argv = ["kubectl", *self.flags, f"--request-timeout={timeout_s * 0.8:.0f}s", *words]
         try:
@@ -56,10 +56,10 @@ class Kubectl:
                 argv, input=stdin, capture_output=True, timeout=timeout_s, check=False, env=dict(self.environ)
             )
         except FileNotFoundError:
-            return Said(127, b"", b"kubectl is not on PATH")
+            return ProgramOutput(127, b"", b"kubectl is not on PATH")
         except subprocess.TimeoutExpired as error:
             raise Unreachable(f"kubectl gave no answer within {timeout_s:.0f} s") from error
-        return Said(said.returncode, said.stdout[:MOST_SAID], said.stderr[: 1 << 20])
+        return ProgramOutput(said.returncode, said.stdout[:MOST_SAID], said.stderr[: 1 << 20])
 
     def ask(self, *words: str, stdin: bytes = b"", timeout_s: float = ANSWER_S) -> bytes:
         """What it printed; Unreachable, Declined or AlreadyThere where it failed."""
@@ -79,7 +79,7 @@ def parsed(said: bytes) -> dict[str, Any]:
         raise Unreachable(f"kubectl printed no object: {words or 'nothing'}", code="odd_answer") from None
 
 
-def meaning(said: Said) -> Unreachable | Declined | AlreadyThere:
+def meaning(said: ProgramOutput) -> Unreachable | Declined | AlreadyThere:
     """What a failed kubectl means. Only a clear no of the server is one; all else says nothing about a run."""
     text = _WARNING.sub("", (said.err or said.out).decode("utf-8", "replace")).strip()
     sentence = f"kubectl: {sentence_of(text) or said.complaint}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Job
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
 from autoresearch.launchers.kubernetes_names import object_name
@@ -21,7 +21,7 @@ TTL = "1h"
 _UNPACK = "import os,sys,tarfile;tarfile.open(sys.argv[1]).extractall('/');os.execvp(sys.argv[2],sys.argv[2:])"
 
 
-def checked(place: Place) -> str:
+def checked(place: Target) -> str:
     """The workload of a place whose options make sense together. UsageError, with the option's name."""
     workload = place.text("workload", "job")
     if workload not in WORKLOADS:
@@ -47,7 +47,7 @@ def checked(place: Place) -> str:
     return workload
 
 
-def _check_root(place: Place) -> None:
+def _check_root(place: Target) -> None:
     mount, root = place.text("mount").rstrip("/"), place.text("root").rstrip("/")
     apart = not place.text("claim") or place.text("local", mount).rstrip("/") != mount
     if apart and not root.startswith("/"):
@@ -57,7 +57,7 @@ def _check_root(place: Place) -> None:
         raise _wrong(place, "root", f"{root} is not below `mount`, which is {mount}")
 
 
-def values(place: Place, job: Job) -> dict[str, Any]:
+def values(place: Target, job: Job) -> dict[str, Any]:
     """What the templates may use. Names are those of the place's options where they mean the same."""
     names = ("image", "service_account", "pull_secret", "env_from_secret", "claim", "mount", "ray_version")
     root = place.text("root").rstrip("/")
@@ -98,12 +98,12 @@ def _entrypoint(argv: list[str], job: Job, told: str) -> str:
     return f"{line} >>{shlex.quote(told)} 2>&1" if told else line
 
 
-def _limits(place: Place, gpus: int) -> dict[str, object]:
+def _limits(place: Target, gpus: int) -> dict[str, object]:
     given = {"cpu": place.text("cpus"), "memory": place.text("memory")}
     return {**{key: value for key, value in given.items() if value}, **({"nvidia.com/gpu": gpus} if gpus else {})}
 
 
-def mapping(place: Place, option: str) -> dict[str, str]:
+def mapping(place: Target, option: str) -> dict[str, str]:
     """An option that is a mapping of texts; {} where it is not given. UsageError for anything else."""
     value = place.options.get(option) or {}
     if not isinstance(value, Mapping):
@@ -130,7 +130,7 @@ def pods_of(made: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _seconds(place: Place, option: str, default: str) -> int:
+def _seconds(place: Target, option: str, default: str) -> int:
     text = place.text(option, default)
     try:
         return max(1, math.ceil(parse_duration(text)))
@@ -138,5 +138,5 @@ def _seconds(place: Place, option: str, default: str) -> int:
         raise _wrong(place, option, str(error), "durations look like 30s, 20m or 24h") from error
 
 
-def _wrong(place: Place, option: str, why: str, hint: str = "") -> UsageError:
+def _wrong(place: Target, option: str, why: str, hint: str = "") -> UsageError:
     return UsageError(f"launchers.{place.name}.{option}: {why}", hint=hint, code="bad_launcher")

@@ -10,7 +10,7 @@ import hashlib
 import re
 
 from autoresearch.core.run.job_launcher import Job
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 
 RUN, CAMPAIGN, PLACE, TELLS = (f"autoresearch/{word}" for word in ("run", "campaign", "place", "tells"))
 STOPPED = "autoresearch/stopped"  # annotation of a RayJob that we suspended
@@ -34,7 +34,7 @@ def label_value(text: str) -> str:
     return _cut(safe, text, MOST_LABEL)
 
 
-def labels(job: Job, place: Place) -> dict[str, str]:
+def labels(job: Job, place: Target) -> dict[str, str]:
     """What every object of a run carries."""
     ours = {RUN: job.run, CAMPAIGN: job.campaign, PLACE: place.key}
     found = {key: label_value(value) for key, value in ours.items() if value}

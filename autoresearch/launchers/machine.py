@@ -43,7 +43,7 @@ class Surroundings:
     gpus: tuple[gpus.Gpu, ...]
     taken: frozenset[str]  # UUIDs
     disks: tuple[Disk, ...]
-    sandbox: host_sandbox_check.Sandbox
+    sandbox: host_sandbox_check.HostSandbox
     git_directory_writable: bool | None  # None: no repository was given
     driven_by: str
 

@@ -16,10 +16,10 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
 from autoresearch.launchers import descriptions
-from autoresearch.launchers.ray_api import Answer, RayApi, quoted
+from autoresearch.launchers.ray_api import HttpAnswer, RayApi, quoted
 from autoresearch.launchers.ray_leftovers import MARK, OVER, free
 from autoresearch.launchers.ray_reach import BOOT, RayReach
 from autoresearch.launchers.shared import SharedFiles
@@ -54,7 +54,7 @@ class RayLauncher:
 
     kind = Kind.RAY
 
-    def __init__(self, place: Place, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, place: Target, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         self.place = place
         self.api = RayApi(place.text("address"), environ)
         if not self.api.url.startswith(("http://", "https://")):
@@ -171,7 +171,7 @@ class RayLauncher:
     def _keeps_actors(self) -> bool:
         return _says(self.place, "keep_actors", "yes")
 
-    def _done(self, said: Answer) -> None:
+    def _done(self, said: HttpAnswer) -> None:
         """Unreachable unless it was done, or there is nothing (more) to do it to."""
         if said.status >= 500:
             self.api.expect(said, dict)
@@ -199,7 +199,7 @@ class RayLauncher:
             body["entrypoint_resources"] = dict(resources)
         return body
 
-    def _refused(self, run: str, said: Answer) -> None:
+    def _refused(self, run: str, said: HttpAnswer) -> None:
         """What becomes of a submit that made no job."""
         if said.status in REFUSES:
             raise Declined(f"Ray refuses the job: {said.last_line}", code="ray_refused")
@@ -216,7 +216,7 @@ class RayLauncher:
         raise Unreachable(f"Ray at {self.api.url} has no agent to take the job yet", code="no_agent")
 
 
-def _says(place: Place, option: str, word: str) -> bool:
+def _says(place: Target, option: str, word: str) -> bool:
     """Whether an option says yes, or no; YAML makes truth values of these words."""
     return truth(place.text(option)) is (word == "yes")
 

@@ -27,7 +27,7 @@ _TOKEN_HINT = "set RAY_AUTH_TOKEN, or write the cluster's token to ~/.ray/auth_t
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What the head said. `body` is {} or [] where it is no JSON."""
 
     status: int
@@ -75,7 +75,7 @@ class RayApi:
         nodes = [node for node in self.listed("nodes") if node.get("state") == "ALIVE"]
         return [float((node.get("resources_total") or {}).get(resource, 0.0)) for node in nodes] or [0.0]
 
-    def ask(self, method: str, path: str, body: object = None, *, data: bytes | None = None) -> Answer:
+    def ask(self, method: str, path: str, body: object = None, *, data: bytes | None = None) -> HttpAnswer:
         """One request; `body` goes as JSON, `data` as it is."""
         headers = headers_of(self.environ)  # each time: a token may be renewed
         if body is not None:
@@ -94,7 +94,7 @@ class RayApi:
             why = getattr(error, "reason", None) or error
             raise Unreachable(f"Ray at {self.url} gives no answer: {why}") from error
 
-    def expect(self, said: Answer, kind: type) -> Any:
+    def expect(self, said: HttpAnswer, kind: type) -> Any:
         """The body of an answer that must be one of a kind."""
         if said.ok and isinstance(said.body, kind):
             return said.body
@@ -107,7 +107,7 @@ class RayApi:
             difference = email.utils.parsedate_to_datetime(said or "").timestamp() - time.time()
             self.offset_s = difference if abs(difference) > 2.0 else 0.0
 
-    def _answer(self, status: int, raw: bytes) -> Answer:
+    def _answer(self, status: int, raw: bytes) -> HttpAnswer:
         text = raw.decode("utf-8", "replace")
         if status in (401, 403):
             raise Unreachable(
@@ -116,9 +116,9 @@ class RayApi:
         if status in _NOT_NOW:
             raise Unreachable(f"Ray at {self.url} cannot answer now (HTTP {status})")
         try:
-            return Answer(status, text, json.loads(text))
+            return HttpAnswer(status, text, json.loads(text))
         except ValueError:
-            return Answer(status, text, None)
+            return HttpAnswer(status, text, None)
 
 
 def quoted(native: str) -> str:

@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autoresearch.core.run.job_launcher import Said, Seen, Unreachable, Want
-from autoresearch.core.run.log_stream import Told, read
+from autoresearch.core.run.job_launcher import DirectoryState, ProgramOutput, Unreachable, Want
+from autoresearch.core.run.log_stream import JobLog, read
 from autoresearch.launchers.ray_api import RayApi, quoted
 from autoresearch.launchers.ray_leftovers import OVER
 from autoresearch.runner.basics import parse_object
@@ -94,9 +94,9 @@ class RayReach:
         self._directories: dict[str, str] = {}  # far directory -> run
         self._waiting: dict[tuple[str, str], tuple[bytes, int]] = {}  # (directory, name) -> data, mode
         self._stops: dict[str, Mapping[str, Any]] = {}  # by run: the request that became a signal
-        self._logs: dict[str, tuple[float, Told]] = {}  # by run: when it is asked again, what came
+        self._logs: dict[str, tuple[float, JobLog]] = {}  # by run: when it is asked again, what came
 
-    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         """See `Reach`. A heart that beats is not told: the head says whether a job runs."""
         ours = [want for want in wants if want.run in self.natives]
         self._directories |= {want.directory: want.run for want in ours}
@@ -116,7 +116,7 @@ class RayReach:
         if sum(len(data) for data, _ in self._waiting.values()) > PACKAGE:
             self.run(["true"])
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         """See `Reach`. The time that Ray needs to start anything is not counted."""
         package = self.package(argv, cwd, {}, stdin)
         body = {"entrypoint": BOOT + "say", "runtime_env": {"working_dir": package}}
@@ -167,8 +167,8 @@ class RayReach:
     def close(self) -> None:
         """See `Reach`."""
 
-    def _told(self, want: Want) -> Seen:
-        again_at, told = self._logs.get(want.run, (0.0, Told(want.run)))
+    def _told(self, want: Want) -> DirectoryState:
+        again_at, told = self._logs.get(want.run, (0.0, JobLog(want.run)))
         if (now := self.clock()) >= again_at:
             told = read(self.logs(self.natives[want.run]), want.run)
             after = self.clock()
@@ -179,7 +179,7 @@ class RayReach:
             return replace(seen, exit={**seen.exit, **{key: asked[key] for key in ("cause", "reason")}})
         return seen
 
-    def _look_there(self, wants: Sequence[Want]) -> dict[str, Seen]:
+    def _look_there(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         if not wants:
             return {}
         asked = json.dumps([(want.run, want.directory, dict(want.offsets)) for want in wants])
@@ -205,17 +205,17 @@ def _with_told(spec: bytes) -> bytes:
     return json.dumps({**json.loads(spec), "told": True}).encode()
 
 
-def _said(logs: bytes) -> Said:
+def _said(logs: bytes) -> ProgramOutput:
     for line in logs.split(b"\x1e")[1:]:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             said = json.loads(line.split(b"\n")[0])["said"]
-            return Said(int(said["code"]), base64.b64decode(said["out"]), base64.b64decode(said["err"]))
+            return ProgramOutput(int(said["code"]), base64.b64decode(said["out"]), base64.b64decode(said["err"]))
     raise Unreachable("a program of ours left no answer in Ray's log of it")
 
 
-def _seen(one: Mapping[str, Any]) -> Seen:
+def _seen(one: Mapping[str, Any]) -> DirectoryState:
     grown = {name: base64.b64decode(piece) for name, piece in one["grown"].items()}
-    return Seen(
+    return DirectoryState(
         there=bool(one["there"]),
         claimed=bool(one["runner"]),
         runner=one["runner"],

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from autoresearch.core.run.job_launcher import JobLauncher
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
 from autoresearch.launchers.options import check_value, refuse_secret
 
@@ -52,7 +52,7 @@ def _module(kind: Kind) -> ModuleType:
     return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[kind][0]}")
 
 
-def check(place: Place) -> None:
+def check(place: Target) -> None:
     """UsageError for an option that its launcher does not know, that holds a secret, or makes no sense."""
     known = options_of(place.kind)
     for name, value in place.options.items():
@@ -66,7 +66,7 @@ def check(place: Place) -> None:
         check_value(where, name, value)
 
 
-def launcher_of(place: Place, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
+def launcher_of(place: Target, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
     """The launcher of a place that is not local. UsageError for options that make no sense.
 
     render: template and values in, a manifest out; for Kubernetes, which templates are the lab's.
@@ -77,7 +77,7 @@ def launcher_of(place: Place, environ: Mapping[str, str], render: Render | None 
     return made
 
 
-def pinned(place: Place, environ: Mapping[str, str]) -> Place:
+def pinned(place: Target, environ: Mapping[str, str]) -> Target:
     """The place with what this shell's environment says of it written down: another shell's may say something else."""
     named = environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS")
     if place.kind is not Kind.RAY or place.options.get("address") or not named:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from autoresearch.core.run.job_launcher import Said, Seen, Unreachable, Want
+from autoresearch.core.run.job_launcher import DirectoryState, ProgramOutput, Unreachable, Want
 from autoresearch.runner import remote_requests
 
 MOST_SAID = 1 << 20
@@ -20,16 +20,16 @@ class SharedFiles:
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self.environ = environ
 
-    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         """See `Reach`. A lock that is free says nothing: flock may not cross a network file system."""
-        found = {want.run: Seen(**remote_requests.look(want.directory, want.offsets)) for want in wants}
+        found = {want.run: DirectoryState(**remote_requests.look(want.directory, want.offsets)) for want in wants}
         return {run: seen if seen.alive else replace(seen, alive=None) for run, seen in found.items()}
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
         """See `Reach`; OSError where the disk is full."""
         remote_requests.put(directory, files, private)
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         """See `Reach`."""
         try:
             said = subprocess.run(
@@ -42,10 +42,10 @@ class SharedFiles:
                 env=dict(self.environ) if self.environ is not None else None,
             )
         except FileNotFoundError as error:
-            return Said(127, b"", str(error).encode())
+            return ProgramOutput(127, b"", str(error).encode())
         except subprocess.TimeoutExpired as error:
             raise Unreachable(f"{argv[0]} gave no answer within {timeout_s:.0f} s", code="no_answer") from error
-        return Said(said.returncode, said.stdout[:MOST_SAID], said.stderr[:MOST_SAID])
+        return ProgramOutput(said.returncode, said.stdout[:MOST_SAID], said.stderr[:MOST_SAID])
 
     def clock_offset(self) -> float:
         """See `Reach`: other nodes' clocks show in their files."""

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.run.job_launcher import Handle, Job, Observation, Reach, Said, Unreachable
+from autoresearch.core.run.job_launcher import Handle, Job, Observation, ProgramOutput, Reach, Unreachable
 from autoresearch.core.run.limits import GRACE_S
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers import descriptions
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.shared import MOST_SAID, SharedFiles
@@ -53,7 +53,7 @@ class SlurmLauncher:
 
     def __init__(
         self,
-        place: Place,
+        place: Target,
         environ: Mapping[str, str],
         *,
         reach: Reach | None = None,
@@ -258,7 +258,7 @@ class SlurmLauncher:
             if self.reach.run(["test", "-d", logs]).returncode == 0:
                 self.reach.put(logs, {"ENDED": b""})
 
-    def _asked_of_slurm(self, words: Sequence[str], timeout_s: float) -> Said:
+    def _asked_of_slurm(self, words: Sequence[str], timeout_s: float) -> ProgramOutput:
         """What a command said; Unreachable where that is nothing about any job."""
         said = self.reach.run(words, timeout_s=timeout_s)
         if said.returncode and (silent := silence(words[0], said)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from autoresearch.core.run.job_launcher import Declined, Said, Unreachable
+from autoresearch.core.run.job_launcher import Declined, ProgramOutput, Unreachable
 
 # Sentences of slurm_strerror (Slurm 22.05, src/common/slurm_errno.c) and of the C library that say nothing of a job.
 _SILENCE = re.compile(
@@ -47,7 +47,7 @@ _HINTS = (
 )
 
 
-def number(program: str, said: Said) -> str:
+def number(program: str, said: ProgramOutput) -> str:
     """The number of the job that was made; a site's own lines may stand around it. Unreachable where there is none:
     a job may have been made, and is looked for before another one is."""
     if said.returncode:
@@ -57,7 +57,7 @@ def number(program: str, said: Said) -> str:
     raise Unreachable(f"{program} told no number of its job: {said.complaint}", code="odd_answer")
 
 
-def sentence(said: Said) -> str:
+def sentence(said: ProgramOutput) -> str:
     """What Slurm complained of, without `sbatch: error:`; the line that names the trouble comes before what follows."""
     lines = (said.err or said.out).decode("utf-8", "replace").strip().splitlines()
     told = [re.sub(r"^(\w+: )?(error|fatal): ", "", line).strip() for line in lines if not line.startswith("Try ")]
@@ -65,7 +65,7 @@ def sentence(said: Said) -> str:
     return "; ".join(dict.fromkeys(told))[:400] or f"exit code {said.returncode}"
 
 
-def silence(program: str, said: Said) -> Unreachable | None:
+def silence(program: str, said: ProgramOutput) -> Unreachable | None:
     """That a failing command says nothing about any job; None where it does."""
     words = (said.err + said.out).decode("utf-8", "replace")
     if said.returncode == 127 or (said.returncode < 0 and not words):
@@ -77,7 +77,7 @@ def silence(program: str, said: Said) -> Unreachable | None:
     return None
 
 
-def refusal(said: Said) -> Declined:
+def refusal(said: ProgramOutput) -> Declined:
     """That sbatch said no, with what to change."""
     words = sentence(said)
     for pattern, what, hint in _HINTS:

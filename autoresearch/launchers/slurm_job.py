@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Job
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
 from autoresearch.launchers.slurm_states import NOT_SHARED_EXIT
@@ -81,7 +81,7 @@ fi
 """
 
 
-def script(job: Job, place: Place, *, pause_s: float = 3.0) -> str:
+def script(job: Job, place: Target, *, pause_s: float = 3.0) -> str:
     """The batch script of a run: look for its directory, set up, become its Runner."""
     lines = setup_lines(place)
     return _SCRIPT.format(
@@ -100,7 +100,7 @@ def _exports(variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
-def words(job: Job, place: Place) -> list[str]:
+def words(job: Job, place: Target) -> list[str]:
     """`sbatch` and its options for a run; the script itself comes after, or on stdin."""
     found = ["sbatch", "--parsable", *on_cluster(place), f"--job-name={job.name}", f"--comment={comment(job)}"]
     found += ["--no-requeue", "--open-mode=append", f"--output={escaped(job.directory)}/{OUTPUT}"]
@@ -110,7 +110,7 @@ def words(job: Job, place: Place) -> list[str]:
     return found + resources(place, job.gpus)
 
 
-def resources(place: Place, gpus: int) -> list[str]:
+def resources(place: Target, gpus: int) -> list[str]:
     """What of the machine is asked for. The scheduler says which GPUs: CUDA_VISIBLE_DEVICES is its own."""
     found = []
     for name in _PLAIN:
@@ -130,24 +130,24 @@ def comment(job: Job) -> str:
     return "autoresearch:" + ":".join(re.sub(r"[^\w./@+-]", "_", text) for text in (job.campaign, job.run))
 
 
-def dependency(place: Place) -> str:
+def dependency(place: Target) -> str:
     """`singleton`: should one run ever have two jobs, the second waits until the first is over, and then declines."""
     return ",".join(word for word in ("singleton", place.text("dependency")) if word)
 
 
-def minutes(job: Job, place: Place) -> int:
+def minutes(job: Job, place: Target) -> int:
     """The walltime: the Runner's own limits come first, with room for a signal that comes early."""
     asked = job.max_s + seconds(place, "margin") + signal_s(place) + EARLY_S
     return max(1, math.ceil(min(asked, seconds(place, "time") if place.text("time") else asked) / 60))
 
 
-def signal_s(place: Place) -> int:
+def signal_s(place: Target) -> int:
     """How long before the walltime's end the Runner is told."""
     said = place.text("signal", str(SIGNAL_S))
     return int(said) if said.isdecimal() else int(_bad(place, "signal", "is no number of seconds"))
 
 
-def seconds(place: Place, option: str) -> float:
+def seconds(place: Target, option: str) -> float:
     """An option that is a duration. UsageError for one that is none."""
     try:
         return parse_duration(place.text(option, DEFAULTS.get(option, "")))
@@ -155,7 +155,7 @@ def seconds(place: Place, option: str) -> float:
         return float(_bad(place, option, str(error)))
 
 
-def environment(place: Place) -> dict[str, str]:
+def environment(place: Target) -> dict[str, str]:
     """Variables of the place for the job."""
     given = place.options.get("environment") or {}
     if not isinstance(given, Mapping) or not all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in given):
@@ -163,13 +163,13 @@ def environment(place: Place) -> dict[str, str]:
     return {str(name): str(value) for name, value in given.items()}
 
 
-def setup_lines(place: Place) -> str:
+def setup_lines(place: Target) -> str:
     """Shell lines before the Runner, as one text."""
     given: Any = place.options.get("setup") or ""
     return "\n".join(map(str, given)) if isinstance(given, Sequence) and not isinstance(given, str) else str(given)
 
 
-def on_cluster(place: Place) -> list[str]:
+def on_cluster(place: Target) -> list[str]:
     """The word that names the cluster, for every client command."""
     return [f"--clusters={place.text('cluster')}"] if place.text("cluster") else []
 
@@ -179,7 +179,7 @@ def escaped(path: str) -> str:
     return path.replace("\\", "\\\\").replace("%", "%%")
 
 
-def check(place: Place) -> None:
+def check(place: Target) -> None:
     """UsageError for options that make no sense."""
     extra = place.options.get("extra") or ()
     if isinstance(extra, str) or not isinstance(extra, Sequence):
@@ -190,5 +190,5 @@ def check(place: Place) -> None:
             seconds(place, option)
 
 
-def _bad(place: Place, option: str, why: str) -> str:
+def _bad(place: Target, option: str, why: str) -> str:
     raise UsageError(f"launchers.{place.name}.{option}: {place.options.get(option)!r} {why}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.job_launcher import Reach
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.slurm import SlurmLauncher
 from autoresearch.launchers.slurm_allocation import SlurmAllocation
@@ -22,7 +22,7 @@ OPTIONS = {
 }
 
 
-def launcher_of(place: Place, environ: Mapping[str, str]) -> SlurmLauncher:
+def launcher_of(place: Target, environ: Mapping[str, str]) -> SlurmLauncher:
     """The launcher that the options of a place ask for. UsageError for options that make no sense."""
     reach: Reach | None = None
     if place.text("host"):

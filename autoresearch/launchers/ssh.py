@@ -13,7 +13,7 @@ from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Unreachable
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import descriptions, gpus
 from autoresearch.launchers.ssh_forwards import Forwards, forwards_of, taken_port
@@ -38,7 +38,7 @@ class SshLauncher:
 
     kind = Kind.SSH
 
-    def __init__(self, place: Place, environ: Mapping[str, str]) -> None:
+    def __init__(self, place: Target, environ: Mapping[str, str]) -> None:
         self.place = place
         self.reach = HeldReach(place, environ)
 
@@ -195,7 +195,7 @@ class SshLauncher:
 class HeldReach(SshReach):
     """The reach of a host where Runners are started, with the port forwards that are held as long as it is."""
 
-    def __init__(self, place: Place, environ: Mapping[str, str]) -> None:
+    def __init__(self, place: Target, environ: Mapping[str, str]) -> None:
         super().__init__(place, environ, runs_here=True)
         try:
             wanted = forwards_of(place)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.launchers.ssh_words import STANDS, SshWords, meaning
 from autoresearch.runner.libc import process_control
 
@@ -53,7 +53,7 @@ class Forward:
         return (found[1] or "127.0.0.1").strip("[]"), int(found[2])
 
 
-def forwards_of(place: Place) -> tuple[Forward, ...]:
+def forwards_of(place: Target) -> tuple[Forward, ...]:
     """What a place wants. ValueError for what is no forward."""
     found: list[Forward] = []
     for option, remote in (("forwards", False), ("remote_forwards", True)):

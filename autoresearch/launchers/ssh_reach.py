@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.metrics.python_values import truth
-from autoresearch.core.run.job_launcher import Said, Seen, Unreachable, Want
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.job_launcher import DirectoryState, ProgramOutput, Unreachable, Want
+from autoresearch.core.run.targets import Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.launchers.ssh_channel import Channel, command_line
 from autoresearch.launchers.ssh_words import SshWords, words_of
@@ -28,7 +28,7 @@ class SshReach:
 
     def __init__(
         self,
-        place: Place,
+        place: Target,
         environ: Mapping[str, str],
         *,
         runs_here: bool = False,
@@ -48,29 +48,31 @@ class SshReach:
 
     # -- core.run.job_launcher.Reach -----------------------------------------------------------------------------------
 
-    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         """See `Reach`."""
         asked = [{"run": w.run, "directory": w.directory, "offsets": dict(w.offsets)} for w in wants]
         found: Mapping[str, Any] = self.call("look", wants=asked)
         return {run: self._seen(one) for run, one in found.items()}
 
-    def _seen(self, found: Mapping[str, Any]) -> Seen:
+    def _seen(self, found: Mapping[str, Any]) -> DirectoryState:
         """A free lock is the kernel's word about its own host only."""
         runner = found.get("runner") or {}
         elsewhere = not self.runs_here or (runner and not self.is_host_of(runner))
-        return Seen(**{**found, "alive": None if elsewhere and not found.get("alive") else found.get("alive")})
+        return DirectoryState(
+            **{**found, "alive": None if elsewhere and not found.get("alive") else found.get("alive")}
+        )
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
         """See `Reach`; OSError where it cannot be written there (a full disk)."""
         self.call("put", directory=directory, files=dict(files), private=list(private))
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         """See `Reach`."""
         words = {"argv": list(argv), "stdin": stdin, "timeout_s": timeout_s, "cwd": cwd}
         said = self.call("run", within_s=timeout_s + ANSWER_S, again=False, **words)
         if said.get("late"):
             raise Unreachable(f"{self.target}: {argv[0]} gave no answer within {timeout_s:.0f} s", code="no_answer")
-        return Said(said["returncode"], said["out"], said["err"])
+        return ProgramOutput(said["returncode"], said["out"], said["err"])
 
     def clock_offset(self) -> float:
         """See `Reach`."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run.job_launcher import Unreachable
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 
 CONNECTION = {
     "host": "the host, as ssh knows it (an alias of ~/.ssh/config will do); default: the place's name",
@@ -67,7 +67,7 @@ class SshWords:
 _ALONE = ("-o", "ClearAllForwardings=yes", "-o", "ForwardX11=no", "-o", "RemoteCommand=none")
 
 
-def words_of(place: Place, environ: Mapping[str, str]) -> SshWords:
+def words_of(place: Target, environ: Mapping[str, str]) -> SshWords:
     """The words for a place. Asks ssh (not the host) whether the user shares connections himself; ValueError for
     options that make no sense, OSError where there is no ssh, Unreachable."""
     connect_s, keepalive_s = _seconds(place, "connect_timeout", 10.0), _seconds(place, "keepalive", 5.0)
@@ -89,7 +89,7 @@ def words_of(place: Place, environ: Mapping[str, str]) -> SshWords:
     return SshWords(host, tuple(options), socket, connect_s)
 
 
-def _seconds(place: Place, option: str, default: float) -> float:
+def _seconds(place: Target, option: str, default: float) -> float:
     try:
         value = float(place.text(option, str(default)))
     except ValueError:

@@ -60,7 +60,7 @@ _INSTALL = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _TmuxReply:
     """What one tmux call said."""
 
     code: int
@@ -190,7 +190,7 @@ class TmuxLauncher:
             attach=attach_line(self.socket, pane.session),
         )
 
-    def _created(self, session: str, answer: _Answer) -> SessionInfo:
+    def _created(self, session: str, answer: _TmuxReply) -> SessionInfo:
         """The session that `new-session` announced; a sandbox announces some that are already doomed."""
         if "duplicate session" in answer.error:
             message = f"there is a tmux session {session} already"
@@ -259,7 +259,7 @@ class TmuxLauncher:
         finally:
             self._ask("kill-session", "-t", f"={keeper}")
 
-    def _ask(self, *arguments: str) -> _Answer:
+    def _ask(self, *arguments: str) -> _TmuxReply:
         """One tmux call that never starts a server; an error or a silent server is an answer too."""
         answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
         if _EXITING.search(answer.error):
@@ -267,18 +267,18 @@ class TmuxLauncher:
         return answer
 
 
-def _within(seconds: float, call: Callable[[], _Answer]) -> _Answer:
+def _within(seconds: float, call: Callable[[], _TmuxReply]) -> _TmuxReply:
     """The answer of a call, or that there was none: libtmux itself waits for ever."""
-    said: list[_Answer] = []
+    said: list[_TmuxReply] = []
     thread = threading.Thread(target=lambda: said.append(call()), daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
         _end_child_of(thread)
-    return said[0] if said else _Answer(124, error=f"no answer within {seconds:.0f} s")
+    return said[0] if said else _TmuxReply(124, error=f"no answer within {seconds:.0f} s")
 
 
-def _call(socket: str, arguments: Sequence[str]) -> _Answer:
+def _call(socket: str, arguments: Sequence[str]) -> _TmuxReply:
     import libtmux  # 118 ms: not for every command of ours
     from libtmux.exc import LibTmuxException
 
@@ -286,8 +286,8 @@ def _call(socket: str, arguments: Sequence[str]) -> _Answer:
     try:
         done = libtmux.Server(socket_name=name, socket_path=path).cmd("-N", *arguments)
     except (LibTmuxException, OSError, ValueError) as error:
-        return _Answer(127, error=str(error) or type(error).__name__)
-    return _Answer(done.returncode or 0, tuple(done.stdout), " ".join(done.stderr))
+        return _TmuxReply(127, error=str(error) or type(error).__name__)
+    return _TmuxReply(done.returncode or 0, tuple(done.stdout), " ".join(done.stderr))
 
 
 def _end_child_of(thread: threading.Thread) -> None:

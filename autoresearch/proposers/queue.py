@@ -28,7 +28,7 @@ KEYS = ("ideas", "queue")  # under which a list may stand: in a file of its own,
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class QueueItem:
     """One entry of a list, or one blueprint of a folder."""
 
     token: str
@@ -76,7 +76,7 @@ class Queue:
         """
         ideas = {item.token: (item, idea) for item, idea in self._good((), gone)}
         slugs = {BEST, BASELINE, *known, *gone, *self._faults}  # a child of what is broken is not a second fault
-        twins: dict[str, Item] = {}
+        twins: dict[str, QueueItem] = {}
         added = {key.removeprefix("+") for _, idea in ideas.values() for key in idea.overrides if key.startswith("+")}
         for item, idea in ideas.values():
             if idea.parent not in slugs:
@@ -116,11 +116,11 @@ class Queue:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _good(self, attempts: Sequence[Attempt], gone: Collection[str] = ()) -> Iterator[tuple[Item, Hypothesis]]:
+    def _good(self, attempts: Sequence[Attempt], gone: Collection[str] = ()) -> Iterator[tuple[QueueItem, Hypothesis]]:
         """Every entry that is sound and was not yet proposed; the others are noted as faults."""
         self._faults = {}
         gone = {*gone, *self._asked, *(a.hypothesis.token for a in attempts if a.hypothesis.proposer == self.name)}
-        seen: dict[str, Item] = {}
+        seen: dict[str, QueueItem] = {}
         for item in self._blueprints() if self._path.is_dir() else self._entries():
             if (first := seen.setdefault(item.token, item)) is not item:
                 self._note(item, f"it is called like {first.name}: `{item.token}`", "slug", token=f"#{item.number}")
@@ -133,7 +133,7 @@ class Queue:
                 else:
                     yield item, idea
 
-    def _note(self, item: Item, message: str, *keys: str | int, line: int = 0, token: str = "") -> None:
+    def _note(self, item: QueueItem, message: str, *keys: str | int, line: int = 0, token: str = "") -> None:
         if item.path and not line:
             lines, path = self._lines(self._data), (*item.path, *keys)
             line = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 0)
@@ -141,16 +141,16 @@ class Queue:
         finding = Finding(Severity.ERROR, "bad_entry", text, where=item.file, line=line)
         self._faults.setdefault(token or item.token, []).append(finding)
 
-    def _blueprints(self) -> Iterator[Item]:
+    def _blueprints(self) -> Iterator[QueueItem]:
         for path in sorted(self._path.glob("*.md")):
             if not path.name.startswith("."):
-                yield Item(path.name, path.name, partial(from_blueprint, path))
+                yield QueueItem(path.name, path.name, partial(from_blueprint, path))
 
-    def _entries(self) -> Iterator[Item]:
+    def _entries(self) -> Iterator[QueueItem]:
         above, entries = self._listed()
         for n, entry in enumerate(entries):
             make = partial(from_entry, entry, self._path.parent)
-            yield Item(token_of(entry), self._path.name, make, n + 1, (*above, n))
+            yield QueueItem(token_of(entry), self._path.name, make, n + 1, (*above, n))
 
     def _listed(self) -> tuple[tuple[str, ...], Sequence[object]]:
         """The list in the file and the key above it; empty, with a fault, where it cannot be read."""

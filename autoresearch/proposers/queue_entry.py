@@ -46,7 +46,7 @@ _OUTSIDE = "is no path inside the repository"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class EntryFault:
     """One thing that is wrong with an entry; `keys` lead to it from the entry, `line` is of a blueprint's own file."""
 
     message: str
@@ -57,7 +57,7 @@ class Fault:
 class Broken(ValueError):  # noqa: N818 - what the entry is
     """This entry cannot be proposed as it is; `faults` says everything that is wrong with it."""
 
-    def __init__(self, *faults: Fault) -> None:
+    def __init__(self, *faults: EntryFault) -> None:
         super().__init__("; ".join(fault.message for fault in faults))
         self.faults = faults
 
@@ -72,8 +72,8 @@ def token_of(entry: object) -> str:
 def from_entry(entry: object, folder: Path) -> Hypothesis:
     """The idea that an entry of a YAML list describes; the files it names are read now. Raises Broken."""
     if not isinstance(entry, Mapping):
-        raise Broken(Fault("it is no mapping; write `- overrides: {key: value}`"))
-    return _Reader(entry, folder).hypothesis()
+        raise Broken(EntryFault("it is no mapping; write `- overrides: {key: value}`"))
+    return _EntryReader(entry, folder).hypothesis()
 
 
 def from_blueprint(path: Path) -> Hypothesis:
@@ -83,7 +83,7 @@ def from_blueprint(path: Path) -> Hypothesis:
         raise Broken(*faults)
     slug = slugify(path.stem)
     if slug in (BASELINE, BEST):
-        raise Broken(Fault(f"an idea cannot be called `{slug}`; rename the file"))
+        raise Broken(EntryFault(f"an idea cannot be called `{slug}`; rename the file"))
     blueprint = parse_blueprint(text.encode(), path.name)
     sentence = " ".join((blueprint.purpose or blueprint.title or path.stem).split())
     return Hypothesis(slug=slug, sentence=sentence, blueprint=text, proposer=QUEUE, token=path.name)
@@ -122,12 +122,12 @@ def found_from_anywhere(entry: Any, folder: Path) -> Any:
     return same
 
 
-class _Reader:
+class _EntryReader:
     """Reads one entry, and notes all that is wrong with it."""
 
     def __init__(self, entry: Mapping[Any, Any], folder: Path) -> None:
         self.entry, self.folder = entry, folder
-        self.faults: list[Fault] = []
+        self.faults: list[EntryFault] = []
 
     def hypothesis(self) -> Hypothesis:
         self.words()
@@ -154,7 +154,7 @@ class _Reader:
         )
 
     def wrong(self, message: str, *keys: str | int) -> None:
-        self.faults.append(Fault(message, keys))
+        self.faults.append(EntryFault(message, keys))
 
     def words(self) -> None:
         for word, value in self.entry.items():
@@ -250,7 +250,7 @@ class _Reader:
         try:
             return _read(self.folder / source)
         except Broken as broken:
-            self.faults += [Fault(fault.message, keys) for fault in broken.faults]
+            self.faults += [EntryFault(fault.message, keys) for fault in broken.faults]
             return None
 
     def slug(self, changes: Mapping[str, object]) -> str:
@@ -278,20 +278,20 @@ def _items(value: object) -> Sequence[object]:
     return list(value) if isinstance(value, list | Mapping) else []
 
 
-def _blueprint_faults(text: str, name: str) -> list[Fault]:
+def _blueprint_faults(text: str, name: str) -> list[EntryFault]:
     try:
         parse_blueprint(text.encode(), name)
     except BlueprintInvalid as invalid:
-        return [Fault(found.message, line=found.line) for found in errors(invalid.findings)]
+        return [EntryFault(found.message, line=found.line) for found in errors(invalid.findings)]
     numbered = enumerate(text.splitlines(), 1)
     secret = "the line holds what looks like a secret, and is committed; write `$NAME`, and export NAME"
-    return [Fault(secret, line=number) for number, line in numbered if mask_text(line) != line]
+    return [EntryFault(secret, line=number) for number, line in numbered if mask_text(line) != line]
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as failure:
-        raise Broken(Fault(f"{path}: {failure.strerror or failure}")) from failure
+        raise Broken(EntryFault(f"{path}: {failure.strerror or failure}")) from failure
     except UnicodeDecodeError as failure:
-        raise Broken(Fault(f"{path} is no UTF-8 text")) from failure
+        raise Broken(EntryFault(f"{path} is no UTF-8 text")) from failure

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from autoresearch.core.diagnosis.failure import SURVIVED, Failure, Place, Search
+from autoresearch.core.diagnosis.failure import SURVIVED, Failure, LogPosition, Search
 from autoresearch.core.diagnosis.failure_kinds import NEEDLES
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.runner.libc import find
@@ -56,7 +56,7 @@ def last_words(path: Path, signals: Iterable[SignalPattern], harmless: Sequence[
         return LastWords()
     with file:
         size = file.seek(0, 2)
-        reader = _Reader(file, [_Shape.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
+        reader = _LogEndReader(file, [_Shape.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
         search = Search(harmless)
         for low, high in reader.parts(size):
             reader.show(low, high, search)
@@ -82,7 +82,7 @@ class _Shape:
         return (not self.needles or any(n in line for n in self.needles)) and self.regex.search(line) is not None
 
 
-class _Reader:
+class _LogEndReader:
     def __init__(self, file: BinaryIO, shapes: list[_Shape]) -> None:
         self._file = file
         self._moves = [shape for shape in shapes if shape.moves]
@@ -133,7 +133,7 @@ class _Reader:
             if not line:
                 continue
             clean = without_escapes(line)
-            place = Place(0, start + low)
+            place = LogPosition(0, start + low)
             moves = any(shape.matches(clean) for shape in self._moves)
             if moves:
                 search.step(clean.decode("utf-8", "replace"))
@@ -204,4 +204,4 @@ def _numbered(file: BinaryIO, failures: tuple[Failure, ...]) -> tuple[Failure, .
                 break
             line, at = line + data.count(b"\n"), at + len(data)
         numbers[offset] = line
-    return tuple(replace(f, place=Place(numbers.get(f.place.offset, 0), f.place.offset)) for f in failures)
+    return tuple(replace(f, place=LogPosition(numbers.get(f.place.offset, 0), f.place.offset)) for f in failures)

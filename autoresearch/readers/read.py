@@ -35,7 +35,7 @@ _MARKED = 4096  # bytes at either end
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class SourceReadings:
     """All that one source says."""
 
     source: Source
@@ -178,7 +178,7 @@ def read_all(
     trainer: Trainer,
     base: Path = Path(),
     ended: bool = False,
-) -> list[Read]:
+) -> list[SourceReadings]:
     """Every source, the most trusted first.
 
     offsets: bytes at the start of a source (by its path) that are not this run's. `ended`: see `read_source`.
@@ -188,7 +188,7 @@ def read_all(
     for s in ranked:
         doubts: list[str] = []
         found = read_source(s, base, offsets.get(s.path, 0), trainer, ended=ended, warnings=doubts)
-        reads.append(Read(s, tuple(found), tuple(doubts)))
+        reads.append(SourceReadings(s, tuple(found), tuple(doubts)))
     return reads
 
 
@@ -208,7 +208,7 @@ def read_best(
     return best_of(read_all(sources, offsets, trainer=trainer, base=base), objective)
 
 
-def best_of(found: Sequence[Read], objective: Objective | None) -> Best:
+def best_of(found: Sequence[SourceReadings], objective: Objective | None) -> Best:
     """The same of what was read already, the most trusted first."""
     doubts = tuple(text for read in found for text in read.warnings)
     if objective is None:
@@ -226,7 +226,7 @@ def best_of(found: Sequence[Read], objective: Objective | None) -> Best:
     return Best(_united(ours), sources, tuple(warnings))
 
 
-def disagreements(found: Sequence[Read], keys: Iterable[str]) -> list[str]:
+def disagreements(found: Sequence[SourceReadings], keys: Iterable[str]) -> list[str]:
     """Where a source says something else about these metrics than the most trusted one that holds them."""
     texts: list[str] = []
     for key in keys:
@@ -248,7 +248,7 @@ def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
     return tuple(Reading(kind, step, found[kind, step]) for kind, step in order if found[kind, step])
 
 
-def _of(read: Read, reading: Reading, holders: Mapping[str, Read]) -> Reading:
+def _of(read: SourceReadings, reading: Reading, holders: Mapping[str, SourceReadings]) -> Reading:
     """A reading without the metrics for which another source is believed."""
     foreign = [key for key in holders if key in reading.metrics and holders[key] is not read]
     if not foreign:
@@ -269,7 +269,7 @@ def _nowhere(metric: str, lacking: Sequence[str], names: Collection[str]) -> tup
 
 
 def _disagreements(
-    metric: str, best: tuple[Read, Mapping[int, float]], other: tuple[Read, Mapping[int, float]]
+    metric: str, best: tuple[SourceReadings, Mapping[int, float]], other: tuple[SourceReadings, Mapping[int, float]]
 ) -> list[str]:
     (trusted, believed), (doubted, seen) = best, other
     ours, theirs = trusted.source, doubted.source

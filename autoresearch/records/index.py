@@ -29,7 +29,7 @@ _LOCK_KEY = later(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """Where one run is, and the names it answers to."""
 
     run: str
@@ -77,7 +77,7 @@ class Index:
         """The file of all entries."""
         return self.directory / "runs.jsonl"
 
-    def add(self, entry: Entry, *, prepared: bool = False) -> None:
+    def add(self, entry: IndexEntry, *, prepared: bool = False) -> None:
         """Enter a run, as living: first where `live` finds it, so that a kill in between loses nothing.
 
         One that is only `prepared` has no other name than its id until it is added again, as started.
@@ -102,7 +102,7 @@ class Index:
             with self._usable():
                 (self.directory / "live" / run).unlink(missing_ok=True)
 
-    def live(self, *, known: Container[str] = ()) -> list[Entry]:
+    def live(self, *, known: Container[str] = ()) -> list[IndexEntry]:
         """Every run that has no finished records yet, oldest first; `known` ones are left out unread."""
         found = []
         with self._usable():
@@ -123,11 +123,11 @@ class Index:
         except FileNotFoundError:
             return 0
 
-    def find_live_by_blueprint(self, path: str, sha: str) -> list[Entry]:
+    def find_live_by_blueprint(self, path: str, sha: str) -> list[IndexEntry]:
         """The living runs of exactly this blueprint, newest first."""
         return [e for e in reversed(self.live()) if (e.blueprint, e.blueprint_sha) == (path, sha)]
 
-    def by_id(self, name: str) -> Entry | None:
+    def by_id(self, name: str) -> IndexEntry | None:
         """The run of a full run id or session name, whichever project it is of."""
         if RUN_ID.match(name):
             with self._usable(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -136,11 +136,11 @@ class Index:
         found = self._matching("run", name, 1) or self._matching("session", name, 1)
         return found[0] if found else None
 
-    def by_slug(self, slug: str, project: str = "", *, limit: int = FOUND_MAX) -> list[Entry]:
+    def by_slug(self, slug: str, project: str = "", *, limit: int = FOUND_MAX) -> list[IndexEntry]:
         """The runs of a slug, newest first: those of one project, or all."""
         return self._matching("slug", slug, limit, project)
 
-    def by_directory(self, name: str, *, limit: int = FOUND_MAX) -> list[Entry]:
+    def by_directory(self, name: str, *, limit: int = FOUND_MAX) -> list[IndexEntry]:
         """The runs whose result directory, else whose run directory this is, newest first."""
         for place in _places(name):
             for kind in ("result_dir", "run_dir"):
@@ -148,12 +148,12 @@ class Index:
                     return found
         return []
 
-    def recent(self, count: int, project: str = "") -> list[Entry]:
+    def recent(self, count: int, project: str = "") -> list[IndexEntry]:
         """The newest runs of a project, or of all, newest first."""
         needle = _json(project) if project else b""
         return self._newest(count, needle, lambda entry: _is_of(entry, project))
 
-    def _matching(self, kind: str, value: str, limit: int, project: str = "") -> list[Entry]:
+    def _matching(self, kind: str, value: str, limit: int, project: str = "") -> list[IndexEntry]:
         """Names are data: they are compared, and never become part of a path."""
         if not value or len(value) > NAME_MAX or "\0" in value:
             return []
@@ -161,8 +161,8 @@ class Index:
         needle = _json({kind: value})[1:-1]
         return self._newest(limit, needle, lambda entry: getattr(entry, kind) == value and _is_of(entry, project))
 
-    def _newest(self, count: int, needle: bytes, wanted: Callable[[Entry], bool]) -> list[Entry]:
-        found: dict[str, Entry] = {}
+    def _newest(self, count: int, needle: bytes, wanted: Callable[[IndexEntry], bool]) -> list[IndexEntry]:
+        found: dict[str, IndexEntry] = {}
         with self._usable(), contextlib.suppress(FileNotFoundError):
             self.runs.stat()  # a file in the place of the directory is a fault, not an empty index
         with self._usable(), lines.reading(self.runs) as fd:
@@ -211,7 +211,7 @@ def _names(directory: Path) -> list[str]:
         return []
 
 
-def _is_of(entry: Entry, project: str) -> bool:
+def _is_of(entry: IndexEntry, project: str) -> bool:
     """Whether a run belongs to a project: its codebase does, or it was started there. "" is every project."""
     return not project or project in (entry.project, entry.started_in)
 
@@ -227,7 +227,7 @@ def _places(name: str) -> list[str]:
         return []
 
 
-def _line(entry: Entry) -> bytes:
+def _line(entry: IndexEntry) -> bytes:
     return _json(asdict(entry)) + b"\n"
 
 
@@ -235,11 +235,11 @@ def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def _parse(line: bytes) -> Entry | None:
+def _parse(line: bytes) -> IndexEntry | None:
     """An entry; None for half a line, or one that is none of ours."""
     try:
         record = json.loads(line)
-        entry = Entry(**{f.name: record[f.name] for f in fields(Entry) if f.name in record})
+        entry = IndexEntry(**{f.name: record[f.name] for f in fields(IndexEntry) if f.name in record})
     except (ValueError, TypeError):
         return None
     return entry if isinstance(entry.created, (int, float)) and isinstance(entry.run_dir, str) else None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Handle
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_json
 
@@ -26,7 +26,7 @@ class Order:
     """One run for one place."""
 
     run: str
-    place: Place
+    place: Target
     ordered: float  # wall clock
     follower: str  # the directory of whoever follows the runs of this place
     directory: str = ""  # the far directory; "" until it is shipped
@@ -58,7 +58,7 @@ def read(rundir: RunDir) -> Order | None:
         return None
     known = {name: data[name] for name in Order.__dataclass_fields__ if name in data}
     try:
-        known["place"] = Place.from_json(known["place"])
+        known["place"] = Target.from_json(known["place"])
         known["handle"] = Handle(**known["handle"]) if known.get("handle") else None
         known["declared"] = tuple(known.get("declared") or ())
         return Order(**known)
@@ -109,7 +109,7 @@ def request_stop(rundir: RunDir, reason: str, *, how: str = "now", cause: str = 
         ring(Path(order.follower))
 
 
-def duration_option(place: Place, name: str, default_s: float) -> float:
+def duration_option(place: Target, name: str, default_s: float) -> float:
     """An option of a place that is a duration, in seconds; one that cannot be understood counts as not given."""
     value = place.options.get(name)
     if isinstance(value, int | float):

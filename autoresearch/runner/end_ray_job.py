@@ -70,7 +70,7 @@ def _token(environ: Mapping[str, str]) -> str:
         return ""
 
 
-class Job:
+class RaySubmission:
     """One job behind the Jobs API."""
 
     def __init__(self, url: str, job: str, headers: Mapping[str, str]) -> None:
@@ -103,7 +103,7 @@ class Job:
         return found if isinstance(found, dict) else {}
 
 
-def end(job: Job, patience_s: float = PATIENCE_S) -> str:
+def end(job: RaySubmission, patience_s: float = PATIENCE_S) -> str:
     """Stop it and wait until it is over; its last status. Raises OSError where nobody answers."""
     status = job.status()
     if status == "" or status in OVER:
@@ -123,7 +123,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Say in one line what became of the job."""
     url, name = url_of(argv[1], environ), argv[2]
     try:
-        status = end(Job(url, name, headers_of(environ)))
+        status = end(RaySubmission(url, name, headers_of(environ)))
     except (OSError, ValueError) as error:
         print(f"the Ray job {name} could not be ended at {url}: {error}", flush=True)
         return 1

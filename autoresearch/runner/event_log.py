@@ -1,4 +1,4 @@
-"""What the Runner writes down: events, the journal for people, the exit record; all of it without secrets."""
+"""Everything that the Runner writes down, cleared of secrets: events, journal, exit record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RECORD_BYTES = 8192
 
 
-class Chronicle:
+class EventLog:
     """All records of a run. No failing write ever stops the Runner."""
 
     def __init__(self, run_dir: str, journal: str) -> None:

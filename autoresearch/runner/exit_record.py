@@ -7,27 +7,27 @@ import signal
 from .basics import SCHEMA, clock, wall
 from .loop import Loop
 from .spawn import how_it_ended
-from .stop_reasons import Decision
+from .stop_reasons import StopDecision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-def why_it_ended(decision: Decision | None, failure: str, status: int | None) -> Decision:
+def why_it_ended(decision: StopDecision | None, failure: str, status: int | None) -> StopDecision:
     """Ending, cause and reason from intent first and exit code second. `failure`: a fault of our own."""
     if decision and decision.ending != "launch_failed":
         return decision
     if failure:
-        return Decision("crashed", "runner_error", failure)
+        return StopDecision("crashed", "runner_error", failure)
     if decision:
         return decision
     code, number, words = how_it_ended(status)
     if code == 0:
-        return Decision("finished", "", f"the trainer {words}")
+        return StopDecision("finished", "", f"the trainer {words}")
     if number == signal.SIGKILL:
         words += ", not by the Runner: often the out-of-memory killer"
-    return Decision("crashed", "exit_code" if number is None else "signal", f"the trainer {words}")
+    return StopDecision("crashed", "exit_code" if number is None else "signal", f"the trainer {words}")
 
 
 def exit_record(run: str, loop: Loop, failure: str, disk_full: str, **more: object) -> dict[str, Any]:

@@ -23,7 +23,7 @@ ATTEMPTS = 1000
 NOBODY = {"NAME": "autoresearch", "EMAIL": "autoresearch@localhost"}
 
 
-class Git:
+class HostGit:
     """git in one directory; `index`: a private one."""
 
     def __init__(self, cwd: str, index: str = "") -> None:
@@ -54,7 +54,7 @@ class Git:
 
 def keep(request: dict[str, Any]) -> dict[str, Any]:
     """Make the branch: {branch, commit, parent, parent_branch, left_out}, or {none: why there is none}."""
-    git = Git(request["codebase"])
+    git = HostGit(request["codebase"])
     code, out, err = git.try_("rev-parse", "--show-toplevel", "--absolute-git-dir")
     if code:
         return {"none": f"{request['codebase']} is not in a git repository" if "not a git" in err else err}
@@ -65,10 +65,10 @@ def keep(request: dict[str, Any]) -> dict[str, Any]:
         index = f"{place}/index"
         if os.path.exists(f"{git_dir}/index"):
             shutil.copy2(f"{git_dir}/index", index)  # its time stamp, too: git looks again at what is not older
-        tree, left_out = _tree(Git(root, index), root, request)
+        tree, left_out = _tree(HostGit(root, index), root, request)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    git = Git(root)
+    git = HostGit(root)
     commit = _commit(git, tree, head, request["message"])
     return {
         "branch": _claim(git, request["branch"], commit),
@@ -79,7 +79,7 @@ def keep(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tree(git: Git, root: str, request: dict[str, Any]) -> tuple[str, list[str]]:
+def _tree(git: HostGit, root: str, request: dict[str, Any]) -> tuple[str, list[str]]:
     git.output("add", "--update", "--", ".")  # tracked files as they are, into the private index
     left_out: list[str] = []
     own = [os.path.realpath(path) for path in request["leave_out"]]
@@ -105,7 +105,7 @@ def _tree(git: Git, root: str, request: dict[str, Any]) -> tuple[str, list[str]]
     return git.line("write-tree"), left_out
 
 
-def _commit(git: Git, tree: str, head: str, message: str) -> str:
+def _commit(git: HostGit, tree: str, head: str, message: str) -> str:
     words = ["commit-tree", tree, *(["-p", head] if head else []), "-F", "-"]
     feed = message.encode("utf-8", "backslashreplace")
     code, out, _ = git.try_(*words, feed=feed)
@@ -115,7 +115,7 @@ def _commit(git: Git, tree: str, head: str, message: str) -> str:
     return git.line(*words, feed=feed, **names)
 
 
-def _claim(git: Git, wanted: str, commit: str) -> str:
+def _claim(git: HostGit, wanted: str, commit: str) -> str:
     """A branch that was not there; created, never moved."""
     name, said = wanted, ""
     for number in range(2, ATTEMPTS):

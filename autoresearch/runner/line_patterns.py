@@ -17,7 +17,7 @@ RESTS = {"validation": 0.0, "progress": 1.0, "step": 0.0, "error": 60.0, "nan": 
 _LINE = re.compile(rb"[^\n]+")
 
 
-class Pattern:
+class LinePattern:
     """One signal's regex and where in the log it matched last.
 
     It sees one line at a time, without escape sequences; a carriage return ends a line as a newline does.
@@ -65,13 +65,15 @@ def _bytes(text: str) -> bytes:
 class Scanner:
     """All patterns over one log."""
 
-    def __init__(self, patterns: Iterable[Pattern]) -> None:
+    def __init__(self, patterns: Iterable[LinePattern]) -> None:
         self.patterns = [p for p in patterns if p.kind in RESTS]
-        self._groups: dict[tuple[bytes, ...], list[Pattern]] = {}
+        self._groups: dict[tuple[bytes, ...], list[LinePattern]] = {}
         for pattern in self.patterns:  # a line is prepared once for all who look for the same
             self._groups.setdefault(pattern.needles, []).append(pattern)
 
-    def scan(self, chunk: bytes, start: int, generation: int = 0) -> Iterator[tuple[Pattern, re.Match[bytes], bytes]]:
+    def scan(
+        self, chunk: bytes, start: int, generation: int = 0
+    ) -> Iterator[tuple[LinePattern, re.Match[bytes], bytes]]:
         """Every new match, with its line, in a chunk that begins at a line's start.
 
         `start`: the chunk's offset in the log; what was seen there before is not told again.
@@ -94,7 +96,7 @@ class Scanner:
                             self._rest(pattern, now)
                             break
 
-    def _rest(self, seen: Pattern, now: float) -> None:
+    def _rest(self, seen: LinePattern, now: float) -> None:
         """Progress of any pattern lets those rest that would hold no longer than it."""
         for pattern in self.patterns:
             if pattern is seen or (pattern.kind == seen.kind == "progress" and pattern.hold_s <= seen.hold_s):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .basics import NEVER, clock, parse_object, positive, real, whole
-from .event_log import Chronicle
-from .line_patterns import Pattern, Scanner, group
+from .event_log import EventLog
+from .line_patterns import LinePattern, Scanner, group
 from .log_follower import LogFollower
-from .progress_limits import Pace
+from .progress_limits import ProgressLimits
 from .spec import Spec
 from .text import number, plain
 
@@ -17,10 +17,10 @@ PEEK_S = 1.0  # an unfinished line is looked at after so long without its end
 class Listener:
     """Reads what is new and tells `pace` and `chronicle`."""
 
-    def __init__(self, run_dir: str, spec: Spec, chronicle: Chronicle) -> None:
+    def __init__(self, run_dir: str, spec: Spec, chronicle: EventLog) -> None:
         self.spec = spec
         self.chronicle = chronicle
-        self.pace = Pace(spec)
+        self.pace = ProgressLimits(spec)
         self.follower = LogFollower(f"{run_dir}/run.log")
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.scanner = Scanner(())
@@ -31,7 +31,8 @@ class Listener:
     def learn(self) -> None:
         """Compile the patterns. Raises re.error for one that is none."""
         self.scanner = Scanner(
-            Pattern(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or ()) for s in self.spec.signals
+            LinePattern(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or ())
+            for s in self.spec.signals
         )
 
     def scan(self, budget: float) -> bool:

@@ -27,7 +27,7 @@ BEAT_S = 30.0  # between two signs of life
 LAST_S = 20.0  # what is left at the end may take so long
 
 
-class Told:
+class LogStream:
     """In the place of `mirror.Mirror`: what is written into a run directory, on stdout; leaves nothing out.
 
     Bytes that are no UTF-8 are replaced: Ray cannot hand out a log that holds one. It never blocks on a pipe.

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 
 from .basics import NEVER, clock, wall
 from .listener import Listener
-from .processes import Tree
+from .processes import ProcessTree
 from .spawn import Command, how_it_ended, spawn
 from .spec import Spec
 from .stop_reasons import Stopping
-from .terminal_mirror import Mirror, terminal_is_gone, tmux_server_lives
+from .terminal_mirror import TerminalMirror, terminal_is_gone, tmux_server_lives
 from .wakeups import CHANGED, Wakeups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .log_stream import Told
+    from .log_stream import LogStream
 
 PULSE_S = 15.0  # heartbeat and, at the latest, the next look at everything
 PACE_S = 0.1  # log scans are at least this far apart
@@ -34,7 +34,7 @@ class Loop:
         self.stopping = stopping
         self.wakeups = Wakeups(run_dir)
         self.mirror = _teller(spec, run_dir)
-        self.tree = Tree(spec.run)
+        self.tree = ProcessTree(spec.run)
         self.statuses: dict[int, int | None] = {}  # of the commands that we started
         self.trainer = 0
         self.started_wall = wall()
@@ -149,10 +149,10 @@ class Loop:
         self.listener.chronicle.emit("ended", f"the trainer {words}", returncode=code, signal=number)
 
 
-def _teller(spec: Spec, run_dir: str) -> Mirror | Told:
+def _teller(spec: Spec, run_dir: str) -> TerminalMirror | LogStream:
     """Who shows what is written: on a terminal, or to whoever reads the job's log."""
     if not spec.told:
-        return Mirror(f"{run_dir}/run.log")
-    from .log_stream import Told  # costs memory, and few Runners need it
+        return TerminalMirror(f"{run_dir}/run.log")
+    from .log_stream import LogStream  # costs memory, and few Runners need it
 
-    return Told(spec.run, run_dir, spec.metrics)
+    return LogStream(spec.run, run_dir, spec.metrics)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MASK = "***"
 
 
-class _Pattern:
+class _LazyPattern:
     """A regular expression that is compiled when it is first used: few commands and few Runners mask anything."""
 
     def __init__(self, text: str, flags: int = 0) -> None:
@@ -34,7 +34,7 @@ class _Pattern:
         return value
 
 
-_WORDS = _Pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of snake_case, kebab-case and camelCase
+_WORDS = _LazyPattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of snake_case, kebab-case and camelCase
 _SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "credential", "credentials")
 _SECRET_WORDS = frozenset({*_SECRET_ENDINGS, "pwd", "secrets", "passwords"})
 
@@ -57,19 +57,19 @@ _HARMLESS = _set_of(
 )
 # a key by this name is a hash of something
 _HASHES = _set_of("cache commit hash sha md5 digest content dedup sort")
-_NOTHING = _Pattern(r"(?:true|false|none|null|value|\.\.\.|)\Z", re.IGNORECASE)
-_NUMBER = _Pattern(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)
-_RANDOM = _Pattern(r"(?=\D*\d).{16}", re.DOTALL)
-_KEY_LIKE = _Pattern(
+_NOTHING = _LazyPattern(r"(?:true|false|none|null|value|\.\.\.|)\Z", re.IGNORECASE)
+_NUMBER = _LazyPattern(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)
+_RANDOM = _LazyPattern(r"(?=\D*\d).{16}", re.DOTALL)
+_KEY_LIKE = _LazyPattern(
     r"(?:[0-9a-f]{32,}|[0-9A-F]{32,}|(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_=-]{20,})\Z"
 )
 # an expression of a program, as a traceback shows it: `api_key = os.environ[...]`, `token=args.token`
-_CODE = _Pattern(
+_CODE = _LazyPattern(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[]|(?:self|args|cfg|config|os|opts?|options|settings|kwargs)\.[\w.]+\Z"
 )
-_REFERENCE = _Pattern(r"\$\{?[A-Za-z_]\w*\}?\Z|\$\(|`")
+_REFERENCE = _LazyPattern(r"\$\{?[A-Za-z_]\w*\}?\Z|\$\(|`")
 
-_SHAPES = _Pattern(
+_SHAPES = _LazyPattern(
     r"""
     -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
   | (?:^[ ]*[A-Za-z0-9+/=]{4,76}[ ]*\n)*[ ]*-----END[ ][A-Z ]*PRIVATE[ ]KEY-----  # of one that is seen from its middle
@@ -87,31 +87,33 @@ _SHAPES = _Pattern(
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-_TURNING = _Pattern(r"[\u202a-\u202e\u2066-\u2069]")
+_TURNING = _LazyPattern(r"[\u202a-\u202e\u2066-\u2069]")
 # a line of a private key alone, as a search in a log finds it
-_KEY_LINE = _Pattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9+/]+\Z")
-_URL = _Pattern(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/@'\"]{1,200})(?=@)")
-_BEARER = _Pattern(r"\b(Bearer|Basic)(\s+)(?=\S{0,200}[0-9=])([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
-_LOGIN = _Pattern(r"\b((?:wandb|swanlab|weave)[ \t]+login[ \t](?:[^\n;&|]{0,80}[ \t])?)([A-Za-z0-9_-]{20,})(?![\w/.-])")
-_USER = _Pattern(r"(\bcurl\b[^\n;&|]{0,400}?[ \t](?:-u|--user)[ \t=]['\"]?[^\s:'\"]{1,80}:)([^\s'\"]{1,200})")
-_PASSED = _Pattern(r"(\bsshpass[ \t]+-p[ \t]?)(\S{1,200})")
-_PROSE = _Pattern(
+_KEY_LINE = _LazyPattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9+/]+\Z")
+_URL = _LazyPattern(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/@'\"]{1,200})(?=@)")
+_BEARER = _LazyPattern(r"\b(Bearer|Basic)(\s+)(?=\S{0,200}[0-9=])([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_LOGIN = _LazyPattern(
+    r"\b((?:wandb|swanlab|weave)[ \t]+login[ \t](?:[^\n;&|]{0,80}[ \t])?)([A-Za-z0-9_-]{20,})(?![\w/.-])"
+)
+_USER = _LazyPattern(r"(\bcurl\b[^\n;&|]{0,400}?[ \t](?:-u|--user)[ \t=]['\"]?[^\s:'\"]{1,80}:)([^\s'\"]{1,200})")
+_PASSED = _LazyPattern(r"(\bsshpass[ \t]+-p[ \t]?)(\S{1,200})")
+_PROSE = _LazyPattern(
     r"(\b(?:(?:API|access|secret|auth|private|bearer)[ _-](?:key|token)|(?:with|invalid|bad|wrong|expired|rejected)[ ]"
     r"(?:token|key|password|credentials?))(?:[ ](?:provided|is|was|given|used|for|in|use))*[ \t]?[:=]?[ \t]*"
     r"['\"`(]{0,2})(?<![\w/.-])(?=[^\s'\"`,;)]{0,40}\d)([A-Za-z0-9_.+=-]{8,200})(?!/)",
     re.IGNORECASE,
 )
-_NAMED = _Pattern(
+_NAMED = _LazyPattern(
     r"""(?<![\w.-])(?P<flag>--?)?(?P<name>[A-Za-z_][\w.-]{0,79})(?P<quote>\\?["']|)
         (?P<sign>[ \t]?=[ \t]?|:[ \t]{0,40}|(?(flag)[ \t]+(?=[^-\s])|(?!)))""",
     re.VERBOSE,
 )
-_VALUE = _Pattern(
+_VALUE = _LazyPattern(
     r"""(?P<escaped>\\")[^"\\\n]{0,16384}\\" | (?P<double>")(?:[^"\\\n]|\\.){0,16384}"
       | (?P<single>')[^'\n]{0,16384}' | [^\s"'&|;,)}\]]{1,512}""",
     re.VERBOSE,
 )
-_HINT = _Pattern(
+_HINT = _LazyPattern(
     r"pass|pwd|token|secret|key|credential|auth|bearer|basic|sk-|hf_|gh[pousr]_|github_pat|glpat"
     r"|akia|asia|aiza|ya29|xox|gsk|nvapi|r8_|npm_|pypi|eyj|xai|tgp_|wandb_v1|://|login|curl|hooks\.slack|sig",
     re.IGNORECASE,
@@ -185,7 +187,7 @@ def secrets_in(text: str) -> list[str]:
 
 _learnt: set[str] = set()
 # a value that cannot be an ordinary word, a number or a path
-_TELLING = _Pattern(r"(?=[^A-Za-z]*[A-Za-z])(?=\D*\d)[^\s/]{8,512}\Z")
+_TELLING = _LazyPattern(r"(?=[^A-Za-z]*[A-Za-z])(?=\D*\d)[^\s/]{8,512}\Z")
 
 
 @functools.cache

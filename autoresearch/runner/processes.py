@@ -75,7 +75,7 @@ def send(pids: Iterable[int], number: int) -> int:
     return count
 
 
-class Tree:
+class ProcessTree:
     """Every process that this run started. Being a subreaper, we inherit the orphans among them.
 
     Spared: tmux servers and runs of another id, with all that is below them. A cgroup would end a fork

@@ -1,4 +1,4 @@
-"""First step and stall: what the signals said so far, and until when the next one must come."""
+"""First-step and stall limits: what the signals said so far, and by when the next one must come."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STALL_FLOOR_S = 60.0
 STALL_FACTOR = 10.0
 
 
-class Pace:
+class ProgressLimits:
     """Steps, KL and the clocks that hang on them. All times by `clock`."""
 
     def __init__(self, spec: Spec) -> None:

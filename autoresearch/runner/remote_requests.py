@@ -20,7 +20,7 @@ CLAIMS = ("claim", "runner.json")  # either says that a Runner was started there
 
 
 def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
-    """What lies in a far directory; the keys are those of `core.run.job_launcher.Seen`."""
+    """What lies in a far directory; the keys are those of `core.run.job_launcher.DirectoryState`."""
     if not _is_there(directory):
         return {"there": False}
     grown, more = {}, False

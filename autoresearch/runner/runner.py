@@ -21,7 +21,7 @@ from .basics import (
     wall,
     write_all,
 )
-from .event_log import Chronicle
+from .event_log import EventLog
 from .exit_record import exit_record, why_it_ended
 from .gpu_lease import Gpus, Leases
 from .listener import Listener
@@ -30,7 +30,7 @@ from .masking import learn, learn_environment, mask_text, mask_values, secrets_i
 from .processes import start_ticks
 from .spawn import Command, LaunchError, evaluation_environment, how_it_ended, trainer_environment
 from .spec import Spec
-from .stop_reasons import Decision, Stopping
+from .stop_reasons import StopDecision, Stopping
 from .terminal_mirror import release_tmux_server
 from .text import plain
 from .wakeups import no_more_wakeups
@@ -57,7 +57,7 @@ class Runner:
         self.dir = run_dir
         self.spec = spec
         self.born_wall = wall()
-        self.chronicle = Chronicle(run_dir, spec.journal)
+        self.chronicle = EventLog(run_dir, spec.journal)
         self.listener = Listener(run_dir, spec, self.chronicle)
         self.stopping = Stopping(run_dir, spec, self.chronicle, self.listener)
         self.loop = Loop(run_dir, spec, lock, self.listener, self.stopping)
@@ -84,7 +84,7 @@ class Runner:
                 return 0
             except LaunchError as error:
                 cause, reason = error.args
-                self.stopping.decision = self.stopping.decision or Decision("launch_failed", cause, reason)
+                self.stopping.decision = self.stopping.decision or StopDecision("launch_failed", cause, reason)
                 self.chronicle.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
             except Exception as error:  # noqa: BLE001 - the one record of this run must tell what happened
                 self.note_failure(part.__name__, error)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from .basics import NEVER, clock, parse_object, read_file
-from .event_log import Chronicle
+from .event_log import EventLog
 from .listener import Listener
 from .spec import Spec
 from .text import plain
 
 
-class Decision:
+class StopDecision:
     """Why we end the run: fixed before the trainer's exit code is looked at."""
 
     def __init__(self, ending: str, cause: str, reason: str) -> None:
@@ -23,16 +23,16 @@ class Decision:
 class Stopping:
     """The one place that decides to end the run; the first reason stays."""
 
-    def __init__(self, run_dir: str, spec: Spec, chronicle: Chronicle, listener: Listener) -> None:
+    def __init__(self, run_dir: str, spec: Spec, chronicle: EventLog, listener: Listener) -> None:
         self.spec = spec
         self.chronicle = chronicle
         self.listener = listener
         self.pace = listener.pace
-        self.decision: Decision | None = None
-        self.later: Decision | None = None  # what was asked for once that was fixed: it cuts short what follows
+        self.decision: StopDecision | None = None
+        self.later: StopDecision | None = None  # what was asked for once that was fixed: it cuts short what follows
         self._file = f"{run_dir}/stop"
         self._file_seen = (0, 0)
-        self._drain: tuple[float, int, Decision] | None = None  # until when, steps seen then, what follows
+        self._drain: tuple[float, int, StopDecision] | None = None  # until when, steps seen then, what follows
 
     @property
     def max_deadline(self) -> float:
@@ -77,25 +77,25 @@ class Stopping:
     def decide(self, ending: str, cause: str, reason: str) -> None:
         """Fix why the run ends."""
         if self.decision is None:
-            self.decision = Decision(ending, cause, reason)
+            self.decision = StopDecision(ending, cause, reason)
             self.chronicle.emit("stopping", f"stopping: {reason}", ending=ending, cause=cause)
 
     def request(self, how: str, cause: str, reason: str) -> None:
         """Somebody asked: now, or after the step that is being made."""
         if self.decision:
-            self.later = self.later or Decision("stopped", cause, reason)
+            self.later = self.later or StopDecision("stopped", cause, reason)
             return
         if how != "drain" or not self.pace.started:
             self.decide("stopped", cause, reason)
         elif self._drain is None:
             wait = max(self.spec.grace_s, 2 * self.pace.median_gap())
-            self._drain = (clock() + wait, self.pace.steps, Decision("stopped", cause, reason))
+            self._drain = (clock() + wait, self.pace.steps, StopDecision("stopped", cause, reason))
             text = f"stopping after this step: {reason}"
             self.chronicle.emit("stopping", text, ending="stopped", cause=cause, drain_s=round(wait, 1))
 
     def walltime_is_near(self) -> None:
         """The scheduler will end the job soon: its time is over, as at a limit of our own."""
-        over = Decision("max_time", "walltime", "the scheduler's wall time is near (SIGUSR1)")
+        over = StopDecision("max_time", "walltime", "the scheduler's wall time is near (SIGUSR1)")
         if self.decision:
             self.later = self.later or over
             return

@@ -20,7 +20,7 @@ RELEASE = (
 )
 
 
-class Mirror:
+class TerminalMirror:
     """Shows the log on the terminal that we were started in: never blocks, leaves out what is too much.
 
     The terminal is opened again, so that O_NONBLOCK is ours alone; after Ctrl-S its writes fail at once.

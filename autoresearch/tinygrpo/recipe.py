@@ -23,7 +23,7 @@ class RecipeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RecipeRule:
     """What one key accepts. Bounds are inclusive, except `above`, which is not."""
 
     kind: type
@@ -66,7 +66,7 @@ def _key(
     at_most: float | None = None,
     one_of: tuple[str, ...] = (),
 ) -> T:
-    rule = Rule(type(default), meaning, at_least, above, at_most, one_of)
+    rule = RecipeRule(type(default), meaning, at_least, above, at_most, one_of)
     return field(default=default, metadata={"rule": rule})
 
 
@@ -141,7 +141,7 @@ class Recipe:
             raise RecipeError("'fault: slow' needs 'step_sleep' above 0.")
 
 
-RULES: dict[str, Rule] = {f.name: f.metadata["rule"] for f in fields(Recipe)}
+RULES: dict[str, RecipeRule] = {f.name: f.metadata["rule"] for f in fields(Recipe)}
 """The rule of every key, in the order of the dataclass."""
 
 

@@ -37,7 +37,7 @@ FOREIGN_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RecipeEntry:
     """One `key: value` as written, with the place to name in an error (`recipe.yaml:7` or `--set`)."""
 
     key: str
@@ -71,7 +71,7 @@ def nearest_key(key: str) -> str:
     return max(RULES, key=lambda valid: (name in valid, difflib.SequenceMatcher(None, name, valid).ratio()))
 
 
-def _file_entries(path: Path) -> Iterator[Entry]:
+def _file_entries(path: Path) -> Iterator[RecipeEntry]:
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
@@ -87,20 +87,20 @@ def _file_entries(path: Path) -> Iterator[Entry]:
     build = yaml.SafeLoader("")
     for key, value in root.value:
         place = f"{path}:{key.start_mark.line + 1}"
-        yield Entry(str(build.construct_object(key)), build.construct_object(value, deep=True), place)
+        yield RecipeEntry(str(build.construct_object(key)), build.construct_object(value, deep=True), place)
 
 
-def _override(word: str) -> Entry:
+def _override(word: str) -> RecipeEntry:
     key, equals, text = word.partition("=")
     if not equals:
         raise RecipeError(f"--set: '{word}' is not of the form key=value.")
     try:
-        return Entry(key.strip(), yaml.safe_load(text) if text else "", "--set")
+        return RecipeEntry(key.strip(), yaml.safe_load(text) if text else "", "--set")
     except yaml.YAMLError:
-        return Entry(key.strip(), text, "--set")
+        return RecipeEntry(key.strip(), text, "--set")
 
 
-def _checked(entry: Entry) -> Value:
+def _checked(entry: RecipeEntry) -> Value:
     """The entry's value as the key's own type, or a RecipeError."""
     rule = RULES.get(entry.key)
     if rule is None:

@@ -40,7 +40,7 @@ def _short(value: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class OutputFiles:
     """Where the lines of one run go. A file that the recipe does not ask for is None."""
 
     recipe: Recipe
@@ -81,10 +81,10 @@ class Report:
 
 
 @contextmanager
-def open_report(recipe: Recipe, console: TextIO) -> Iterator[Report]:
+def open_report(recipe: Recipe, console: TextIO) -> Iterator[OutputFiles]:
     """A report whose files are open, each begun anew, with the directories they need."""
     with ExitStack() as files:
-        yield Report(
+        yield OutputFiles(
             recipe,
             console,
             _begin(recipe.val_print_to_markdown_file_path, files),

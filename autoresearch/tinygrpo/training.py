@@ -14,12 +14,12 @@ from autoresearch.tinygrpo import faults
 from autoresearch.tinygrpo.grpo import Batch, Loss, grpo_loss
 from autoresearch.tinygrpo.learner import Learner, make_learner
 from autoresearch.tinygrpo.recipe import Recipe
-from autoresearch.tinygrpo.report import Report
+from autoresearch.tinygrpo.report import OutputFiles
 from autoresearch.tinygrpo.rollout import roll_out, rollout_metrics
 from autoresearch.tinygrpo.validation import Metrics, validate
 
 
-def train(recipe: Recipe, report: Report) -> None:
+def train(recipe: Recipe, report: OutputFiles) -> None:
     """Run the recipe to its end.
 
     Raises RecipeError for a recipe that the task cannot serve, FloatingPointError after a line that is not
@@ -119,7 +119,7 @@ def _refuse_non_finite(metrics: Metrics, recipe: Recipe, step: int) -> None:
         raise FloatingPointError(f"step {step}: {', '.join(broken)} not finite")
 
 
-def _validate_now(learner: Learner, recipe: Recipe, report: Report, step: int) -> Metrics:
+def _validate_now(learner: Learner, recipe: Recipe, report: OutputFiles, step: int) -> Metrics:
     """Validate and report; only the first validation tells its progress, the others are quick."""
 
     def silent(done: int, total: int) -> None:

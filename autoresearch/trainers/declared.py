@@ -32,7 +32,7 @@ _LONGEST = 20_000  # characters; a longer line is none of pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredLine:
     """One declared line. `how`: json, pairs or regex; `text`: the key of the step, or the expression."""
 
     kind: SignalKind
@@ -87,7 +87,7 @@ def _is_step(value: float) -> bool:
 
 
 @functools.cache
-def declared(lines: tuple[str, ...]) -> tuple[Declared, ...]:
+def declared(lines: tuple[str, ...]) -> tuple[DeclaredLine, ...]:
     """From `step ...` and `validation ...`; BlueprintError for an expression that is useless."""
     found = []
     for line in lines:
@@ -96,7 +96,7 @@ def declared(lines: tuple[str, ...]) -> tuple[Declared, ...]:
         if short is None:
             _check(text)
         how, value = (short["how"], short["key"] or "step") if short else ("regex", text)
-        found.append(Declared(SignalKind(kind), how, value))
+        found.append(DeclaredLine(SignalKind(kind), how, value))
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import fatal, step_line
-from autoresearch.trainers.declared import PADDING, WHOLE, Declared, declared, pairs
+from autoresearch.trainers.declared import PADDING, WHOLE, DeclaredLine, declared, pairs
 from autoresearch.trainers.verl import read_step_line
 
 _QUOTED_NUMBER = rf"'?{NUMBER}'?"
@@ -67,7 +67,7 @@ class Generic:
     lines: tuple[str, ...] = ()
 
     @property
-    def _declared(self) -> tuple[Declared, ...]:
+    def _declared(self) -> tuple[DeclaredLine, ...]:
         return declared(self.lines)
 
     @property

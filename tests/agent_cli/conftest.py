@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autoresearch.agents.registry import researcher
-from autoresearch.core.agents.agent import Bounds, Chosen, Fault, Researcher, Role, Spoken, Turn
+from autoresearch.core.agents.agent import Agent, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
 
 RECORDED = Path(__file__).parent / "recorded"
 TEMPLATE = ("agent", "--role={role}", "--session={session}", "{prompt_file}", "{last_file}", "{schema_file}", "{cwd}")
@@ -20,7 +20,7 @@ SCHEMA = {
     "properties": {"answer": {"type": "string"}, "n": {"type": "integer"}},
 }
 
-Making = Callable[..., Researcher]
+Making = Callable[..., Agent]
 Asking = Callable[..., Turn]
 Hearing = Callable[..., Spoken]
 
@@ -29,7 +29,7 @@ Hearing = Callable[..., Spoken]
 def make() -> Making:
     """`make("codex", model="m")`: the researcher of that name, with a template where it needs one."""
 
-    def making(name: str, **chosen: Any) -> Researcher:
+    def making(name: str, **chosen: Any) -> Agent:
         given = {"template": TEMPLATE, **chosen} if name == "command" else chosen
         return researcher(name, Chosen(**given))
 
@@ -40,7 +40,7 @@ def make() -> Making:
 def ask() -> Asking:
     """`ask(Role.EDIT, session="abc", schema=True, turns=3)`: a turn in a worktree that need not be there."""
 
-    def asking(role: Role, prompt: str = "do it", *, schema: bool = False, **given: Any) -> Turn:
+    def asking(role: TurnRole, prompt: str = "do it", *, schema: bool = False, **given: Any) -> Turn:
         bounds = Bounds(60.0, given.pop("turns", None), given.pop("usd", None))
         places = {"cwd": PurePath("/home/me/repo"), "directory": PurePath("/home/me/turns/7")}
         return Turn(role, prompt, **places, schema=SCHEMA if schema else None, bounds=bounds, **given)
@@ -52,7 +52,7 @@ def ask() -> Asking:
 def hear() -> Hearing:
     """`hear("claude", "e401", 1)`: what that agent printed when that happened."""
 
-    def hearing(agent: str, case: str, returncode: int | None = 0, fault: Fault | None = None) -> Spoken:
+    def hearing(agent: str, case: str, returncode: int | None = 0, fault: TurnFault | None = None) -> Spoken:
         out, err = (RECORDED / agent / f"{case}.{end}" for end in ("out", "err"))
         return Spoken(out.read_bytes(), err.read_bytes() if err.exists() else b"", returncode, "", fault, 2.5)
 

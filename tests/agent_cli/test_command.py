@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.agents.agent import Fault, Role, Spoken
+from autoresearch.core.agents.agent import Spoken, TurnFault, TurnRole
 from autoresearch.errors import UsageError
 
 USAGE = b'{"autoresearch": {"usd": 0.02, "tokens_in": 900, "tokens_out": 80, "session": "abc"}}'
@@ -12,7 +12,7 @@ USAGE = b'{"autoresearch": {"usd": 0.02, "tokens_in": 900, "tokens_out": 80, "se
 
 def test_its_template_is_filled_word_by_word(make, ask) -> None:
     template = ("ai", "{role}", "--in={prompt_file}", "a {{b}}", "{cwd}", "{schema_file}", "{last_file}", "{session}")
-    argv = make("command", template=template).argv(ask(Role.FIX, schema=True, session="s 1"))
+    argv = make("command", template=template).argv(ask(TurnRole.FIX, schema=True, session="s 1"))
     assert argv == (
         *("ai", "fix", "--in=/home/me/turns/7/prompt.md", "a {b}", "/home/me/repo"),
         *("/home/me/turns/7/schema.json", "/home/me/turns/7/answer/last.txt", "s 1"),
@@ -35,7 +35,7 @@ def test_it_resumes_and_tells_roles_apart_if_its_template_can(make) -> None:
 
 
 def test_its_answer_is_the_last_file_else_its_output(make, ask) -> None:
-    agent, turn = make("command"), ask(Role.PROPOSE, schema=True)
+    agent, turn = make("command"), ask(TurnRole.PROPOSE, schema=True)
     answer = agent.read(turn, Spoken(b'noise {"answer": "a", "n": 1}', b"log\n" + USAGE + b"\nmore", 0))
     assert answer.data == {"answer": "a", "n": 1} and answer.session == "abc" and answer.fault is None
     assert (answer.usage.usd, answer.usage.tokens_in, answer.usage.tokens_out) == (0.02, 900, 80)
@@ -44,13 +44,19 @@ def test_its_answer_is_the_last_file_else_its_output(make, ask) -> None:
 
 @pytest.mark.parametrize(
     ("code", "fault"),
-    [(75, Fault.QUOTA), (77, Fault.LOGIN), (1, Fault.ENDED), (-9, Fault.ENDED), (None, Fault.ENDED)],
+    [
+        (75, TurnFault.QUOTA),
+        (77, TurnFault.LOGIN),
+        (1, TurnFault.ENDED),
+        (-9, TurnFault.ENDED),
+        (None, TurnFault.ENDED),
+    ],
 )
-def test_its_exit_code_says_what_went_wrong(code: int | None, fault: Fault, make, ask) -> None:
-    answer = make("command").read(ask(Role.EDIT), Spoken(b"I did it", b"error: try again in 2 minutes", code))
+def test_its_exit_code_says_what_went_wrong(code: int | None, fault: TurnFault, make, ask) -> None:
+    answer = make("command").read(ask(TurnRole.EDIT), Spoken(b"I did it", b"error: try again in 2 minutes", code))
     assert answer.fault is fault and "try again" in answer.said
-    assert answer.retry_s == (120.0 if fault is Fault.QUOTA else None)
+    assert answer.retry_s == (120.0 if fault is TurnFault.QUOTA else None)
 
 
 def test_nothing_at_all_is_silence(make, ask) -> None:
-    assert make("command").read(ask(Role.EDIT), Spoken(b" \n", b"", 0)).fault is Fault.SILENT
+    assert make("command").read(ask(TurnRole.EDIT), Spoken(b" \n", b"", 0)).fault is TurnFault.SILENT

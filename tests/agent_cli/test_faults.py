@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.agents.faults import by_status, meaning, retry_s
-from autoresearch.core.agents.agent import Fault
+from autoresearch.core.agents.agent import TurnFault
 
-LOGIN, QUOTA, OUTAGE = Fault.LOGIN, Fault.QUOTA, Fault.OUTAGE
+LOGIN, QUOTA, OUTAGE = TurnFault.LOGIN, TurnFault.QUOTA, TurnFault.OUTAGE
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ LOGIN, QUOTA, OUTAGE = Fault.LOGIN, Fault.QUOTA, Fault.OUTAGE
         ("", None),
     ],
 )
-def test_words(said: str, fault: Fault | None) -> None:
+def test_words(said: str, fault: TurnFault | None) -> None:
     assert meaning(said) is fault
 
 

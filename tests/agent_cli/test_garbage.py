@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.agents.registry import NAMES
-from autoresearch.core.agents.agent import Answer, Fault, Role, Spoken
+from autoresearch.core.agents.agent import Answer, Spoken, TurnFault, TurnRole
 
 RECORDED = sorted((Path(__file__).parent / "recorded").rglob("*.*"))
 ODD = (None, True, -1, 1e400, 10**30, "\ud800", "429", [], [[{}]], {}, {"message": 5}, "x" * 5000, 529, "Not logged in")
@@ -43,7 +43,7 @@ def stream(die: random.Random) -> bytes:
 
 
 def seems_right(answer: Answer) -> None:
-    assert isinstance(answer, Answer) and answer.fault in {None, *Fault}
+    assert isinstance(answer, Answer) and answer.fault in {None, *TurnFault}
     text = json.dumps([answer.text, answer.said, answer.session, answer.denied, answer.data, answer.steps])
     assert len(text) < 13 << 20
     for part in (answer.text, answer.said, answer.session, *answer.denied):
@@ -60,8 +60,8 @@ def test_spoilt_streams(name: str, make, ask) -> None:
     agent = make(name)
     for _ in range(ROUNDS):
         session = die.choice(["", "a:1:2", "a:x:", ":::", "01a1ff98-6d3d-7fd0-854e-f1dbac13d3bf:9:9"])
-        turn = ask(die.choice(list(Role)), schema=die.random() < 0.5, session=session)
-        fault = die.choice([None, None, Fault.TIMEOUT, Fault.FLOOD])
+        turn = ask(die.choice(list(TurnRole)), schema=die.random() < 0.5, session=session)
+        fault = die.choice([None, None, TurnFault.TIMEOUT, TurnFault.FLOOD])
         code = None if fault else die.choice([0, 0, 1, 41, 53, 75, 77, 145, -9])
         seems_right(agent.read(turn, Spoken(stream(die), stream(die), code, "", fault, 1.0)))
 
@@ -70,14 +70,14 @@ def test_spoilt_streams(name: str, make, ask) -> None:
 @pytest.mark.parametrize("unit", [b"{", b'{"type":"result"}\n', b"\x00\xff\n"])
 def test_floods(name: str, unit: bytes, make, ask) -> None:
     flood = unit * ((50 << 20) // len(unit))
-    seems_right(make(name).read(ask(Role.EDIT, schema=True), Spoken(flood, flood[: 1 << 20], 0)))
+    seems_right(make(name).read(ask(TurnRole.EDIT, schema=True), Spoken(flood, flood[: 1 << 20], 0)))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_at_all(name: str, make, ask) -> None:
     agent = make(name)
-    assert agent.read(ask(Role.EDIT), Spoken(b"", b"", 0)).fault is Fault.SILENT
-    assert agent.read(ask(Role.EDIT), Spoken(b"", b"", 1)).fault is Fault.ENDED
-    assert agent.read(ask(Role.EDIT), Spoken(b"", b"", -9)).fault is Fault.ENDED
-    assert agent.read(ask(Role.EDIT), Spoken(b"", b"", None, "", Fault.TIMEOUT)).fault is Fault.TIMEOUT
-    assert agent.read(ask(Role.EDIT, session="s"), Spoken(b"", b"", None, "", Fault.STOPPED)).session == "s"
+    assert agent.read(ask(TurnRole.EDIT), Spoken(b"", b"", 0)).fault is TurnFault.SILENT
+    assert agent.read(ask(TurnRole.EDIT), Spoken(b"", b"", 1)).fault is TurnFault.ENDED
+    assert agent.read(ask(TurnRole.EDIT), Spoken(b"", b"", -9)).fault is TurnFault.ENDED
+    assert agent.read(ask(TurnRole.EDIT), Spoken(b"", b"", None, "", TurnFault.TIMEOUT)).fault is TurnFault.TIMEOUT
+    assert agent.read(ask(TurnRole.EDIT, session="s"), Spoken(b"", b"", None, "", TurnFault.STOPPED)).session == "s"

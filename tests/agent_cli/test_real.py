@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autoresearch.agents.registry import researcher
-from autoresearch.core.agents.agent import Answer, Bounds, Chosen, Fault, Researcher, Role, Spoken, Turn
+from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
 from autoresearch.lab.agents.agent_sandbox import Level, why_not
-from autoresearch.lab.agents.turn import Premises, run_turn
+from autoresearch.lab.agents.turn import TurnEnvironment, run_turn
 
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome
@@ -39,11 +39,11 @@ SLOW_S = 400  # a machine that does much else
 class Real:
     """A real agent with the repository that it works in."""
 
-    researcher: Researcher
+    researcher: Agent
     repo: Path
     place: Path
 
-    def ask(self, role: Role, prompt: str, **given: object) -> Answer:
+    def ask(self, role: TurnRole, prompt: str, **given: object) -> Answer:
         turn = Turn(role, prompt, PurePath(self.repo), PurePath(self.place), bounds=Bounds(SLOW_S), **given)
         Path(turn.last_file).parent.mkdir(parents=True, exist_ok=True)
         Path(turn.prompt_file).write_text(prompt)
@@ -57,10 +57,10 @@ class Real:
         print(argv, done.returncode, done.stdout[-3000:], done.stderr[-2000:], sep="\n")  # seen where it fails
         return self.researcher.read(turn, Spoken(done.stdout, done.stderr, done.returncode))
 
-    def ask_confined(self, role: Role, prompt: str) -> Answer:
+    def ask_confined(self, role: TurnRole, prompt: str) -> Answer:
         """As the lab does it."""
         level = Level.NONE if why_not() else Level.BUBBLEWRAP
-        premises = Premises(environ=dict(os.environ), level=level, keep=("STUB_API_KEY",))
+        premises = TurnEnvironment(environ=dict(os.environ), level=level, keep=("STUB_API_KEY",))
         turn = Turn(role, prompt, PurePath(self.repo), PurePath(self.place) / "confined", bounds=Bounds(SLOW_S))
         return run_turn(self.researcher, turn, premises, threading.Event())
 
@@ -86,11 +86,11 @@ def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server
     model_server.on("Set lr to 2", *EDIT)
     model_server.on("What is lr?", {"json": {"answer": "two"}}, bare=True)
     agent = real(name)
-    edited = agent.ask_confined(Role.EDIT, LONG)
+    edited = agent.ask_confined(TurnRole.EDIT, LONG)
     assert (agent.repo / "train.py").read_text() == "lr = 2\nsteps = 10\n"
     assert edited.fault is None and "It is 2." in edited.text and edited.usage.tokens
     assert bool(edited.session) is agent.researcher.traits.resumes
-    told = agent.ask(Role.SUMMARISE, "What is lr?", schema=SCHEMA, session=edited.session)
+    told = agent.ask(TurnRole.SUMMARISE, "What is lr?", schema=SCHEMA, session=edited.session)
     assert told.fault is None and told.data == {"answer": "two"}
     assert told.session.partition(":")[0] == edited.session.partition(":")[0]
     assert (told.usage.tokens or 0) < (edited.usage.tokens or 0), "a turn is charged with its own tokens"
@@ -100,18 +100,18 @@ def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server
 def test_asked_it_changes_nothing(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     model_server.on("Set lr to 2", *EDIT)
     agent = real(name, sandbox=True)
-    agent.ask(Role.PROPOSE, "Set lr to 2 in train.py")
+    agent.ask(TurnRole.PROPOSE, "Set lr to 2 in train.py")
     assert (agent.repo / "train.py").read_text() == "lr = 1\nsteps = 10\n"
 
 
 @pytest.mark.parametrize("name", ("claude", "codex", "qwen"))
 def test_a_wrong_key_needs_a_person(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     model_server.on("Hello", {"http": 401, "message": "invalid api key"})
-    answer = real(name).ask(Role.PROPOSE, "Hello")
-    assert answer.fault is Fault.LOGIN and "key" in answer.said.lower()
+    answer = real(name).ask(TurnRole.PROPOSE, "Hello")
+    assert answer.fault is TurnFault.LOGIN and "key" in answer.said.lower()
 
 
 @pytest.mark.parametrize("name", ("claude", "codex", "opencode", "gemini", "qwen"))
 def test_a_session_that_is_gone_is_told_and_forgotten(name: str, real: Callable[..., Real]) -> None:
-    answer = real(name).ask(Role.EDIT, "Hello", session="11111111-2222-3333-4444-555555555555")
-    assert answer.fault is Fault.ENDED and answer.session == ""
+    answer = real(name).ask(TurnRole.EDIT, "Hello", session="11111111-2222-3333-4444-555555555555")
+    assert answer.fault is TurnFault.ENDED and answer.session == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.agents.agent import Fault, Role
+from autoresearch.core.agents.agent import TurnFault, TurnRole
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,14 @@ class Case:
     agent: str
     name: str
     returncode: int | None = 0
-    fault: Fault | None = None
+    fault: TurnFault | None = None
     text: str = ""
     said: str = ""
     denied: str = ""
     tokens: tuple[int | None, int | None] | None = None  # in and out; None: not looked at
     usd: float | None = None
-    role: Role = Role.EDIT
-    ended: Fault | None = None  # what we ended it for
+    role: TurnRole = TurnRole.EDIT
+    ended: TurnFault | None = None  # what we ended it for
     before: str = ""  # the session that it was asked to go on with
     session: str | None = None  # what it must be afterwards; None: any but none
 
@@ -33,7 +33,7 @@ class Case:
         return f"{self.agent}-{self.name}"
 
 
-ASKED = Role.PROPOSE
+ASKED = TurnRole.PROPOSE
 GONE = "11111111-2222-3333-4444-555555555555"
 DONE = "I doubled the learning rate."
 
@@ -42,73 +42,87 @@ CASES = [
     Case("claude", "edit", text=DONE, tokens=(30, 15), usd=0.000315),
     Case("claude", "propose", text='{"answer"', tokens=(10, 5), usd=0.000105, role=ASKED),
     Case("claude", "denied", text="done shell", denied="Bash git log", usd=0.00021),
-    Case("claude", "e401", 1, Fault.LOGIN, said="Invalid API key", role=ASKED),
-    Case("claude", "nologin", 1, Fault.LOGIN, said="Not logged in", role=ASKED),
-    Case("claude", "e429", 1, Fault.QUOTA, said="rate limit", role=ASKED),
-    Case("claude", "e500", 1, Fault.OUTAGE, said="529 Overloaded", role=ASKED),
-    Case("claude", "noapi", 1, Fault.OUTAGE, said="ConnectionRefused", role=ASKED),
-    Case("claude", "turns", 1, Fault.TURNS, said="turns (2)", tokens=(20, 10), usd=0.00021, role=ASKED),
-    Case("claude", "money", 1, Fault.MONEY, said="budget", tokens=(30, 15), usd=0.000315),
-    Case("claude", "badresume", 1, Fault.ENDED, said="No conversation found", before=GONE, session=""),
-    Case("claude", "empty", fault=Fault.SILENT, usd=0.00021),
+    Case("claude", "e401", 1, TurnFault.LOGIN, said="Invalid API key", role=ASKED),
+    Case("claude", "nologin", 1, TurnFault.LOGIN, said="Not logged in", role=ASKED),
+    Case("claude", "e429", 1, TurnFault.QUOTA, said="rate limit", role=ASKED),
+    Case("claude", "e500", 1, TurnFault.OUTAGE, said="529 Overloaded", role=ASKED),
+    Case("claude", "noapi", 1, TurnFault.OUTAGE, said="ConnectionRefused", role=ASKED),
+    Case("claude", "turns", 1, TurnFault.TURNS, said="turns (2)", tokens=(20, 10), usd=0.00021, role=ASKED),
+    Case("claude", "money", 1, TurnFault.MONEY, said="budget", tokens=(30, 15), usd=0.000315),
+    Case("claude", "badresume", 1, TurnFault.ENDED, said="No conversation found", before=GONE, session=""),
+    Case("claude", "empty", fault=TurnFault.SILENT, usd=0.00021),
     Case("codex", "hello", text="Hello there.", tokens=(10, 5), role=ASKED),
     Case("codex", "edit", text=DONE, tokens=(30, 15)),
     Case("codex", "propose", text='{"answer"', tokens=(10, 5), role=ASKED),
     Case("codex", "denied", text="I changed it.", denied="outside of the project", tokens=(20, 10)),
     Case("codex", "denied_ro", text=DONE, denied="read-only sandbox", role=ASKED),
-    Case("codex", "e401", 1, Fault.LOGIN, said="401 Unauthorized", role=ASKED),
-    Case("codex", "nologin", 1, Fault.LOGIN, said="Missing environment variable", role=ASKED),
-    Case("codex", "e429", 1, Fault.QUOTA, said="usage limit", role=ASKED),
-    Case("codex", "e500", 1, Fault.OUTAGE, said="high demand", role=ASKED),
-    Case("codex", "noapi", None, Fault.OUTAGE, said="waiting for network", role=ASKED, ended=Fault.TIMEOUT),
-    Case("codex", "badresume", 1, Fault.ENDED, said="no rollout found", before=GONE, session=""),
-    Case("codex", "empty", fault=Fault.SILENT, tokens=(10, 5)),
+    Case("codex", "e401", 1, TurnFault.LOGIN, said="401 Unauthorized", role=ASKED),
+    Case("codex", "nologin", 1, TurnFault.LOGIN, said="Missing environment variable", role=ASKED),
+    Case("codex", "e429", 1, TurnFault.QUOTA, said="usage limit", role=ASKED),
+    Case("codex", "e500", 1, TurnFault.OUTAGE, said="high demand", role=ASKED),
+    Case("codex", "noapi", None, TurnFault.OUTAGE, said="waiting for network", role=ASKED, ended=TurnFault.TIMEOUT),
+    Case("codex", "badresume", 1, TurnFault.ENDED, said="no rollout found", before=GONE, session=""),
+    Case("codex", "empty", fault=TurnFault.SILENT, tokens=(10, 5)),
     Case("opencode", "hello", text="Hello there.", tokens=(10, 5), role=ASKED),
     Case("opencode", "edit", text=DONE, tokens=(30, 15)),
     Case("opencode", "propose", text='{"answer"', tokens=(10, 5), role=ASKED),
     Case("opencode", "denied", text="I changed it.", denied="edit /var/outside/outside.txt"),
-    Case("opencode", "e401", 1, Fault.LOGIN, said="Incorrect API key", role=ASKED),
-    Case("opencode", "e429", None, Fault.QUOTA, said="1h0m20s", role=ASKED, ended=Fault.TIMEOUT, session=""),
+    Case("opencode", "e401", 1, TurnFault.LOGIN, said="Incorrect API key", role=ASKED),
+    Case("opencode", "e429", None, TurnFault.QUOTA, said="1h0m20s", role=ASKED, ended=TurnFault.TIMEOUT, session=""),
     Case(
-        "opencode", "e500", None, Fault.OUTAGE, said="server had an error", role=ASKED, ended=Fault.TIMEOUT, session=""
+        "opencode",
+        "e500",
+        None,
+        TurnFault.OUTAGE,
+        said="server had an error",
+        role=ASKED,
+        ended=TurnFault.TIMEOUT,
+        session="",
     ),
     Case(
-        "opencode", "noapi", None, Fault.OUTAGE, said="Unable to connect", role=ASKED, ended=Fault.TIMEOUT, session=""
+        "opencode",
+        "noapi",
+        None,
+        TurnFault.OUTAGE,
+        said="Unable to connect",
+        role=ASKED,
+        ended=TurnFault.TIMEOUT,
+        session="",
     ),
-    Case("opencode", "badresume", 1, Fault.ENDED, said="Session not found", before=GONE, session=""),
-    Case("opencode", "empty", fault=Fault.SILENT, tokens=(10, 5)),
+    Case("opencode", "badresume", 1, TurnFault.ENDED, said="Session not found", before=GONE, session=""),
+    Case("opencode", "empty", fault=TurnFault.SILENT, tokens=(10, 5)),
     Case("gemini", "hello", text="Hello there.", tokens=(10, 5), role=ASKED),
     Case("gemini", "edit", text=DONE, tokens=(30, 15)),
     Case("gemini", "propose", text='{"answer"', tokens=(10, 5), role=ASKED),
     Case("gemini", "denied", text="I changed it.", denied="replace /var/outside/outside.txt: Path not in workspace"),
     Case("gemini", "denied_plan", text=DONE, denied="Access denied", role=ASKED),
-    Case("gemini", "e401", 145, Fault.LOGIN, said="API key not valid", role=ASKED),
-    Case("gemini", "nologin", 41, Fault.LOGIN, said="GEMINI_API_KEY", role=ASKED, session=""),
-    Case("gemini", "e429", None, Fault.QUOTA, said="retry in 23.5s", role=ASKED, ended=Fault.TIMEOUT),
-    Case("gemini", "e500", None, Fault.OUTAGE, said="status 500", role=ASKED, ended=Fault.TIMEOUT),
-    Case("gemini", "noapi", None, Fault.OUTAGE, said="fetch failed", role=ASKED, ended=Fault.TIMEOUT),
-    Case("gemini", "badresume", 42, Fault.ENDED, said="Invalid session identifier", before=GONE, session=""),
-    Case("gemini", "empty", fault=Fault.SILENT, said="empty response", tokens=(40, 20)),
+    Case("gemini", "e401", 145, TurnFault.LOGIN, said="API key not valid", role=ASKED),
+    Case("gemini", "nologin", 41, TurnFault.LOGIN, said="GEMINI_API_KEY", role=ASKED, session=""),
+    Case("gemini", "e429", None, TurnFault.QUOTA, said="retry in 23.5s", role=ASKED, ended=TurnFault.TIMEOUT),
+    Case("gemini", "e500", None, TurnFault.OUTAGE, said="status 500", role=ASKED, ended=TurnFault.TIMEOUT),
+    Case("gemini", "noapi", None, TurnFault.OUTAGE, said="fetch failed", role=ASKED, ended=TurnFault.TIMEOUT),
+    Case("gemini", "badresume", 42, TurnFault.ENDED, said="Invalid session identifier", before=GONE, session=""),
+    Case("gemini", "empty", fault=TurnFault.SILENT, said="empty response", tokens=(40, 20)),
     Case("qwen", "hello", text="Hello there.", role=ASKED),
     Case("qwen", "edit", text=DONE, tokens=(30, 15)),
     Case("qwen", "propose", text='{"answer"', tokens=(10, 5), role=ASKED),
-    Case("qwen", "e401", 0, Fault.LOGIN, said="[API Error: 401", role=ASKED),
-    Case("qwen", "nologin", 1, Fault.LOGIN, said="Missing API key", role=ASKED),
-    Case("qwen", "e429", None, Fault.OUTAGE, said="did not answer", role=ASKED, ended=Fault.TIMEOUT),
-    Case("qwen", "e500", 0, Fault.OUTAGE, said="[API Error: 500", role=ASKED),
-    Case("qwen", "noapi", 0, Fault.OUTAGE, said="fetch failed", role=ASKED),
-    Case("qwen", "turns", 53, Fault.TURNS, said="max session turns", role=ASKED),
-    Case("qwen", "badresume", 1, Fault.ENDED, said="No saved session", before=GONE, session=""),
-    Case("qwen", "empty", fault=Fault.SILENT, said="empty response", tokens=(30, 15)),
+    Case("qwen", "e401", 0, TurnFault.LOGIN, said="[API Error: 401", role=ASKED),
+    Case("qwen", "nologin", 1, TurnFault.LOGIN, said="Missing API key", role=ASKED),
+    Case("qwen", "e429", None, TurnFault.OUTAGE, said="did not answer", role=ASKED, ended=TurnFault.TIMEOUT),
+    Case("qwen", "e500", 0, TurnFault.OUTAGE, said="[API Error: 500", role=ASKED),
+    Case("qwen", "noapi", 0, TurnFault.OUTAGE, said="fetch failed", role=ASKED),
+    Case("qwen", "turns", 53, TurnFault.TURNS, said="max session turns", role=ASKED),
+    Case("qwen", "badresume", 1, TurnFault.ENDED, said="No saved session", before=GONE, session=""),
+    Case("qwen", "empty", fault=TurnFault.SILENT, said="empty response", tokens=(30, 15)),
     Case("aider", "hello", text="Hello there.", tokens=(1200, 5), session=""),
     Case("aider", "edit", text=DONE, tokens=(2400, 10), session=""),
     Case("aider", "propose", text='{"answer"', tokens=(1200, 5), role=ASKED, session=""),
-    Case("aider", "e400", 0, Fault.ENDED, said="Unknown model", role=ASKED, session=""),
-    Case("aider", "e401", 0, Fault.LOGIN, said="not able to authenticate you", role=ASKED, session=""),
-    Case("aider", "e429", 0, Fault.QUOTA, said="rate limited you", role=ASKED, session=""),
-    Case("aider", "e500", 0, Fault.OUTAGE, said="down or overloaded", role=ASKED, session=""),
-    Case("aider", "noapi", None, Fault.OUTAGE, said="Connection", role=ASKED, ended=Fault.TIMEOUT, session=""),
-    Case("aider", "empty", fault=Fault.SILENT, tokens=(1200, 5), session=""),
+    Case("aider", "e400", 0, TurnFault.ENDED, said="Unknown model", role=ASKED, session=""),
+    Case("aider", "e401", 0, TurnFault.LOGIN, said="not able to authenticate you", role=ASKED, session=""),
+    Case("aider", "e429", 0, TurnFault.QUOTA, said="rate limited you", role=ASKED, session=""),
+    Case("aider", "e500", 0, TurnFault.OUTAGE, said="down or overloaded", role=ASKED, session=""),
+    Case("aider", "noapi", None, TurnFault.OUTAGE, said="Connection", role=ASKED, ended=TurnFault.TIMEOUT, session=""),
+    Case("aider", "empty", fault=TurnFault.SILENT, tokens=(1200, 5), session=""),
 ]
 
 
@@ -134,24 +148,24 @@ def test_every_recorded_file_is_a_case() -> None:
 
 
 def test_a_turn_that_we_ended_keeps_what_was_said_of_its_session(make, ask, hear) -> None:
-    for ended in (Fault.TIMEOUT, Fault.FLOOD, Fault.STOPPED):
-        answer = make("claude").read(ask(Role.EDIT), hear("claude", "edit", None, ended))
+    for ended in (TurnFault.TIMEOUT, TurnFault.FLOOD, TurnFault.STOPPED):
+        answer = make("claude").read(ask(TurnRole.EDIT), hear("claude", "edit", None, ended))
         assert answer.fault is ended and answer.session and answer.usage.tokens == 45
 
 
 def test_codex_charges_a_resumed_turn_with_its_own_tokens_only(make, ask, hear) -> None:
     codex = make("codex")
-    thread = codex.read(ask(Role.EDIT), hear("codex", "resumed")).session.partition(":")[0]
-    answer = codex.read(ask(Role.EDIT, session=f"{thread}:10:5"), hear("codex", "resumed"))
+    thread = codex.read(ask(TurnRole.EDIT), hear("codex", "resumed")).session.partition(":")[0]
+    answer = codex.read(ask(TurnRole.EDIT, session=f"{thread}:10:5"), hear("codex", "resumed"))
     assert (answer.usage.tokens_in, answer.usage.tokens_out) == (30, 15)
     assert answer.session == f"{thread}:40:20"
-    assert codex.argv(ask(Role.EDIT, session=answer.session))[:4] == ("codex", "exec", "resume", thread)
-    other = codex.read(ask(Role.EDIT, session="another:10:5"), hear("codex", "resumed"))
+    assert codex.argv(ask(TurnRole.EDIT, session=answer.session))[:4] == ("codex", "exec", "resume", thread)
+    other = codex.read(ask(TurnRole.EDIT, session="another:10:5"), hear("codex", "resumed"))
     assert other.usage.tokens_in == 40, "another thread's tokens are none of this one's"
 
 
 def test_codex_keeps_its_counts_over_a_turn_that_told_none(make, ask, hear) -> None:
     codex = make("codex")
-    thread = codex.read(ask(Role.EDIT), hear("codex", "e500", 1)).session.partition(":")[0]
-    answer = codex.read(ask(Role.EDIT, session=f"{thread}:10:5"), hear("codex", "e500", 1))
+    thread = codex.read(ask(TurnRole.EDIT), hear("codex", "e500", 1)).session.partition(":")[0]
+    answer = codex.read(ask(TurnRole.EDIT, session=f"{thread}:10:5"), hear("codex", "e500", 1))
     assert answer.usage.tokens is None and answer.session == f"{thread}:10:5"

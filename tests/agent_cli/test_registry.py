@@ -8,7 +8,7 @@ from pathlib import PurePath
 import pytest
 
 from autoresearch.agents.registry import NAMES, describe
-from autoresearch.core.agents.agent import Role
+from autoresearch.core.agents.agent import TurnRole
 from autoresearch.errors import UsageError
 
 AGENTS = NAMES
@@ -17,14 +17,14 @@ PROMPT = "a word that is nowhere else: xylophone"
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_prompt_is_never_an_argument(name: str, make, ask) -> None:
-    for role in Role:
+    for role in TurnRole:
         assert not any("xylophone" in word for word in make(name).argv(ask(role, PROMPT, schema=True)))
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_what_was_chosen_is_in_the_command_line(name: str, make, ask) -> None:
     agent = make(name, program="/opt/bin/it", model="m-1", extra=("--more", "x"), keep=("MY_PROXY_KEY",))
-    argv = agent.argv(ask(Role.EDIT))
+    argv = agent.argv(ask(TurnRole.EDIT))
     assert argv[0] == agent.program() == "/opt/bin/it"
     assert argv[-2:] == ("--more", "x")
     assert name == "command" or any("m-1" in word for word in argv)
@@ -35,18 +35,18 @@ def test_what_was_chosen_is_in_the_command_line(name: str, make, ask) -> None:
 def test_a_session_goes_on_where_that_is_promised(name: str, make, ask) -> None:
     agent = make(name)
     assert agent.name == name
-    assert any("ab-12" in word for word in agent.argv(ask(Role.EDIT, session="ab-12"))) is agent.traits.resumes
-    assert not any(word.endswith(("resume", "--session")) for word in agent.argv(ask(Role.EDIT)))
+    assert any("ab-12" in word for word in agent.argv(ask(TurnRole.EDIT, session="ab-12"))) is agent.traits.resumes
+    assert not any(word.endswith(("resume", "--session")) for word in agent.argv(ask(TurnRole.EDIT)))
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_asking_and_editing_are_told_apart(name: str, make, ask) -> None:
-    argv = {role: make(name).argv(ask(role)) for role in Role}
+    argv = {role: make(name).argv(ask(role)) for role in TurnRole}
     if name != "command":
-        assert argv[Role.EDIT] == argv[Role.FIX]
-        assert argv[Role.PROPOSE] == argv[Role.REVIEW] == argv[Role.SUMMARISE] == argv[Role.PLAN]
-    environment = {role: make(name).environment(ask(role)) for role in (Role.EDIT, Role.PROPOSE)}
-    assert (argv[Role.EDIT], environment[Role.EDIT]) != (argv[Role.PROPOSE], environment[Role.PROPOSE])
+        assert argv[TurnRole.EDIT] == argv[TurnRole.FIX]
+        assert argv[TurnRole.PROPOSE] == argv[TurnRole.REVIEW] == argv[TurnRole.SUMMARISE] == argv[TurnRole.PLAN]
+    environment = {role: make(name).environment(ask(role)) for role in (TurnRole.EDIT, TurnRole.PROPOSE)}
+    assert (argv[TurnRole.EDIT], environment[TurnRole.EDIT]) != (argv[TurnRole.PROPOSE], environment[TurnRole.PROPOSE])
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -91,34 +91,34 @@ def test_its_own_mode_for_asking(name: str, asks: tuple[str, ...], works: tuple[
     def holds(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
         return words in (argv[at : at + len(words)] for at in range(len(argv)))
 
-    asking, working = (make(name).argv(ask(role)) for role in (Role.REVIEW, Role.FIX))
+    asking, working = (make(name).argv(ask(role)) for role in (TurnRole.REVIEW, TurnRole.FIX))
     assert holds(asking, asks) and not holds(working, asks) and holds(working, works)
 
 
 def test_opencode_may_touch_nothing_when_it_is_asked(make, ask) -> None:
-    def permission(role: Role) -> dict[str, str]:
+    def permission(role: TurnRole) -> dict[str, str]:
         return json.loads(make("opencode").environment(ask(role))["OPENCODE_PERMISSION"])
 
-    assert permission(Role.PROPOSE)["edit"] == permission(Role.PROPOSE)["bash"] == "deny"
-    assert permission(Role.EDIT)["edit"] == "allow"
+    assert permission(TurnRole.PROPOSE)["edit"] == permission(TurnRole.PROPOSE)["bash"] == "deny"
+    assert permission(TurnRole.EDIT)["edit"] == "allow"
 
 
 def test_bounds_and_schema_where_flags_exist(make, ask) -> None:
-    argv = make("claude").argv(ask(Role.PROPOSE, turns=7, usd=0.5, schema=True))
+    argv = make("claude").argv(ask(TurnRole.PROPOSE, turns=7, usd=0.5, schema=True))
     assert argv[argv.index("--max-turns") + 1] == "7" and argv[argv.index("--max-budget-usd") + 1] == "0.5"
     assert '"answer"' in argv[argv.index("--json-schema") + 1]
-    argv = make("codex").argv(ask(Role.PROPOSE, schema=True))
+    argv = make("codex").argv(ask(TurnRole.PROPOSE, schema=True))
     assert argv[argv.index("--output-schema") + 1] == "/home/me/turns/7/schema.json"
-    argv = make("qwen").argv(ask(Role.PROPOSE, schema=True, turns=9))
+    argv = make("qwen").argv(ask(TurnRole.PROPOSE, schema=True, turns=9))
     assert argv[argv.index("--json-schema") + 1] == "@/home/me/turns/7/schema.json"
     assert argv[argv.index("--max-session-turns") + 1] == "9"
 
 
 def test_codex_has_its_own_sandbox_only_where_ours_is_not(make, ask) -> None:
-    def sandbox(role: Role, outside: bool) -> str:
+    def sandbox(role: TurnRole, outside: bool) -> str:
         argv = make("codex", outside=outside).argv(ask(role))
         return next(word for word in argv if word.startswith("sandbox_mode="))
 
-    assert sandbox(Role.EDIT, False) == 'sandbox_mode="workspace-write"'
-    assert sandbox(Role.REVIEW, False) == 'sandbox_mode="read-only"'
-    assert sandbox(Role.EDIT, True) == sandbox(Role.REVIEW, True) == 'sandbox_mode="danger-full-access"'
+    assert sandbox(TurnRole.EDIT, False) == 'sandbox_mode="workspace-write"'
+    assert sandbox(TurnRole.REVIEW, False) == 'sandbox_mode="read-only"'
+    assert sandbox(TurnRole.EDIT, True) == sandbox(TurnRole.REVIEW, True) == 'sandbox_mode="danger-full-access"'

@@ -172,9 +172,9 @@ class World:
 
     def view(self) -> CampaignView:
         """The campaign as its files tell it."""
-        from autoresearch.lab.campaigns.campaign_state import Book
+        from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        return Book(self.place).view()
+        return CampaignHistory(self.place).view()
 
     def run(self) -> CampaignView:
         """The campaign from its start to its end, through the front door, its controller in this process."""
@@ -333,8 +333,10 @@ def _in_this_process(place: CampaignDir) -> Iterator[None]:
 def _small_bounds() -> Iterator[None]:
     """A turn may print and write little, so that no real disk is filled to see what happens."""
     from autoresearch.lab.agents import agent_factory
-    from autoresearch.lab.agents.turn_environment import Premises
+    from autoresearch.lab.agents.turn_environment import TurnEnvironment
 
-    small: Callable[..., Premises] = functools.partial(Premises, printed_bytes=PRINTED, written_bytes=WRITTEN)
-    with mock.patch.object(agent_factory, "Premises", small):
+    small: Callable[..., TurnEnvironment] = functools.partial(
+        TurnEnvironment, printed_bytes=PRINTED, written_bytes=WRITTEN
+    )
+    with mock.patch.object(agent_factory, "TurnEnvironment", small):
         yield

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autoresearch.agents import registry
-from autoresearch.core.agents.agent import Bounds, Chosen, Role, Turn
+from autoresearch.core.agents.agent import Bounds, Chosen, Turn, TurnRole
 from autoresearch.lab.agents.agent_sandbox import Level
 from autoresearch.lab.agents.turn import run_turn
 from autoresearch.lab.agents.turn_dir import next_directory
-from autoresearch.lab.agents.turn_environment import Premises
+from autoresearch.lab.agents.turn_environment import TurnEnvironment
 
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome
@@ -43,8 +43,10 @@ def test_it_edits_its_worktree(
     home = agent_home(name)
     agent = registry.researcher(name, Chosen(home.program, home.model, keep=("AUTORESEARCH_TEST",), outside=True))
     turns = tmp_path / "turns"
-    turn = Turn(Role.EDIT, "Set lr to 2 in train.py", tree, next_directory(turns, Role.EDIT), bounds=Bounds(240))
-    premises = Premises(dict(os.environ), Level.BUBBLEWRAP, keep=("AUTORESEARCH_TEST",))
+    turn = Turn(
+        TurnRole.EDIT, "Set lr to 2 in train.py", tree, next_directory(turns, TurnRole.EDIT), bounds=Bounds(240)
+    )
+    premises = TurnEnvironment(dict(os.environ), Level.BUBBLEWRAP, keep=("AUTORESEARCH_TEST",))
     answer = run_turn(agent, turn, premises, threading.Event())
     printed = [(Path(turn.directory) / name).read_text()[-3000:] for name in ("out", "err")]
     seen = "\n".join([str(answer), *printed])

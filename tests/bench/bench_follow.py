@@ -30,12 +30,12 @@ PACKAGE = Path(autoresearch.__file__).parent
 FOLLOW = """
 import sys, os, time, json, resource
 sys.path.append(sys.argv[1])
-from runner import chronicle, listener, spec
+from runner import event_log, listener, spec
 place, warm = sys.argv[2], sys.argv[3]
 def follower(run_dir):
     given = json.loads(open(os.path.join(place, "spec.json")).read())
     os.makedirs(run_dir, exist_ok=True)
-    made = listener.Listener(run_dir, spec.Spec(given), chronicle.Chronicle(run_dir, ""))
+    made = listener.Listener(run_dir, spec.Spec(given), event_log.EventLog(run_dir, ""))
     made.learn()
     return made
 def peak():

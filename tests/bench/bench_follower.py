@@ -22,13 +22,13 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Launcher, Parts
 from autoresearch.lab.remote.follower import Follower
 from autoresearch.launchers.shared import SharedFiles
 from autoresearch.records import order_file, spec_file
-from autoresearch.records.index import Entry, Index
+from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir
 from tests.bench.result import Result
@@ -75,7 +75,7 @@ def run(repeats: int = 5) -> list[Result]:
 
 
 def _ours(root: Path, held: contextlib.ExitStack) -> float:
-    index, place = Index(root / "state"), Place("quiet", Kind.SLURM, RUNS)
+    index, place = Index(root / "state"), Target("quiet", Kind.SLURM, RUNS)
     folder = root / "place"
     folder.mkdir()
     runs = [_ordered(root, index, place, folder, number) for number in range(RUNS)]
@@ -101,7 +101,7 @@ def _ours(root: Path, held: contextlib.ExitStack) -> float:
     return (time.process_time() - before) * HOUR_S / SIMULATED_S
 
 
-def _ordered(root: Path, index: Index, place: Place, folder: Path, number: int) -> RunDir:
+def _ordered(root: Path, index: Index, place: Target, folder: Path, number: int) -> RunDir:
     name = f"quiet-{number:06d}"
     rundir = RunDir(root / "runs" / name)
     result_dir = root / "results" / name
@@ -109,7 +109,7 @@ def _ordered(root: Path, index: Index, place: Place, folder: Path, number: int) 
         path.mkdir(parents=True)
     spec = _spec(name, rundir, result_dir, root)
     spec_file.write(rundir, spec, {"journal": str(result_dir / "experiment_log.md"), "collector": []})
-    index.add(Entry(name, "quiet", spec.session, str(rundir.path), str(result_dir), created=spec.created))
+    index.add(IndexEntry(name, "quiet", spec.session, str(rundir.path), str(result_dir), created=spec.created))
     rundir.environment.write_bytes(b"")
     order_file.write(rundir, Order(name, place, time.time(), str(folder)))
     return rundir

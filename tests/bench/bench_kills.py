@@ -28,7 +28,7 @@ from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_options import declare
 from autoresearch.lab.campaign_setup.campaign_spec import charter
 from autoresearch.lab.campaigns import controller  # noqa: F401 - what a controller imports
-from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import write_atomically
@@ -107,10 +107,10 @@ def _campaign(scratch: Path, chance: random.Random, tally: Tally) -> None:
     kills = 0
     while kills < KILLS:
         kills += _killed(place, chance.uniform(0.0, LONGEST_S))
-        view = Book(place).view()
+        view = CampaignHistory(place).view()
         if kills < KILLS and view.state == "ended":
             start_campaign.continue_with(place, {"count": (view.spec.rules.count or 0) + 2})
-    if Book(place).view().state != "ended":
+    if CampaignHistory(place).view().state != "ended":
         with _controlled(place) as pid:
             os.waitpid(pid, 0)
     tally.kills.append(kills)
@@ -166,7 +166,7 @@ def _controlled(place: CampaignDir) -> Iterator[int]:
 
 
 def _count(place: CampaignDir, world: World, tally: Tally) -> None:
-    view = Book(place).view()
+    view = CampaignHistory(place).view()
     runs = [line.split("\t") for line in place.ledger.read_text().splitlines()]
     rows = [cells[runs[0].index("run_id")] for cells in runs[1:]]
     began = (world.place / "starts").read_text().split()

@@ -29,7 +29,7 @@ from autoresearch.lab.agents.agent_sandbox import why_not
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_options import declare
 from autoresearch.lab.campaign_setup.campaign_spec import charter
-from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.records.campaign_records import CampaignDir
 from tests.bench.bench_snapshot import FILES, fill
 from tests.bench.idea_split import OPENED, PARTS
@@ -169,7 +169,7 @@ def _campaign(files: Callable[[Path], None], boxed: bool) -> Campaign:
             subprocess.run(argv, check=True, timeout=MOST_S, stdin=subprocess.DEVNULL, cwd=ROOT)
         except subprocess.SubprocessError as error:
             raise RuntimeError(f"no end of the campaign:\n{directory.log.read_text()[-3000:]}") from error
-        view = Book(directory).view()
+        view = CampaignHistory(directory).view()
         _check(view, directory)
         return _read(directory, place, json.loads(spans.read_text()), _cpu_s() - before, _mean([*git, _git_s()]))
 

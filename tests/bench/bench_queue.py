@@ -20,10 +20,10 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.lab.overview.look import Looker
 from autoresearch.records import order_file, spec_file
-from autoresearch.records.index import Entry
+from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, write_json
 from tests.bench.result import Result
@@ -91,12 +91,12 @@ def _runs(root: Path) -> tuple[list[RunDir], list[int]]:
         rundir.path.mkdir(parents=True)
         spec_file.write(rundir, spec, {})
         index = real_parts().index
-        index.add(Entry(spec.run, spec.slug, spec.session, spec.run_dir, spec.result_dir, created=spec.created))
+        index.add(IndexEntry(spec.run, spec.slug, spec.session, spec.run_dir, spec.result_dir, created=spec.created))
         if n < RUNS // 2:
             held.append(_hold(rundir.lock))
             rundir.log.write_text(VALIDATION + (STEP.format(n=1) + "\n") * 100)
         else:
-            place, handle = Place("slurm", Kind.SLURM, 256), Handle(spec.run, str(n))
+            place, handle = Target("slurm", Kind.SLURM, 256), Handle(spec.run, str(n))
             order = Order(spec.run, place, spec.created, str(root / "place"), str(rundir.far), handle=handle)
             order_file.write(rundir, order)
             order_file.observe(rundir, Observed("running", spec.created, spec.created))

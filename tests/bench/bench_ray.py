@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 
 from autoresearch.core.run.job_launcher import Handle, Job
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers.ray import RayLauncher
 from tests.bench.result import Result
 from tests.engines.ray.head import PLAIN, RAY, Head, missing
@@ -55,7 +55,7 @@ def run(repeats: int = 5) -> list[Result]:
 
 def _measure(head: Head, repeats: int) -> list[Result]:
     environ = {**os.environ, **PLAIN}
-    launcher = RayLauncher(Place("ray", Kind.RAY, 1, {"address": head.address}), environ)
+    launcher = RayLauncher(Target("ray", Kind.RAY, 1, {"address": head.address}), environ)
     python = str(RAY / "bin" / "python")
     words = [python, "-c", SDK, head.address]
     found: dict[str, list[list[float]]] = {"submit": [[], [], []], "poll": [[], [], []], "stop": [[], [], []]}

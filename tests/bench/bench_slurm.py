@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autoresearch.core.run.job_launcher import Handle, Job
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers.slurm import SlurmLauncher
 from autoresearch.launchers.slurm_states import FIELDS
 from tests.bench.result import Result
@@ -43,7 +43,7 @@ def _ms(work: Callable[[], object]) -> float:
 def _real(cluster: Cluster, pairs: int) -> list[Result]:
     """Held jobs: nothing is started, so that only the calls are compared."""
     env = {**os.environ, **cluster.env}
-    launcher = SlurmLauncher(Place("slurm", Kind.SLURM, 0, {"extra": ["--hold"]}), env)
+    launcher = SlurmLauncher(Target("slurm", Kind.SLURM, 0, {"extra": ["--hold"]}), env)
     ours: dict[str, list[float]] = {"submit": [], "poll": [], "stop": []}
     theirs: dict[str, list[float]] = {"submit": [], "poll": [], "stop": []}
 
@@ -88,7 +88,7 @@ def _recorded(count: int, repeats: int) -> Result:
         (home / "squeue").write_text(f'#!/bin/sh\necho >> "{home}/calls"\nexec cat "{home}/rows"\n')
         (home / "squeue").chmod(0o755)
         env = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}"}
-        launcher = SlurmLauncher(Place("slurm", Kind.SLURM), env)
+        launcher = SlurmLauncher(Target("slurm", Kind.SLURM), env)
         handles = [Handle(f"r{n}", str(n)) for n in range(1, count + 1)]
         calls = []
         for _ in range(repeats):

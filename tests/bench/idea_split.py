@@ -20,16 +20,16 @@ from typing import Any
 
 # where it is looked up when it is called: module (and class), attribute, part
 PARTS = (
-    ("autoresearch.lab.agent_work.agent_jobs:Study", "propose", "propose: the rest"),
+    ("autoresearch.lab.agent_work.agent_jobs:AgentJobs", "propose", "propose: the rest"),
     ("autoresearch.lab.agent_work.agent_jobs", "gather", "propose: gather"),
     ("autoresearch.lab.agent_work.propose", "brief", "propose: brief"),
-    ("autoresearch.lab.agent_work.agent_jobs:Study", "edit", "edit: the rest"),
+    ("autoresearch.lab.agent_work.agent_jobs:AgentJobs", "edit", "edit: the rest"),
     ("autoresearch.lab.agent_work.agent_jobs", "run_turn", "turn: start and end"),
     ("autoresearch.lab.agent_work.edit", "gathered", "edit: diff"),
     ("autoresearch.lab.agent_work.edit", "patched", "edit: patch tried"),
     ("autoresearch.lab.agent_work.edit", "_recipe", "edit: recipe compared"),
     ("autoresearch.lab.agent_work.edit", "guard", "edit: guard"),
-    ("autoresearch.lab.agent_work.agent_worker:Researching", "_take_in", "taken in"),
+    ("autoresearch.lab.agent_work.agent_worker:AgentWorker", "_take_in", "taken in"),
     ("autoresearch.lab.campaigns.prepare_next", "_conceived", "conceive and commit"),
     ("autoresearch.lab.campaigns.prepare_next", "get_ready", "prepare"),
     ("autoresearch.lab.runs.launch:Prepared", "go", "launch"),
@@ -79,12 +79,12 @@ def _time(owner: Any, attribute: str, part: str) -> None:
 
 
 def _time_opening() -> None:
-    from autoresearch.git_repo.isolated_worktree import Enclosure
+    from autoresearch.git_repo.isolated_worktree import IsolatedWorktree
 
-    opened = Enclosure.opened
+    opened = IsolatedWorktree.opened
 
     @contextlib.contextmanager
-    def call(self: Enclosure, commit: str) -> Iterator[Any]:
+    def call(self: IsolatedWorktree, commit: str) -> Iterator[Any]:
         with contextlib.ExitStack() as stack:
             with _watch(OPENED[0]):
                 inside = stack.enter_context(opened(self, commit))
@@ -92,7 +92,7 @@ def _time_opening() -> None:
             with _watch(OPENED[1]):
                 stack.close()
 
-    setattr(Enclosure, "opened", call)  # noqa: B010 - mypy lets nobody assign to a method
+    setattr(IsolatedWorktree, "opened", call)  # noqa: B010 - mypy lets nobody assign to a method
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.campaign.decision import DEFAULT, Evidence, Rule, decide
+from autoresearch.core.campaign.decision import DEFAULT, DecisionRule, RunEvidence, decide
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.confirmation import Claim, confirm
@@ -86,7 +86,7 @@ def greedy(world: World, seed: int) -> Campaign:
     return campaign
 
 
-def gated(world: World, seed: int, rule: Rule = DEFAULT) -> Campaign:
+def gated(world: World, seed: int, rule: DecisionRule = DEFAULT) -> Campaign:
     """Ours: `decide` after each run, as a campaign calls it."""
     rng = random.Random(f"ideas {seed}")
     effects = world.levels(rng)  # the same ideas as the greedy ratchet gets
@@ -106,13 +106,13 @@ def gated(world: World, seed: int, rule: Rule = DEFAULT) -> Campaign:
 
 
 def _try(
-    rng: random.Random, level: float, known: tuple[list[float], Noise], rule: Rule
+    rng: random.Random, level: float, known: tuple[list[float], Noise], rule: DecisionRule
 ) -> tuple[list[float], Verdict, float]:
     """One idea, run until it is decided: its values, its status, its apparent gain."""
     values: list[float] = []
     while True:
         values.append(rng.gauss(level, 1))
-        decision = decide(REWARD, Evidence(values, *known), rule)
+        decision = decide(REWARD, RunEvidence(values, *known), rule)
         if not decision.retest:
             return values, decision.status, decision.delta or 0.0
 
@@ -183,12 +183,12 @@ def finds(play: Callable[[World, int], Campaign], world: World, seeds: Iterable[
 
 RULES = (
     DEFAULT,
-    Rule(alpha=0.07),
-    Rule(alpha=0.05),
-    Rule(most=5),
-    Rule(trigger=0.9),
-    Rule(trigger=0.75, least=3, most=5, alpha=0.05),
-    Rule(trigger=1.0, least=3, most=4, alpha=0.05),
+    DecisionRule(alpha=0.07),
+    DecisionRule(alpha=0.05),
+    DecisionRule(most=5),
+    DecisionRule(trigger=0.9),
+    DecisionRule(trigger=0.75, least=3, most=5, alpha=0.05),
+    DecisionRule(trigger=1.0, least=3, most=4, alpha=0.05),
 )
 WORLDS = {
     "as tuned": World(),

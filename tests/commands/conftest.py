@@ -412,9 +412,9 @@ class Crashes:
 
     def view(self) -> Any:
         """The campaign as its files tell it now."""
-        from autoresearch.lab.campaigns.campaign_state import Book
+        from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        return Book(self.place).view()
+        return CampaignHistory(self.place).view()
 
     def view_of(self, spec: bytes) -> Any:
         """The same, while campaign.json is damaged: `spec` is what it held."""

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from autoresearch.commands.overview_table import COLUMNS, cut, grid, place_text
-from autoresearch.commands.screen import Screen
+from autoresearch.commands.screen import QueueScreen
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.overview import GpuUse, Overview, PlaceLine, RunLine, Wanted
+from autoresearch.core.run.overview import GpuUse, Overview, OverviewFilter, PlaceLine, RunLine
 from autoresearch.core.run.spec import RunSpec, RunState
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.records import order_file, spec_file
-from autoresearch.records.index import Entry, Index
+from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, read_json
 
@@ -67,12 +67,12 @@ class Far:
             if followed:
                 self.held.append(os.open(follower / "lock", os.O_RDWR | os.O_CREAT))
                 fcntl.flock(self.held[-1], fcntl.LOCK_EX)
-        place = Place("gpu1", Kind.SSH, 4) if kind is Kind.SSH else Place(kind.value, kind, 8)
+        place = Target("gpu1", Kind.SSH, 4) if kind is Kind.SSH else Target(kind.value, kind, 8)
         order = Order(name, place, NOW, str(follower), str(rundir.far), gpus=1, handle=Handle(name, f"4{len(name)}"))
         order_file.write(rundir, order)
         order_file.observe(rundir, Observed(state, NOW, NOW, **seen))
         index = Index(environ=self.bench.env)
-        index.add(Entry(name, name, spec.session, str(rundir.path), spec.result_dir, created=NOW))
+        index.add(IndexEntry(name, name, spec.session, str(rundir.path), spec.result_dir, created=NOW))
         return rundir
 
 
@@ -300,7 +300,7 @@ def test_a_place_that_nobody_follows_gets_its_follower(bench: Bench, far: Far, m
 def test_many_runs_and_damaged_files(bench: Bench, far: Far) -> None:
     index = Index(environ=bench.env)
     for n in range(1000):
-        index.add(Entry(f"old-{n}", "old", f"ajet_old_{n}", f"/nowhere/{n}", "/nowhere", created=n))
+        index.add(IndexEntry(f"old-{n}", "old", f"ajet_old_{n}", f"/nowhere/{n}", "/nowhere", created=n))
         index.discard_live(f"old-{n}")
     for n in range(40):
         far(f"run-{n:02}", "running")
@@ -380,8 +380,8 @@ def test_cells() -> None:
 # ------------------------------------------------------------------------------------------ keys, without a terminal
 
 
-def screen_of(count: int, **more: Any) -> Screen:
-    screen = Screen(Wanted(sort="run"))
+def screen_of(count: int, **more: Any) -> QueueScreen:
+    screen = QueueScreen(OverviewFilter(sort="run"))
     runs = tuple(replace(line, run=f"run-{n:03}") for n, line in enumerate(lines_of(count, **more)))
     screen.overview = Overview(NOW, runs)
     return screen

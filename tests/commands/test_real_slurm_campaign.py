@@ -34,9 +34,9 @@ class Camp:
         self.place = CampaignDir(Path(said["directory"]))
 
     def view(self) -> Any:
-        from autoresearch.lab.campaigns.campaign_state import Book
+        from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        return Book(self.place).view()
+        return CampaignHistory(self.place).view()
 
     def rows(self) -> list[dict[str, str]]:
         return rows_of(self.place)

@@ -82,12 +82,12 @@ def test_where_nobody_knows_the_directory_nothing_is_written(bench: Any, text: s
 
 @pytest.mark.parametrize("there", ["finish.flag", "experiment_log.md", ".autoresearch-run", "index"])
 def test_a_refusal_never_touches_the_directory_of_a_run(bench: Any, there: str) -> None:
-    from autoresearch.records.index import Entry, Index
+    from autoresearch.records.index import Index, IndexEntry
 
     results = bench.root / "results"
     results.mkdir()
     if there == "index":
-        entry = Entry("old-aaaaaa", "old", "ajet_old", "/nowhere", str(results), created=1.0)
+        entry = IndexEntry("old-aaaaaa", "old", "ajet_old", "/nowhere", str(results), created=1.0)
         Index(state_home(bench.env)).add(entry)
     else:
         (results / there).write_text("somebody's")

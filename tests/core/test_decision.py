@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.core.campaign.decision import Decision, Evidence, Rule, decide
+from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, decide
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.noise import UNKNOWN, measured, noise_of
@@ -27,7 +27,7 @@ def judged(
     simpler: bool = False,
     smoke: bool = False,
 ) -> Decision:
-    return decide(objective, Evidence(values, base, noise_of([base]), simpler=simpler, smoke=smoke))
+    return decide(objective, RunEvidence(values, base, noise_of([base]), simpler=simpler, smoke=smoke))
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,17 @@ def test_the_numbers() -> None:
 def test_the_noise_of_other_ideas_counts() -> None:
     quiet = noise_of([BASE, *[[5.0, 5.1, 5.2]] * 10])
     assert not judged([10.7]).retest
-    assert decide(UP, Evidence([10.7], BASE, quiet)).retest
+    assert decide(UP, RunEvidence([10.7], BASE, quiet)).retest
 
 
 def test_the_baseline_itself() -> None:
-    first = decide(UP, Evidence([10.0], []))
+    first = decide(UP, RunEvidence([10.0], []))
     assert (first.status, first.noise) == (KEEP, None)
     assert first.reason == "baseline: mean 10 of 1 run, noise unknown"
-    third = decide(UP, Evidence(BASE, []))
+    third = decide(UP, RunEvidence(BASE, []))
     assert (third.status, third.noise, third.retest) == (KEEP, 1.0, False)
-    assert decide(UP, Evidence([10.0, None], [])).status is CRASH
-    assert decide(UP, Evidence([None], [])).status is CRASH
+    assert decide(UP, RunEvidence([10.0, None], [])).status is CRASH
+    assert decide(UP, RunEvidence([None], [])).status is CRASH
 
 
 def test_an_incumbent_without_a_metric_is_nothing_to_beat() -> None:
@@ -162,8 +162,8 @@ def test_a_smoke_run_judges_nothing(values: list[float | None], status: Verdict)
 
 
 def test_a_rule_of_ones_own() -> None:
-    rule = Rule(trigger=0.0, least=1, most=1, alpha=0.4)
-    assert decide(UP, Evidence([11.0], BASE, noise_of([BASE])), rule).status is KEEP
+    rule = DecisionRule(trigger=0.0, least=1, most=1, alpha=0.4)
+    assert decide(UP, RunEvidence([11.0], BASE, noise_of([BASE])), rule).status is KEEP
 
 
 def test_huge_numbers_raise_nothing() -> None:
@@ -178,7 +178,7 @@ def test_whatever_comes_the_decision_is_coherent() -> None:
         values: list[float | None] = []
         while True:
             values.append(rng.choice([rng.gauss(0.7, 1), 1.0, None, math.nan]))
-            found = decide(UP, Evidence(values, base, rng.choice([UNKNOWN, noise_of([base])]), rng.random() < 0.3))
+            found = decide(UP, RunEvidence(values, base, rng.choice([UNKNOWN, noise_of([base])]), rng.random() < 0.3))
             if not measured(values[-1:]):
                 assert found.status is CRASH
             assert found.status is not KEEP or (found.n >= 4 and not found.retest)
@@ -205,7 +205,7 @@ def test_pure_noise_is_seldom_kept() -> None:
         base = [rng.gauss(0, 1) for _ in range(3)]
         noise = noise_of([base, *[[rng.gauss(0, 1), rng.gauss(0, 1)] for _ in range(10)]])
         values = [rng.gauss(0, 1)]
-        while (found := decide(UP, Evidence(values, base, noise))).retest:
+        while (found := decide(UP, RunEvidence(values, base, noise))).retest:
             values.append(rng.gauss(0, 1))
         kept += found.status is KEEP
     assert kept / 1500 < 0.05

@@ -9,9 +9,9 @@ import pytest
 from autoresearch.core.agents.evals import (
     WITH,
     WITHOUT,
-    Evidence,
+    EvalEvidence,
+    EvalTask,
     Score,
-    Task,
     benchmark,
     counted,
     grade,
@@ -19,7 +19,7 @@ from autoresearch.core.agents.evals import (
     triggers_from,
 )
 
-SEEN = Evidence(
+SEEN = EvalEvidence(
     calls=("autoresearch run exp.md --detach", "cat 'a sleep 30'"),
     files={"a.py": "x = 2", "b.py": "y", "results/finish.flag": "{}"},
     given={"a.py": "x = 1", "b.py": "y"},
@@ -57,19 +57,19 @@ SEEN = Evidence(
     ],
 )
 def test_a_check(check: dict[str, Any] | None, holds: bool | None) -> None:
-    (found,) = grade(Task(1, "t", "p", assertions=(("it holds", check),)), SEEN)
+    (found,) = grade(EvalTask(1, "t", "p", assertions=(("it holds", check),)), SEEN)
     assert (found.text, found.passed) == ("it holds", holds)
     assert found.evidence
 
 
 def test_whether_the_skill_was_read_is_no_uplift_by_definition() -> None:
-    both = Task(1, "t", "p", assertions=(("read", {"skill": True}), ("said", {"says": "0"}), ("reader", None)))
+    both = EvalTask(1, "t", "p", assertions=(("read", {"skill": True}), ("said", {"says": "0"}), ("reader", None)))
     assert counted(both, grade(both, SEEN)) == ([True], True)
-    assert counted(both, grade(both, Evidence(answer="0"))) == ([True], None)  # it was given none
-    assert counted(both, grade(both, Evidence(answer="0", read_skill=False))) == ([True], False)
+    assert counted(both, grade(both, EvalEvidence(answer="0"))) == ([True], None)  # it was given none
+    assert counted(both, grade(both, EvalEvidence(answer="0", read_skill=False))) == ([True], False)
     (alone,) = triggers_from([{"query": "q", "should_trigger": False}])
     assert counted(alone, grade(alone, SEEN)) == ([False], False)
-    assert counted(alone, grade(alone, Evidence(read_skill=False))) == ([True], True)
+    assert counted(alone, grade(alone, EvalEvidence(read_skill=False))) == ([True], True)
 
 
 def eval_of(**changes: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from autoresearch.core.metrics.expression import Combined, Key, Number, Point, Reduced, Window, curve, keys, value
+from autoresearch.core.metrics.expression import Combined, MetricKey, Number, Point, Reduced, Window, curve, keys, value
 from autoresearch.core.metrics.expression_parser import ExpressionError, near_miss, parse
 from autoresearch.core.metrics.objective import Direction, Objective, same_metric, usual_direction
 from autoresearch.core.metrics.signal import Reading, SignalKind
@@ -45,7 +45,7 @@ def asked(text: str) -> Point | None:
     ],
 )
 def test_a_key_is_what_it_always_was(text: str) -> None:
-    assert parse(text) == Key(text)
+    assert parse(text) == MetricKey(text)
     reading = Reading(SignalKind.STEP, 3, {text: 0.5})
     assert Objective(text).keys == (text,)
     assert Objective(text).series([reading]) == [(3, 0.5)]

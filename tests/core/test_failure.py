@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.diagnosis.failure import MAX_LINE, STORM, FailureKind, Place, Search, classify
+from autoresearch.core.diagnosis.failure import MAX_LINE, STORM, FailureKind, LogPosition, Search, classify
 from autoresearch.core.diagnosis.tracebacks import MAX_TRACEBACK, traceback
 from autoresearch.core.text.lines import logical_lines
 
@@ -257,9 +257,9 @@ def search(*lines: str) -> Search:
         if line.startswith("step "):
             found.step(line)
             if line.endswith("nan"):
-                found.nan(line, Place(number))
+                found.nan(line, LogPosition(number))
         else:
-            found.look(line, Place(number))
+            found.look(line, LogPosition(number))
     return found
 
 
@@ -362,7 +362,7 @@ def test_what_a_model_wrote_is_quoted() -> None:
     found = classify([*prefixed[:3], f"(WorkerDict pid=2) {OOM}", *prefixed[3:]])  # others are not quoted
     assert found is not None
     endless = search(*quote[:-1])
-    endless.look(OOM, Place(99, 1 << 20))
+    endless.look(OOM, LogPosition(99, 1 << 20))
     assert endless.failures()
 
 

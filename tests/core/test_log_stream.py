@@ -24,13 +24,13 @@ def test_frames_leave_the_log_as_it_was() -> None:
 def test_what_only_looks_like_a_frame_is_the_log() -> None:
     """Another run's, broken JSON, no object: all of it was printed by a trainer."""
     stream = frame("exit.json", "r2", record={}) + b"\x1e{oops\n" + b"\x1e[1]\n" + b'\x1e{"told": "r1"}\n'
-    assert log_stream.read(stream, "r1") == log_stream.Told("r1", {"run.log": stream}, {})
+    assert log_stream.read(stream, "r1") == log_stream.JobLog("r1", {"run.log": stream}, {})
 
 
 def test_a_frame_that_is_not_whole_yet_is_waited_for() -> None:
     whole = b"step 1\n" + frame("runner.json", record={"pid": 7})
     for cut in range(len(b"step 1\n"), len(whole)):
-        assert log_stream.read(whole[:cut], "r1") == log_stream.Told("r1", {"run.log": b"step 1\n"}, {})
+        assert log_stream.read(whole[:cut], "r1") == log_stream.JobLog("r1", {"run.log": b"step 1\n"}, {})
     assert log_stream.read(whole, "r1").seen({}, 1).claimed
 
 

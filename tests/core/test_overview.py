@@ -6,9 +6,18 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.run.overview import SORTS, GpuUse, PlaceLine, RunLine, Wanted, label, place_lines, short_campaign
+from autoresearch.core.run.overview import (
+    SORTS,
+    GpuUse,
+    OverviewFilter,
+    PlaceLine,
+    RunLine,
+    label,
+    place_lines,
+    short_campaign,
+)
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 
 
 def line(run: str, state: str = "running", **more: Any) -> RunLine:
@@ -37,39 +46,39 @@ RUNS = (
     ],
 )
 def test_orders(sort: str, order: str) -> None:
-    found = [one.run[0] for one in Wanted(sort=sort).of(RUNS)]
+    found = [one.run[0] for one in OverviewFilter(sort=sort).of(RUNS)]
     assert "".join(found) == order
     assert sort in SORTS
 
 
 def test_the_better_metric_comes_first_whichever_way_is_up() -> None:
     down = [line("x", metric_value=v, metric_name="loss", upwards=False) for v in (0.3, 0.1, None, 0.2)]
-    assert [one.metric_value for one in Wanted(sort="metric").of(down)] == [0.1, 0.2, 0.3, None]
+    assert [one.metric_value for one in OverviewFilter(sort="metric").of(down)] == [0.1, 0.2, 0.3, None]
     up = [line("x", metric_value=v, metric_name="reward") for v in (0.3, 0.1, None, 0.2)]
-    assert [one.metric_value for one in Wanted(sort="metric").of(up)] == [0.3, 0.2, 0.1, None]
+    assert [one.metric_value for one in OverviewFilter(sort="metric").of(up)] == [0.3, 0.2, 0.1, None]
 
 
 @pytest.mark.parametrize(
     ("wanted", "runs"),
     [
-        (Wanted(place="ssh"), "ac"),
-        (Wanted(place="gpu1"), "a"),
-        (Wanted(place="ssh:gpu2"), "c"),
-        (Wanted(place="ss"), ""),  # a part of a place is none
-        (Wanted(campaign="sort"), "bc"),
-        (Wanted(states=frozenset({RunState.PENDING, RunState.UNREACHABLE})), "ac"),
-        (Wanted(words=("SLURM", "sort")), "b"),
-        (Wanted(words=("77",)), "a"),
-        (Wanted(words=("sort", "pending")), ""),
+        (OverviewFilter(place="ssh"), "ac"),
+        (OverviewFilter(place="gpu1"), "a"),
+        (OverviewFilter(place="ssh:gpu2"), "c"),
+        (OverviewFilter(place="ss"), ""),  # a part of a place is none
+        (OverviewFilter(campaign="sort"), "bc"),
+        (OverviewFilter(states=frozenset({RunState.PENDING, RunState.UNREACHABLE})), "ac"),
+        (OverviewFilter(words=("SLURM", "sort")), "b"),
+        (OverviewFilter(words=("77",)), "a"),
+        (OverviewFilter(words=("sort", "pending")), ""),
     ],
 )
-def test_which_runs_are_wanted(wanted: Wanted, runs: str) -> None:
+def test_which_runs_are_wanted(wanted: OverviewFilter, runs: str) -> None:
     assert "".join(sorted(one.run[0] for one in wanted.of(RUNS))) == runs
 
 
 def test_ended_runs_are_shown_whatever_states_are_wanted() -> None:
     over = [line("x", "ended", place="slurm", kind="slurm"), line("y", "ended")]
-    wanted = Wanted(place="slurm", states=frozenset({RunState.PENDING}))
+    wanted = OverviewFilter(place="slurm", states=frozenset({RunState.PENDING}))
     assert [one.run for one in wanted.of_ended(over)] == ["x"]
 
 
@@ -90,8 +99,8 @@ def test_places_with_what_runs_there() -> None:
 
 
 def test_words() -> None:
-    assert label(Place("slurm", Kind.SLURM)) == "slurm"
-    assert label(Place("gpu1", Kind.SSH, options={"host": "gpu1"})) == "ssh:gpu1"
+    assert label(Target("slurm", Kind.SLURM)) == "slurm"
+    assert label(Target("gpu1", Kind.SSH, options={"host": "gpu1"})) == "ssh:gpu1"
     assert short_campaign("20261121-sort") == "sort"
     assert short_campaign("sort-20261121") == "sort-20261121"
     assert line("x", slug="lr-up", member=True, campaign="20261121-sort", index=3).idea == "sort #3 lr-up"

@@ -11,11 +11,11 @@ import pytest
 
 from autoresearch.core.agents.proposal_schema import SCHEMA
 from autoresearch.core.agents.proposal_text import first_object, is_inside, one_line, value_of
-from autoresearch.core.agents.proposals import MOST, Known, validate
+from autoresearch.core.agents.proposals import MOST, KnownIdeas, validate
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.metrics.objective import Direction, Objective
 
-KNOWN = Known(
+KNOWN = KnownIdeas(
     Objective("pass@1", Direction.MAXIMIZE),
     metrics={"actor/entropy"},
     parents={"wide-clip"},
@@ -178,7 +178,7 @@ def test_a_thousand_ideas_are_not_looked_at_one_by_one() -> None:
 
 
 def test_only_wanted_kinds_are_taken() -> None:
-    known = Known(KNOWN.objective, kinds=("code", "prompt"))
+    known = KnownIdeas(KNOWN.objective, kinds=("code", "prompt"))
     found = validate({"hypotheses": [idea()]}, known)
     assert found.problems == ("hypotheses[0].kind: is config; wanted are code, prompt",)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.agents.quoted_numbers import Facts, Known, unproven
+from autoresearch.core.agents.quoted_numbers import IdeaNumbers, KnownNumbers, unproven
 
-FACTS = Facts(
+FACTS = KnownNumbers(
     ideas={
-        "lr-3e-3": Known([0.70333, 0.59], [0.11333, 0.02, 0.72, 0.3, 0.1, 35.0]),
-        "lr": Known([0.42, 0.5], [-0.08, 0.05]),
+        "lr-3e-3": IdeaNumbers([0.70333, 0.59], [0.11333, 0.02, 0.72, 0.3, 0.1, 35.0]),
+        "lr": IdeaNumbers([0.42, 0.5], [-0.08, 0.05]),
     },
-    common=Known([0.5], [0.0213, 0.8]),
+    common=IdeaNumbers([0.5], [0.0213, 0.8]),
     names={"pass@1.5", "optim.lr"},
 )
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from autoresearch.core.campaign.spec import Rules
-from autoresearch.core.campaign.stop_rules import Facts, span, stand
+from autoresearch.core.campaign.stop_rules import StopFacts, span, stand
 from autoresearch.core.metrics.objective import Direction, Objective
 
 UP = Objective("pass@1", Direction.MAXIMIZE)
 DOWN = Objective("loss", Direction.MINIMIZE)
-FACTS = Facts(attempted=17, best=0.5, gpu_hours=3.0, now=1000.0, run_s=60.0)
+FACTS = StopFacts(attempted=17, best=0.5, gpu_hours=3.0, now=1000.0, run_s=60.0)
 
 
 @pytest.mark.parametrize(

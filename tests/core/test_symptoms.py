@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from autoresearch.core.diagnosis.symptom_knobs import KNOBS, key_of
-from autoresearch.core.diagnosis.symptom_signs import Evidence
+from autoresearch.core.diagnosis.symptom_signs import SymptomEvidence
 from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
 from autoresearch.core.metrics.objective import Direction, Objective
 
@@ -23,9 +23,9 @@ def flat(value: float, n: int = 30) -> list[float]:
     return [value] * n
 
 
-def seen(failures: dict[str, int] | None = None, **series: Sequence[float]) -> Evidence:
+def seen(failures: dict[str, int] | None = None, **series: Sequence[float]) -> SymptomEvidence:
     found = {key.replace("__", "/"): list(enumerate(values, 1)) for key, values in series.items()}
-    return Evidence(OBJECTIVE, found, failures or {})
+    return SymptomEvidence(OBJECTIVE, found, failures or {})
 
 
 def rough(low: float, high: float, n: int = 30) -> list[float]:
@@ -36,7 +36,7 @@ RISE_THEN_FLAT = line(0.1, 0.5, 12) + [0.5, 0.501, 0.499] * 8
 VAL_UP = {"val__acc": line(0.2, 0.4, 8)}
 
 # name -> (shows it, does not)
-CASES: dict[str, tuple[list[Evidence], list[Evidence]]] = {
+CASES: dict[str, tuple[list[SymptomEvidence], list[SymptomEvidence]]] = {
     "entropy collapse": (
         [seen(actor__entropy=line(0.8, 0.05)), seen(entropy=line(2.0, 0.1)), seen(entropy=[1.0, *line(0.8, 0.02, 9)])],
         [
@@ -151,7 +151,7 @@ CASES: dict[str, tuple[list[Evidence], list[Evidence]]] = {
 }
 
 
-def names(evidence: Evidence) -> set[str]:
+def names(evidence: SymptomEvidence) -> set[str]:
     return {found.symptom.name for found in symptoms_of(evidence)}
 
 
@@ -188,8 +188,8 @@ def test_a_healthy_run_shows_nothing() -> None:
 
 def test_what_is_to_be_minimized_is_read_the_other_way_round() -> None:
     losing = [(n, v) for n, v in enumerate([0.9, 0.5, 0.4, 0.5, 0.7, 0.8])]
-    down = Evidence(Objective("loss", Direction.MINIMIZE), {"loss": losing})
-    up = Evidence(Objective("loss", Direction.MAXIMIZE), {"loss": losing})
+    down = SymptomEvidence(Objective("loss", Direction.MINIMIZE), {"loss": losing})
+    up = SymptomEvidence(Objective("loss", Direction.MAXIMIZE), {"loss": losing})
     assert "objective was better before the end" in names(down)
     assert "objective was better before the end" not in names(up)
     (found,) = symptoms_of(down)

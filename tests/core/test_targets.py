@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.run.targets import LOCAL, Kind, Place, in_one_allocation, parse_pool, spelled, with_slots
+from autoresearch.core.run.targets import LOCAL, Kind, Target, in_one_allocation, parse_pool, spelled, with_slots
 
 DECLARED: dict[str, dict[str, Any]] = {
     "gpu1": {"kind": "ssh", "host": "gpu1.example.org", "slots": 4},
@@ -35,7 +35,7 @@ def test_other_names_of_kinds() -> None:
 
 
 def test_a_kind_takes_the_options_that_are_declared_under_its_name() -> None:
-    assert parse_pool("slurm:2", DECLARED) == (Place("slurm", Kind.SLURM, 2, {"partition": "short"}),)
+    assert parse_pool("slurm:2", DECLARED) == (Target("slurm", Kind.SLURM, 2, {"partition": "short"}),)
     assert parse_pool("slurm:long:2", DECLARED)[0].options == {"partition": "long"}
 
 
@@ -83,8 +83,8 @@ def test_a_block_is_a_declared_place() -> None:
     assert spelled("slurm:2", {}) == ("slurm:2", {})
     text, declared = spelled([{"kind": "slurm", "partition": "a", "slots": 3}, "local:2"], {})
     assert parse_pool(text, declared) == (
-        Place("slurm", Kind.SLURM, 3, {"partition": "a"}),
-        Place("local", Kind.LOCAL, 2),
+        Target("slurm", Kind.SLURM, 3, {"partition": "a"}),
+        Target("local", Kind.LOCAL, 2),
     )
     assert spelled({"kind": "ssh", "host": "gpu1"}, {})[0] == "gpu1"
     assert spelled({"kind": "slurm", "name": "big"}, DECLARED)[0] == "big"

@@ -25,7 +25,7 @@ import pytest
 
 import autoresearch.runner
 from autoresearch.core.run.job_launcher import Job
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers.ssh import SshLauncher
 from tests.engines.ports import free_port
 
@@ -112,10 +112,10 @@ class Sshd:
                 os.kill(pid, signal.SIGKILL)
         return len(cut)
 
-    def place(self, **options: Any) -> Place:
+    def place(self, **options: Any) -> Target:
         """It as a place; `shared`, because it is this machine."""
         given = {"host": "far", "config": str(self.config), "shared": True, "python": sys.executable, **options}
-        return Place("far", Kind.SSH, int(options.pop("slots", 0)), {k: v for k, v in given.items() if v is not None})
+        return Target("far", Kind.SSH, int(options.pop("slots", 0)), {k: v for k, v in given.items() if v is not None})
 
     def launcher(self, environ: Mapping[str, str] | None = None, **options: Any) -> SshLauncher:
         """A launcher for it, whose connection ends with the test."""
@@ -246,7 +246,7 @@ class FakeSsh:
 
     def launcher(self, **options: Any) -> SshLauncher:
         slots = options.pop("slots", 0)
-        place = Place("far", Kind.SSH, slots, {"host": "far", "shared": True, "python": sys.executable, **options})
+        place = Target("far", Kind.SSH, slots, {"host": "far", "shared": True, "python": sys.executable, **options})
         made = SshLauncher(place, self.environ)
         self.launchers.append(made)
         return made

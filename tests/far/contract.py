@@ -25,7 +25,7 @@ import pytest
 
 import autoresearch.runner
 from autoresearch.core.blueprint.finding import Severity
-from autoresearch.core.run.job_launcher import Handle, Job, JobLauncher, JobState, Seen, Unreachable, Want
+from autoresearch.core.run.job_launcher import DirectoryState, Handle, Job, JobLauncher, JobState, Unreachable, Want
 from tests.waiting import until
 
 RUNNER = Path(autoresearch.runner.__file__).parent
@@ -80,7 +80,7 @@ class Trial:
         self.handles[f"{job.run} {handle.native}"] = handle
         return handle
 
-    def seen(self, job: Job) -> Seen:
+    def seen(self, job: Job) -> DirectoryState:
         """What lies in its directory, all of it."""
         return self.launcher.reach.look([Want(job.run, job.directory, dict.fromkeys(GROWING, 0))])[job.run]
 

@@ -29,12 +29,12 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import (
     Declined,
+    DirectoryState,
     Handle,
     Job,
     JobState,
     Observation,
-    Said,
-    Seen,
+    ProgramOutput,
     Unreachable,
     Want,
 )
@@ -52,7 +52,7 @@ class Files(SharedFiles):
         self.jobs = jobs
         self.offset_s = 0.0
 
-    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         self.jobs.call("look", len(wants), "files")
         return super().look(wants)
 
@@ -60,7 +60,7 @@ class Files(SharedFiles):
         self.jobs.call("put", len(files), "files")
         super().put(directory, files, private=private)
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         self.jobs.call("run", 1, "files")
         return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
 

@@ -14,7 +14,7 @@ import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign.stop_rules import Facts, Stand, stand
+from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
 from autoresearch.core.campaign.view import CampaignView, fold
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
@@ -185,7 +185,7 @@ class Made:
         """Where it stands at its own clock."""
         view = view or self.view()
         best = view.best
-        facts = Facts(view.attempted, best.value if best else None, view.gpu_hours, self.clock, 300.0)
+        facts = StopFacts(view.attempted, best.value if best else None, view.gpu_hours, self.clock, 300.0)
         return stand(self.spec.rules, facts, self.spec.objective)
 
 

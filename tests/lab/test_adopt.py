@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import OUT_OF_SIGHT_S, adopt_all
-from autoresearch.records.index import Entry, Index
+from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.rundir import STARTING_S
 
 
@@ -29,7 +29,7 @@ def test_what_was_removed_is_forgotten_and_what_is_out_of_sight_is_not(
     run_dir = tmp_path / "project/campaigns/one/run"
     run_dir.mkdir(parents=True)
     index = Index(tmp_path / "state")
-    index.add(Entry("one-abc123", "one", "ajet_one", str(run_dir), str(tmp_path), created=1000.0))
+    index.add(IndexEntry("one-abc123", "one", "ajet_one", str(run_dir), str(tmp_path), created=1000.0))
     shutil.rmtree(tmp_path / gone)
     parts = Parts({}, index, launcher=lambda _: pytest.fail("no session is asked for"), clock=lambda: 1000.0 + later_s)
     assert list(adopt_all(parts)) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
-from autoresearch.core.diagnosis.failure import Failure, FailureKind, Place, Search
+from autoresearch.core.diagnosis.failure import Failure, FailureKind, LogPosition, Search
 from autoresearch.core.run.ending import Ending
 from autoresearch.lab.results.explain import words_of
 from autoresearch.readers.log_end import last_words
@@ -69,7 +69,7 @@ def test_no_line_that_matters_is_passed_over() -> None:
         for number, line in enumerate((PLACE / item.file).read_text(errors="replace").split("\n"), 1):
             for piece in line.split("\r"):
                 if piece:
-                    search.look(piece, Place(number))
+                    search.look(piece, LogPosition(number))
         every_line = {failure.line for failure in (*search.failures(), *search.overcome())}
         words = last_words(PLACE / item.file, ())
         assert every_line == {failure.line for failure in (*words.failures, *words.overcome)}, item.file

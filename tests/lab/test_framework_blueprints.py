@@ -10,7 +10,7 @@ from autoresearch.core.blueprint.fields import fields_like
 from autoresearch.core.blueprint.model import parse_blueprint
 from autoresearch.lab.render import data_dir, render_blueprint
 from autoresearch.lab.resolve.preflight import Resolved, resolve
-from autoresearch.lab.resolve.trainer_settings import Terms, terms
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, terms
 from autoresearch.trainers import ask, registry
 
 BLUEPRINTS = data_dir("blueprints")
@@ -68,7 +68,7 @@ def resolved(machine: Path, name: str) -> Resolved:
     return resolve(machine / name, environ={"E2B_API_KEY": "x"})
 
 
-def asked(machine: Path, name: str) -> Terms:
+def asked(machine: Path, name: str) -> TrainerSettings:
     found = resolved(machine, name)
     notes = found.blueprint.notes
     return terms(registry.choose(notes.trainer, found.blueprint.launch_command), found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.resolve.overrides import Launch, rewritten
+from autoresearch.lab.resolve.overrides import LaunchSettings, rewritten
 from autoresearch.lab.resolve.recipe_parents import inherited, parents
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.trainers import registry
@@ -15,7 +15,7 @@ VERL, SLIME, TINY, NEMO = (registry.by_name(name) for name in ("verl", "slime", 
 
 def test_the_command_wins_over_the_recipe() -> None:
     recipe = {"optim": {"lr": 0.1}, "data": {"seed": 3}}
-    launch = Launch(VERL, recipe, "python -m verl.trainer.main_ppo data.seed=5")
+    launch = LaunchSettings(VERL, recipe, "python -m verl.trainer.main_ppo data.seed=5")
     inside, behind = launch.split({"optim.lr": 0.2, "data.seed": 6, "new.key": 1, "+added.key": 2})
     assert inside == {"optim.lr": 0.2, "+added.key": 2}
     assert behind == {"data.seed": 6, "new.key": 1}
@@ -23,20 +23,20 @@ def test_the_command_wins_over_the_recipe() -> None:
 
 
 def test_a_trainer_without_flags_takes_what_its_recipe_has() -> None:
-    launch = Launch(TINY, {"lr": 0.1}, "python -m autoresearch.tinygrpo --conf r.yaml")
+    launch = LaunchSettings(TINY, {"lr": 0.1}, "python -m autoresearch.tinygrpo --conf r.yaml")
     assert launch.split({"lr": 1, "kl_coef": 2, "other": 3}) == ({"lr": 1, "+kl_coef": 2, "other": 3}, {})
     with pytest.raises(BlueprintError, match="the blueprint has no recipe"):
-        Launch(TINY, None, "python -m autoresearch.tinygrpo").split({"lr": 1})
+        LaunchSettings(TINY, None, "python -m autoresearch.tinygrpo").split({"lr": 1})
 
 
 def test_a_variable_for_a_script_that_reads_one() -> None:
-    launch = Launch(SLIME, None, "bash slime/run.sh")
+    launch = LaunchSettings(SLIME, None, "bash slime/run.sh")
     inside, behind = launch.split({"$LR": 1e-6, "$NAME": "it's a"})
     assert (inside, behind) == ({}, {"$LR": 1e-6, "$NAME": "it's a"})
     assert launch.with_settings(behind) == """export LR=1e-06; export NAME='it'"'"'s a'; bash slime/run.sh"""
-    both = Launch(TINY, {"lr": 0.1}, "python -m autoresearch.tinygrpo").split({"lr": 1, "$SEED": 2})
+    both = LaunchSettings(TINY, {"lr": 0.1}, "python -m autoresearch.tinygrpo").split({"lr": 1, "$SEED": 2})
     assert both == ({"lr": 1}, {"$SEED": 2})
-    whole = Launch(SLIME, None, "python slime/train.py").with_settings({"$A": True, "lr": 2})
+    whole = LaunchSettings(SLIME, None, "python slime/train.py").with_settings({"$A": True, "lr": 2})
     assert whole == "export A=true; python slime/train.py --lr 2"
 
 
@@ -50,13 +50,13 @@ def test_a_variable_for_a_script_that_reads_one() -> None:
 )
 def test_what_would_not_be_heard_is_refused(command: str, settings: dict[str, object], code: str) -> None:
     with pytest.raises(BlueprintError) as caught:
-        Launch(SLIME, None, command).with_settings(settings)
+        LaunchSettings(SLIME, None, command).with_settings(settings)
     assert caught.value.code == code
 
 
 def test_a_flag_that_is_off_may_stay_off() -> None:
     assert (
-        Launch(SLIME, None, "python slime/train.py")
+        LaunchSettings(SLIME, None, "python slime/train.py")
         .with_settings({"use_kl_loss": False, "lr": 1e-6})
         .endswith("--lr 1e-06")
     )

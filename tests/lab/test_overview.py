@@ -19,24 +19,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from autoresearch.commands.live import Follower, panel, report_line
+from autoresearch.commands.live import LiveView, panel, report_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.overview import RunLine
 from autoresearch.core.run.spec import RunSpec, RunState
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.lab.overview.gpus import GpuWatch
 from autoresearch.lab.overview.look import BYTES, Looker
-from autoresearch.lab.overview.readings import Budget, LiveReadings
+from autoresearch.lab.overview.readings import LiveReadings, ReadBudget
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.run_status import TAIL_BYTES, as_payload, boot_id, last_readings
 from autoresearch.launchers.gpus import Gpu
 from autoresearch.records import events, order_file, spec_file
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.index import Entry, Index
+from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, write_json
 
@@ -78,16 +78,18 @@ class Account:
         )  # fmt: skip
         spec_file.write(rundir, replace(spec, **more), {})
         self.index.add(
-            Entry(name, name, spec.session, str(rundir.path), spec.result_dir, created=more.get("created", NOW - 100))
+            IndexEntry(
+                name, name, spec.session, str(rundir.path), spec.result_dir, created=more.get("created", NOW - 100)
+            )
         )
         if lives:
             self.hold(rundir.lock)
             write_json(rundir.runner, {"pid": 1, "started": NOW - 90, "started_boot": 5.0, "boot_id": "another"})
         return rundir
 
-    def far(self, name: str, state: str = "", place: Place | None = None, **seen: Any) -> RunDir:
+    def far(self, name: str, state: str = "", place: Target | None = None, **seen: Any) -> RunDir:
         rundir = self.run(name, lives=False)
-        place = place or Place("slurm", Kind.SLURM, 4)
+        place = place or Target("slurm", Kind.SLURM, 4)
         follower = self.root / place.name
         follower.mkdir(exist_ok=True)
         handle = Handle(name, f"job-{name}") if state else None
@@ -158,7 +160,7 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     assert (line.left_s, line.limit) == (40.0, "output")
     assert line.newest_output == line.to_json()["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
     spec = spec_file.read(rundir)
-    follower = Follower(rundir, spec)
+    follower = LiveView(rundir, spec)
     told = report_line(follower, follower.stand(), 30.0)
     assert "running, no step known yet, newest output `HF_TOKEN=*** epoch 3, all well`, " in told
     assert follower.stand().first_step_left_s == 40.0
@@ -186,7 +188,7 @@ def test_an_evaluation_has_a_limit_of_its_own(account: Account) -> None:
 def test_far_runs(account: Account) -> None:
     account.far("ordered")
     account.far("waits", "pending", reason="Priority\x1b[31m", word="PENDING")
-    gpu1 = Place("gpu1", Kind.SSH)
+    gpu1 = Target("gpu1", Kind.SSH)
     account.far("silent", "unreachable", gpu1, reason="no route to host", more={"hint": "type: ssh gpu1"})
     runs_dir = account.far("runs", "running", node="n3")
     found = account.lines()
@@ -208,9 +210,9 @@ def test_far_runs(account: Account) -> None:
 def test_places_and_who_follows_them(account: Account) -> None:
     account.far("a", "running")
     account.far("b", "pending")
-    account.far("c", "unreachable", Place("gpu1", Kind.SSH), reason="gone")
+    account.far("c", "unreachable", Target("gpu1", Kind.SSH), reason="gone")
     account.hold(account.root / "slurm/lock")
-    named = (Place("ray", Kind.RAY, 3), Place("local", Kind.LOCAL, 2))
+    named = (Target("ray", Kind.RAY, 3), Target("local", Kind.LOCAL, 2))
     looker = account.looker(places=named)
     places = {line.place: line for line in looker.look().places}
     assert [(p.used, p.pending, p.free, p.followed) for p in (places["slurm"], places["ray"])] == [
@@ -406,7 +408,7 @@ def test_of_a_log_that_grew_only_what_was_added_is_read(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text("x" * 100 + "\n" + step(1))
     spec: Any = replace_trainer("verl")
-    readings, budget = LiveReadings(str(log), spec), Budget(1000.0)
+    readings, budget = LiveReadings(str(log), spec), ReadBudget(1000.0)
     assert readings.update(budget) and readings.step and readings.step.step == 1
     assert budget.left == 1000.0 - log.stat().st_size
     assert not readings.update(budget)
@@ -422,7 +424,7 @@ def test_a_log_that_is_far_ahead_is_read_from_its_end(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     filler = "noise " * 20 + "\n"
     log.write_text(step(1) + filler * (3 * TAIL_BYTES // len(filler)) + step(7))
-    budget = Budget(float(BYTES))
+    budget = ReadBudget(float(BYTES))
     readings = LiveReadings(str(log), replace_trainer("verl"))
     assert readings.update(budget) and readings.step and readings.step.step == 7
     assert BYTES - budget.left <= TAIL_BYTES
@@ -435,8 +437,8 @@ def test_without_budget_a_log_waits_for_the_next_look(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text(step(4))
     readings = LiveReadings(str(log), replace_trainer("verl"))
-    assert not readings.update(Budget(0.0)) and readings.behind and readings.step is None
-    assert readings.update(Budget(1.0)) and not readings.behind
+    assert not readings.update(ReadBudget(0.0)) and readings.behind and readings.step is None
+    assert readings.update(ReadBudget(1.0)) and not readings.behind
 
 
 @pytest.mark.parametrize(
@@ -453,7 +455,7 @@ def test_piece_by_piece_and_at_once_say_the_same(tmp_path: Path, name: str, trai
         for n, piece in enumerate(pieces, 1):
             with log.open("ab") as file:
                 file.write(piece)
-            readings.update(Budget(1e9, once=n == len(pieces)))
+            readings.update(ReadBudget(1e9, once=n == len(pieces)))
         assert (readings.step, readings.validation) == expected
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.resolve.path_mapping import Launch, Mapped, Places, map_launch
+from autoresearch.lab.resolve.path_mapping import Mapped, MappedLaunch, Places, map_launch
 
 THERE = {"x", "train.py", "conf/a.yaml", "data", "data/train", "b", "my data/x", "sub/x"}
 
@@ -22,7 +22,7 @@ def places(codebase: str = "/repo", worktree: str = "/wt/s0", **more: object) ->
     return Places(Path(codebase), Path(worktree), exists, **more)  # type: ignore[arg-type]
 
 
-def command(text: str, where: Places | None = None) -> Launch:
+def command(text: str, where: Places | None = None) -> MappedLaunch:
     return map_launch(text, {}, {}, where or places())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.job_launcher import Declined, Handle, Job
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.lab.manifests import manifest
 from autoresearch.launchers.kubernetes import KubernetesLauncher
 from autoresearch.launchers.kubernetes_names import PLACE, RUN, label_value
@@ -27,7 +27,7 @@ def launcher(kubernetes: Any) -> Callable[..., KubernetesLauncher]:
     """Make a launcher for the test's cluster, with more options."""
 
     def make(**options: Any) -> KubernetesLauncher:
-        place = Place("kubernetes", Kind.KUBERNETES, 2, kubernetes.options(**options))
+        place = Target("kubernetes", Kind.KUBERNETES, 2, kubernetes.options(**options))
         return KubernetesLauncher(place, dict(os.environ), manifest)
 
     return make

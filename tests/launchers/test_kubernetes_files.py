@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.job_launcher import Handle, Want
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers import kubernetes_files
 from autoresearch.launchers.kubernetes import KubernetesLauncher
 from autoresearch.launchers.kubernetes_names import RUN, TELLS
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-PLACE = Place("k8s", Kind.KUBERNETES, 2, {"image": "x", "root": "/pods"})
+PLACE = Target("k8s", Kind.KUBERNETES, 2, {"image": "x", "root": "/pods"})
 
 
 class Cluster:

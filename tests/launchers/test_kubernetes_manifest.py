@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.run.job_launcher import Declined, Job, Said, Unreachable
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.job_launcher import Declined, Job, ProgramOutput, Unreachable
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.manifests import manifest
 from autoresearch.launchers.kubernetes import KubernetesLauncher
@@ -48,7 +48,7 @@ MUCH = {
 
 
 def made(job: Job = JOB, **options: Any) -> dict[str, Any]:
-    place = Place("k8s", Kind.KUBERNETES, 1, {"image": "registry.example.org/trainer:1", **options})
+    place = Target("k8s", Kind.KUBERNETES, 1, {"image": "registry.example.org/trainer:1", **options})
     check(place)
     launcher = KubernetesLauncher(place, {"HOME": "/nowhere"}, manifest)
     return launcher._manifest(job, labels(job, place))
@@ -215,14 +215,16 @@ def test_names_fit_everywhere() -> None:
 )
 def test_what_a_failed_kubectl_means(words: str, kind: type, code: str) -> None:
     noise = 'E1121 23:36:42.122592 26673 memcache.go:265] "Unhandled Error"\n'
-    found = meaning(Said(1, b"", (noise + words).encode()))
+    found = meaning(ProgramOutput(1, b"", (noise + words).encode()))
     assert type(found) is kind and getattr(found, "code", "") == code
 
 
 def test_what_the_server_warns_of_is_no_refusal() -> None:
     """It took that; what failed is something else, and says nothing about the run."""
     words = 'Warning: unknown field "spec.x"\nWarning: the quota is exceeded quota-wise\n'
-    found = meaning(Said(1, b"", (words + "Unable to connect to the server: net/http: TLS handshake timeout").encode()))
+    found = meaning(
+        ProgramOutput(1, b"", (words + "Unable to connect to the server: net/http: TLS handshake timeout").encode())
+    )
     assert isinstance(found, Unreachable) and "TLS" in str(found)
 
 
@@ -238,4 +240,4 @@ def test_what_is_no_object_says_nothing_about_a_run(words: bytes) -> None:
 
 
 def test_a_missing_kubectl_is_no_answer() -> None:
-    assert getattr(meaning(Said(127, b"", b"")), "code", "") == "no_kubectl"
+    assert getattr(meaning(ProgramOutput(127, b"", b"")), "code", "") == "no_kubectl"

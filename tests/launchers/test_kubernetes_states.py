@@ -10,12 +10,12 @@ import pytest
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Handle, JobState, Observation
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers.kubernetes import KubernetesLauncher
 from autoresearch.launchers.kubernetes_names import RUN
 from autoresearch.launchers.kubernetes_states import disruption, observe
 
-PLACE = Place("k8s", Kind.KUBERNETES, 2, {"image": "x", "claim": "c", "mount": "/m"})
+PLACE = Target("k8s", Kind.KUBERNETES, 2, {"image": "x", "claim": "c", "mount": "/m"})
 PENDING, RUNNING, OVER = JobState.PENDING, JobState.RUNNING, JobState.OVER
 
 

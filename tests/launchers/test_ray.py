@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Seen, Unreachable, Want
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.job_launcher import Declined, DirectoryState, Handle, Job, JobState, Unreachable, Want
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
 from autoresearch.launchers import ray, ray_leftovers
 from autoresearch.launchers.ray import RayLauncher
@@ -35,7 +35,7 @@ class Clock:
 def launcher(
     fake: Any, clock: Clock | None = None, environ: dict[str, str] | None = None, **options: Any
 ) -> RayLauncher:
-    place = Place("ray", Kind.RAY, 1, {"address": fake.address, **options})
+    place = Target("ray", Kind.RAY, 1, {"address": fake.address, **options})
     return RayLauncher(place, {**ENV, **(environ or {})}, clock or Clock())
 
 
@@ -68,7 +68,7 @@ def test_a_stop_request_where_nothing_is_shared(fake_ray: Any, eventually: Any, 
     one.submit(given)
     want = Want(given.run, given.directory, {"run.log": 0})
 
-    def seen() -> Seen:
+    def seen() -> DirectoryState:
         clock.now += 100.0
         return one.reach.look([want])[given.run]
 
@@ -224,7 +224,7 @@ def test_nobody_answers(fake_ray: Any) -> None:
 
 def test_addresses() -> None:
     def url(environ: dict[str, str], **options: str) -> str:
-        return RayLauncher(Place("ray", Kind.RAY, 1, options), environ).api.url
+        return RayLauncher(Target("ray", Kind.RAY, 1, options), environ).api.url
 
     assert url({}) == "http://127.0.0.1:8265"
     assert url({"RAY_ADDRESS": "http://a:1", "RAY_API_SERVER_ADDRESS": "https://b"}) == "https://b"
@@ -232,7 +232,7 @@ def test_addresses() -> None:
     with pytest.raises(UsageError, match="no dashboard"):
         url({"RAY_ADDRESS": "ray://head:10001"})
     with pytest.raises(UsageError):
-        check(Place("ray", Kind.RAY, 1, {"adress": "http://head:8265"}))
+        check(Target("ray", Kind.RAY, 1, {"adress": "http://head:8265"}))
 
 
 def test_what_no_node_has_is_refused_before_anything_is_written(fake_ray: Any) -> None:
@@ -244,11 +244,11 @@ def test_what_no_node_has_is_refused_before_anything_is_written(fake_ray: Any) -
 
 
 def test_two_shells_that_mean_two_clusters_have_two_followers() -> None:
-    place, said = Place("ray", Kind.RAY, 1), Place("ray", Kind.RAY, 1, {"address": "http://c:1"})
+    place, said = Target("ray", Kind.RAY, 1), Target("ray", Kind.RAY, 1, {"address": "http://c:1"})
     first, second = (pinned(place, {"RAY_ADDRESS": f"http://{host}:8265"}) for host in "ab")
     assert first.text("address") == "http://a:8265" and first.key != second.key != place.key
     assert pinned(place, {}) == place and pinned(said, {"RAY_ADDRESS": "http://a:1"}) == said
-    other = Place("slurm", Kind.SLURM, 1)
+    other = Target("slurm", Kind.SLURM, 1)
     assert pinned(other, {"RAY_ADDRESS": "http://a:1"}) == other
 
 

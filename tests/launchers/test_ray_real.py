@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from autoresearch.core.run.job_launcher import Handle, Job, JobState, Unreachable
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers.ray import RayLauncher
 from tests.engines.ray.head import PATIENCE_S, Head
 
@@ -34,7 +34,7 @@ def guarded(ray_is_there: None) -> Iterator[Head]:
 
 def launcher(head: Head, token: str = TOKEN) -> RayLauncher:
     given = {"RAY_AUTH_TOKEN": token} if token else {"RAY_AUTH_TOKEN_PATH": "/nonexistent"}
-    return RayLauncher(Place("ray", Kind.RAY, 1, {"address": head.address}), {**os.environ, **given})
+    return RayLauncher(Target("ray", Kind.RAY, 1, {"address": head.address}), {**os.environ, **given})
 
 
 def job(run: str) -> Job:
@@ -69,7 +69,7 @@ def test_a_name_that_is_taken_is_the_same_job(guarded: Head) -> None:
 
 
 def test_what_no_node_has(guarded: Head) -> None:
-    place = Place("ray", Kind.RAY, 1, {"address": guarded.address, "driver_gpus": 9})
+    place = Target("ray", Kind.RAY, 1, {"address": guarded.address, "driver_gpus": 9})
     (finding,) = RayLauncher(place, {**os.environ, "RAY_AUTH_TOKEN": TOKEN}).preflight()
     assert finding.code == "impossible_resources" and "8 GPUs" in finding.message
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
 from autoresearch.launchers.registry import check, options_of
 
@@ -48,12 +48,12 @@ READ = re.compile(r"(?:place\.text\(|\boptions(?:\.get\(|\[))\"([a-z_]+)\"")
 )
 def test_what_an_option_may_not_hold(kind: Kind, option: str, value: Any, says: str) -> None:
     with pytest.raises(UsageError, match=f"launchers.box.{option}: .*{says}"):
-        check(Place("box", kind, options={option: value}))
+        check(Target("box", kind, options={option: value}))
 
 
 def test_a_near_miss_is_named() -> None:
     with pytest.raises(UsageError) as told:
-        check(Place("slurm", Kind.SLURM, options={"partitoin": "x"}))
+        check(Target("slurm", Kind.SLURM, options={"partitoin": "x"}))
     assert told.value.hint == "did you mean partition?" and told.value.exit_code == 2
 
 
@@ -71,15 +71,15 @@ def test_a_near_miss_is_named() -> None:
 )
 def test_a_secret_is_refused_and_not_repeated(option: str, value: Any) -> None:
     with pytest.raises(UsageError) as told:
-        check(Place("ray", Kind.RAY, options={option: value}))
+        check(Target("ray", Kind.RAY, options={option: value}))
     assert told.value.code == "secret_in_file" and "environment" in told.value.hint
     inner = next(iter(value.values())) if isinstance(value, dict) else value[0] if isinstance(value, list) else value
     assert inner not in str(told.value.message) + told.value.hint
 
 
 def test_what_is_no_secret_passes() -> None:
-    check(Place("ray", Kind.RAY, options={"address": "http://head:8265", "pending_limit": "2h", "gpus_per_run": 0}))
-    check(Place("gpu1", Kind.SSH, options={"host": "gpu1", "port": 2222, "identity": "~/.ssh/id_ed25519"}))
+    check(Target("ray", Kind.RAY, options={"address": "http://head:8265", "pending_limit": "2h", "gpus_per_run": 0}))
+    check(Target("gpu1", Kind.SSH, options={"host": "gpu1", "port": 2222, "identity": "~/.ssh/id_ed25519"}))
 
 
 def test_every_option_that_is_read_can_be_given() -> None:
@@ -93,5 +93,5 @@ def test_every_option_that_is_read_can_be_given() -> None:
 
 def test_a_slip_that_is_as_near_to_two_options_names_both() -> None:
     with pytest.raises(UsageError) as told:
-        check(Place("gpu1", Kind.SSH, options={"host": "gpu1", "prot": 22}))
+        check(Target("gpu1", Kind.SSH, options={"host": "gpu1", "prot": 22}))
     assert told.value.hint == "did you mean port or root?"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Said, Unreachable
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, ProgramOutput, Unreachable
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
 from autoresearch.launchers import slurm_job
 from autoresearch.launchers.registry import launcher_of
@@ -33,14 +33,14 @@ class Scripted:
 
     shared = True
 
-    def __init__(self, **answers: Callable[[Sequence[str]], Said] | Said) -> None:
+    def __init__(self, **answers: Callable[[Sequence[str]], ProgramOutput] | ProgramOutput) -> None:
         self.answers = answers
         self.asked: list[list[str]] = []
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         self.asked.append(list(argv))
-        answer = self.answers.get(argv[0], Said(1, b"", b"No such file"))
-        return answer if isinstance(answer, Said) else answer(argv)
+        answer = self.answers.get(argv[0], ProgramOutput(1, b"", b"No such file"))
+        return answer if isinstance(answer, ProgramOutput) else answer(argv)
 
     def count(self, program: str) -> int:
         return sum(words[0] == program for words in self.asked)
@@ -55,7 +55,7 @@ class Writable(Scripted):
 
 def desk(reach: Any, now: list[float] | None = None, **options: Any) -> SlurmLauncher:
     clock = now if now is not None else [0.0]
-    return SlurmLauncher(Place("slurm", Kind.SLURM, 4, options), {}, reach=reach, clock=lambda: clock[0])
+    return SlurmLauncher(Target("slurm", Kind.SLURM, 4, options), {}, reach=reach, clock=lambda: clock[0])
 
 
 def job(**more: Any) -> Job:
@@ -72,8 +72,8 @@ def job(**more: Any) -> Job:
     return Job(**{**usual, **more})
 
 
-def queue(*lines: str) -> Said:
-    return Said(0, "".join(f"{line}\n" for line in lines).encode())
+def queue(*lines: str) -> ProgramOutput:
+    return ProgramOutput(0, "".join(f"{line}\n" for line in lines).encode())
 
 
 # -- words -------------------------------------------------------------------------------------------------------
@@ -111,10 +111,10 @@ def test_a_deadline_that_passed_in_the_queue_started_nothing() -> None:
 
 @pytest.mark.parametrize("word", ["COMPLETING", "STAGE_OUT"])
 def test_an_allocation_that_is_going_is_no_place_for_a_run(word: str) -> None:
-    launcher = launcher_of(Place("slurm", Kind.SLURM, 4, {"interactive": True}), {})
+    launcher = launcher_of(Target("slurm", Kind.SLURM, 4, {"interactive": True}), {})
     comment = f"autoresearch:allocation:{launcher.place.key}:/shared"  # type: ignore[attr-defined]
     told = queue(f"7|{word}|0|n1|x|None|{comment}")
-    launcher.reach = Writable(sbatch=Said(0, b"17\n"), squeue=told, mv=Said(0))  # type: ignore[misc]
+    launcher.reach = Writable(sbatch=ProgramOutput(0, b"17\n"), squeue=told, mv=ProgramOutput(0))  # type: ignore[misc]
     assert launcher.submit(job()).native == "17+try-abc123"
 
 
@@ -201,13 +201,13 @@ SILENCE = [
 
 @pytest.mark.parametrize("words", SILENCE)
 def test_silence_is_no_refusal(words: str) -> None:
-    assert silence("sbatch", Said(1, b"", words.encode()))
+    assert silence("sbatch", ProgramOutput(1, b"", words.encode()))
     with pytest.raises(Unreachable):
-        desk(Scripted(sbatch=Said(1, b"", words.encode()))).submit(job())
+        desk(Scripted(sbatch=ProgramOutput(1, b"", words.encode()))).submit(job())
 
 
 def test_credentials_that_are_refused_are_silence_with_a_hint() -> None:
-    said = Said(1, b"", b"slurm_load_jobs error: Protocol authentication error")
+    said = ProgramOutput(1, b"", b"slurm_load_jobs error: Protocol authentication error")
     found = silence("squeue", said)
     assert found and found.code == "unauthorized" and "munge" in found.hint
 
@@ -228,7 +228,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("words", "what"), REFUSED)
 def test_a_refusal_keeps_slurms_sentence(words: str, what: str) -> None:
-    said = Said(1, b"", words.encode())
+    said = ProgramOutput(1, b"", words.encode())
     assert silence("sbatch", said) is None
     no = refusal(said)
     assert no.code == (f"refused_{what}" if what else "refused") and no.hint
@@ -241,18 +241,18 @@ def test_a_refusal_keeps_slurms_sentence(words: str, what: str) -> None:
 def test_an_answer_without_a_number_is_no_handle_and_no_refusal(words: bytes) -> None:
     """sbatch said yes: the job is there, and a run that were called failed would leave it alone."""
     with pytest.raises(Unreachable):
-        desk(Scripted(sbatch=Said(0, words, b""))).submit(job())
+        desk(Scripted(sbatch=ProgramOutput(0, words, b""))).submit(job())
 
 
 @pytest.mark.parametrize("words", [b"17\n", b"Project x has 3 h left\n17;ajet\n", b"17\n12 jobs of yours\n\n"])
 def test_what_a_site_prints_around_the_number(words: bytes) -> None:
-    assert desk(Scripted(sbatch=Said(0, words, b""))).submit(job()).native == "17"
+    assert desk(Scripted(sbatch=ProgramOutput(0, words, b""))).submit(job()).native == "17"
 
 
 def test_what_a_site_prints_around_the_number_of_an_allocation(tmp_path: Path) -> None:
-    launcher = launcher_of(Place("slurm", Kind.SLURM, 4, {"interactive": True}), {})
-    said = Said(0, b"Project x has 3 h left\n17;ajet\n", b"")
-    launcher.reach = Writable(sbatch=said, squeue=queue(), mv=Said(0))  # type: ignore[misc]
+    launcher = launcher_of(Target("slurm", Kind.SLURM, 4, {"interactive": True}), {})
+    said = ProgramOutput(0, b"Project x has 3 h left\n17;ajet\n", b"")
+    launcher.reach = Writable(sbatch=said, squeue=queue(), mv=ProgramOutput(0))  # type: ignore[misc]
     assert launcher.submit(job()).native == "17+try-abc123"
 
 
@@ -269,7 +269,7 @@ def test_one_squeue_however_many_runs(count: int) -> None:
 
 def test_a_queue_that_was_cut_says_nothing_of_the_jobs_behind_the_cut() -> None:
     line = "7|PENDING|0||ajet_x|Priority|autoresearch:c:r\n"
-    said = Said(0, (line * (MOST_SAID // len(line) + 1)).encode()[:MOST_SAID])
+    said = ProgramOutput(0, (line * (MOST_SAID // len(line) + 1)).encode()[:MOST_SAID])
     with pytest.raises(Unreachable, match="longer than"):
         desk(Scripted(squeue=said)).poll([Handle("r", "8")])
 
@@ -278,8 +278,8 @@ def test_those_that_are_gone_cost_a_bounded_number_of_calls_and_are_not_asked_fo
     now = [0.0]
     reach = Scripted(
         squeue=queue(),
-        scontrol=Said(1, b"", b"slurm_load_jobs error: Invalid job id specified"),
-        sacct=Said(1, b"", b"Slurm accounting storage is disabled"),
+        scontrol=ProgramOutput(1, b"", b"slurm_load_jobs error: Invalid job id specified"),
+        sacct=ProgramOutput(1, b"", b"Slurm accounting storage is disabled"),
     )
     launcher, handles = desk(reach, now), [Handle(f"r{n}", str(n)) for n in range(1000)]
     assert launcher.poll(handles) == {}
@@ -292,22 +292,26 @@ def test_those_that_are_gone_cost_a_bounded_number_of_calls_and_are_not_asked_fo
 
 def test_accounting_knows_what_the_queue_forgot() -> None:
     reach = Scripted(
-        squeue=queue(), scontrol=Said(1, b"", b"Invalid job id specified"), sacct=Said(0, b"7|NODE_FAIL|1:0|n1|x\n")
+        squeue=queue(),
+        scontrol=ProgramOutput(1, b"", b"Invalid job id specified"),
+        sacct=ProgramOutput(0, b"7|NODE_FAIL|1:0|n1|x\n"),
     )
     said = desk(reach).poll([Handle("r", "7"), Handle("s", "8")])
     assert said["r"].cause == "node_failed" and "s" not in said
 
 
 def test_accounting_that_does_not_answer_concludes_nothing() -> None:
-    lost = Said(1, b"", b"sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection")
-    reach = Scripted(squeue=queue(), scontrol=Said(1, b"", b"Invalid job id specified"), sacct=lost)
+    lost = ProgramOutput(
+        1, b"", b"sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection"
+    )
+    reach = Scripted(squeue=queue(), scontrol=ProgramOutput(1, b"", b"Invalid job id specified"), sacct=lost)
     assert desk(reach).poll([Handle("r", "7")]) == {}, "slurmctld has forgotten it: its exit record decides"
 
 
 def test_a_launch_script_is_pending_until_its_command_has_begun() -> None:
     begun: list[str] = []
     there = queue("7|RUNNING|0|n[1-2]|x|None|autoresearch:c:r")
-    reach = Scripted(squeue=there, ls=lambda words: Said(0, "\n".join(begun).encode()))
+    reach = Scripted(squeue=there, ls=lambda words: ProgramOutput(0, "\n".join(begun).encode()))
     launcher, handle = desk(reach, script="ray.sub"), Handle("r", "7", {"directory": "/far"})
     assert launcher.poll([handle])["r"].state is JobState.PENDING
     begun.append("/far/slurm.started")
@@ -323,7 +327,9 @@ def test_a_number_that_is_another_job_now() -> None:
 
 def test_a_job_whose_comment_a_site_has_changed_is_known_by_its_name() -> None:
     """Else it would be lost after a minute in the queue, and begin when nobody looks any more."""
-    reach = Scripted(sbatch=Said(0, b"7\n"), squeue=queue('7|PENDING|0||ajet_try_abc123|Priority|{"cost": "x"}'))
+    reach = Scripted(
+        sbatch=ProgramOutput(0, b"7\n"), squeue=queue('7|PENDING|0||ajet_try_abc123|Priority|{"cost": "x"}')
+    )
     launcher = desk(reach, extra=["--comment=x"])
     handle = launcher.submit(job())
     assert launcher.poll([handle])[handle.run].state is JobState.PENDING
@@ -334,8 +340,8 @@ def test_a_job_whose_comment_a_site_has_changed_is_known_by_its_name() -> None:
 
 def test_an_allocation_keeps_its_own_comment() -> None:
     """It says where its spool is: another one of the place must not hide it, or each run makes an allocation."""
-    launcher = launcher_of(Place("slurm", Kind.SLURM, 4, {"interactive": True, "extra": ["--comment=x"]}), {})
-    reach = Writable(sbatch=Said(0, b"17\n"), squeue=queue(), mv=Said(0))
+    launcher = launcher_of(Target("slurm", Kind.SLURM, 4, {"interactive": True, "extra": ["--comment=x"]}), {})
+    reach = Writable(sbatch=ProgramOutput(0, b"17\n"), squeue=queue(), mv=ProgramOutput(0))
     launcher.reach = reach  # type: ignore[misc]
     launcher.submit(job())
     (words,) = [words for words in reach.asked if words[0] == "sbatch"]
@@ -346,7 +352,7 @@ def test_an_allocation_keeps_its_own_comment() -> None:
 
 
 def test_the_command_line() -> None:
-    reach = Scripted(sbatch=Said(0, b"17;ajet\n"))
+    reach = Scripted(sbatch=ProgramOutput(0, b"17;ajet\n"))
     handle = desk(reach, partition="batch", exclusive=True, cluster="ajet", extra=["--nice=7"]).submit(job(gpus=2))
     (words,) = reach.asked
     assert handle.native == "17"
@@ -359,20 +365,20 @@ def test_the_command_line() -> None:
 
 
 def test_the_command_of_a_launch_script_is_one_shell_command_wherever_it_lies() -> None:
-    reach = Writable(env=Said(0, b"17\n"))
+    reach = Writable(env=ProgramOutput(0, b"17\n"))
     desk(reach, script="ray.sub").submit(job())
     command = next(word for word in reach.asked[0] if word.startswith("COMMAND=")).removeprefix("COMMAND=")
     assert shlex.split(command) == ["exec", "bash", "/shared/far 100%/slurm.sh"]
 
 
 def test_a_cap_on_the_walltime() -> None:
-    assert slurm_job.minutes(job(), Place("s", Kind.SLURM, 0, {"time": "10m"})) == 10
-    assert slurm_job.minutes(job(), Place("s", Kind.SLURM, 0, {"time": "10h"})) == 18
-    assert slurm_job.minutes(job(max_s=1.0), Place("s", Kind.SLURM, 0, {"margin": "0s", "signal": 1})) == 2
+    assert slurm_job.minutes(job(), Target("s", Kind.SLURM, 0, {"time": "10m"})) == 10
+    assert slurm_job.minutes(job(), Target("s", Kind.SLURM, 0, {"time": "10h"})) == 18
+    assert slurm_job.minutes(job(max_s=1.0), Target("s", Kind.SLURM, 0, {"margin": "0s", "signal": 1})) == 2
 
 
 def test_a_place_says_which_gpus_in_its_own_way() -> None:
-    place = Place("s", Kind.SLURM, 0, {"gpus_per_node": "h100:8", "nodes": 2})
+    place = Target("s", Kind.SLURM, 0, {"gpus_per_node": "h100:8", "nodes": 2})
     assert slurm_job.resources(place, 8) == ["--gpus-per-node=h100:8", "--nodes=2"]
 
 
@@ -384,7 +390,7 @@ def test_what_tells_of_another_allocation_is_cleared() -> None:
 
 @pytest.mark.system
 def test_the_script_waits_for_its_directory_and_says_that_it_is_not_there(tmp_path: Path) -> None:
-    text = slurm_job.script(job(directory=str(tmp_path / "gone")), Place("s", Kind.SLURM), pause_s=0.0)
+    text = slurm_job.script(job(directory=str(tmp_path / "gone")), Target("s", Kind.SLURM), pause_s=0.0)
     done = subprocess.run(["bash"], input=text, capture_output=True, text=True)
     assert done.returncode == 66 and "does not see" in done.stdout
 
@@ -393,7 +399,7 @@ def test_the_script_waits_for_its_directory_and_says_that_it_is_not_there(tmp_pa
 def test_the_script_becomes_what_it_starts(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text("{}")
     (tmp_path / "environment").write_bytes(b"SLURM_NTASKS=64\0A=1\0M=old\0N=x\ny\0CUDA_VISIBLE_DEVICES=3")
-    place = Place("s", Kind.SLURM, 0, {"setup": ["export M='new\nline'"], "environment": {"B": "it's"}})
+    place = Target("s", Kind.SLURM, 0, {"setup": ["export M='new\nline'"], "environment": {"B": "it's"}})
     given = job(directory=str(tmp_path), argv=("bash", "-c", "echo $$ $RUN"), environment={"RUN": "r 1"})
     words = [
         "env",
@@ -421,12 +427,12 @@ BAD = [{"extra": "--nice"}, {"signal": "soon"}, {"time": "ages"}, {"environment"
 @pytest.mark.parametrize("options", BAD)
 def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as no:
-        launcher_of(Place("slurm", Kind.SLURM, 4, options), {})
+        launcher_of(Target("slurm", Kind.SLURM, 4, options), {})
     assert next(iter(options)) in no.value.message
 
 
 def test_every_question_names_the_cluster() -> None:
-    reach = Scripted(scontrol=Said(0), sinfo=Said(0), squeue=queue())
+    reach = Scripted(scontrol=ProgramOutput(0), sinfo=ProgramOutput(0), squeue=queue())
     launcher = desk(reach, cluster="ajet")
     launcher.describe()
     launcher.poll([Handle("r", "7")])

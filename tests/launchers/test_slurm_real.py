@@ -16,7 +16,7 @@ import pytest
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Unreachable
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers.slurm import SlurmLauncher
 from autoresearch.launchers.slurm_options import launcher_of
 
@@ -33,7 +33,7 @@ class Desk:
         self.mark = uuid.uuid4().hex[:8]
 
     def launcher(self, **options: Any) -> SlurmLauncher:
-        return launcher_of(Place("slurm", Kind.SLURM, 4, options), {**os.environ, **self.cluster.env})
+        return launcher_of(Target("slurm", Kind.SLURM, 4, options), {**os.environ, **self.cluster.env})
 
     def job(self, command: str, **more: Any) -> Job:
         """A job that runs a shell command; its far directory is there."""

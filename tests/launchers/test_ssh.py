@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.launchers import registry
 from autoresearch.launchers.ssh import SshLauncher
@@ -127,7 +127,7 @@ def test_a_host_that_goes_on_talking_is_noise(fake_ssh: Any) -> None:
 
 @pytest.mark.system
 def test_without_ssh_the_code_says_so(tmp_path: Path) -> None:
-    launcher = SshLauncher(Place("far", Kind.SSH, 0, {"host": "far"}), {"PATH": str(tmp_path)})
+    launcher = SshLauncher(Target("far", Kind.SSH, 0, {"host": "far"}), {"PATH": str(tmp_path)})
     assert [found.code for found in launcher.preflight()] == ["no_ssh"]
 
 
@@ -140,7 +140,7 @@ def test_options_that_make_no_sense_are_told(fake_ssh: Any, options: dict[str, A
 
 def test_an_unknown_option_has_a_near_miss() -> None:
     with pytest.raises(UsageError, match="no such option") as told:
-        registry.launcher_of(Place("far", Kind.SSH, 0, {"forward": "1:a:1"}), {})
+        registry.launcher_of(Target("far", Kind.SSH, 0, {"forward": "1:a:1"}), {})
     assert "forwards" in (told.value.hint or "")
 
 
@@ -340,7 +340,7 @@ def test_which_gpus_a_run_gets(gpu_host: Any, tmp_path: Path, gpus: Any, count: 
 
 
 def test_forwards_are_read_as_ssh_reads_them() -> None:
-    place = Place("far", Kind.SSH, 0, {"forwards": "10086:localhost:10086", "remote_forwards": ["9:localhost:9"]})
+    place = Target("far", Kind.SSH, 0, {"forwards": "10086:localhost:10086", "remote_forwards": ["9:localhost:9"]})
     assert forwards_of(place) == (Forward("10086:localhost:10086"), Forward("9:localhost:9", remote=True))
     assert Forward("[::1]:80:[::2]:81").port == ("::1", 80)
     assert Forward("0.0.0.0:80:gpu7:81").port == ("0.0.0.0", 80)

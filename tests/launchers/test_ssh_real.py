@@ -19,7 +19,7 @@ import pytest
 
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, Want
-from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.lab.remote_files.remote_host import RemoteHost
 from tests.engines.ports import free_port
 
 pytestmark = pytest.mark.real
@@ -193,7 +193,7 @@ def test_a_python_below_the_home_directory(sshd: Any) -> None:
     home = sshd.launcher().reach.hello["home"]
     launcher = sshd.launcher(python=f"~/{os.path.relpath(sys.executable, os.path.realpath(home))}")
     assert launcher.reach.hello["uid"] == os.getuid()
-    assert There(launcher.reach, launcher.place).python == sys.executable
+    assert RemoteHost(launcher.reach, launcher.place).python == sys.executable
 
 
 def test_noise_of_startup_files_does_not_matter(sshd: Any) -> None:
@@ -239,11 +239,11 @@ def test_two_followers_at_once_start_it_once(sshd: Any, ssh_job: Any, tmp_path: 
 SUBMIT = """
 import json, sys
 from autoresearch.core.run.job_launcher import Job
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.launchers.ssh import SshLauncher
 import os
 given = json.loads(sys.argv[1])
-launcher = SshLauncher(Place.from_json(given["place"]), os.environ)
+launcher = SshLauncher(Target.from_json(given["place"]), os.environ)
 launcher.submit(Job(**{**given["job"], "argv": tuple(given["job"]["argv"])}))
 print("submitted", flush=True)
 sys.stdin.read()
@@ -376,9 +376,9 @@ def test_forwards_end_with_whoever_holds_them(sshd: Any, tmp_path: Path, eventua
     port = free_port()
     given = sshd.place(forwards=[f"{port}:localhost:{listener}"]).to_json()
     code = (
-        "import json, os, sys; from autoresearch.core.run.targets import Place;"
+        "import json, os, sys; from autoresearch.core.run.targets import Target;"
         "from autoresearch.launchers.ssh import SshLauncher;"
-        "launcher = SshLauncher(Place.from_json(json.loads(sys.argv[1])), os.environ);"
+        "launcher = SshLauncher(Target.from_json(json.loads(sys.argv[1])), os.environ);"
         "assert not launcher.reach.forwards.stand(); print('stands', flush=True); sys.stdin.read()"
     )
     import json

@@ -14,12 +14,12 @@ import pytest
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import index as module
 from autoresearch.records import lines
-from autoresearch.records.index import Entry, Index, state_home
+from autoresearch.records.index import Index, IndexEntry, state_home
 
 
-def entry(n: int = 1, *, slug: str = "sort", **values: str) -> Entry:
+def entry(n: int = 1, *, slug: str = "sort", **values: str) -> IndexEntry:
     token = f"{n:06d}"
-    made = Entry(
+    made = IndexEntry(
         run=f"{slug}-{token}",
         slug=slug,
         session=f"ajet_{slug}_{token}",

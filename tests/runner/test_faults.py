@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.runner import runner
 from autoresearch.runner.basics import parse_object
-from autoresearch.runner.event_log import RECORD_BYTES, Chronicle
+from autoresearch.runner.event_log import RECORD_BYTES, EventLog
 
 
 @pytest.mark.system
@@ -57,7 +57,7 @@ def test_events_that_cannot_be_written_stop_nothing(yard: Any) -> None:
 
 
 def test_a_torn_event_is_not_glued_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chronicle = Chronicle(str(tmp_path), "")
+    chronicle = EventLog(str(tmp_path), "")
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:10]))
     chronicle.emit("one", "is torn")
@@ -69,7 +69,7 @@ def test_a_torn_event_is_not_glued_to_the_next(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_record_that_is_too_long_is_shortened(tmp_path: Path) -> None:
-    chronicle = Chronicle(str(tmp_path), "")
+    chronicle = EventLog(str(tmp_path), "")
     chronicle.reserve()
     chronicle.record_exit({"ending": "crashed", "reason": 'x"\n' * 50_000, "cleanup": [{}] * 900, "n": 1})
     data = (tmp_path / "exit.json").read_bytes()

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from autoresearch.runner import line_patterns
-from autoresearch.runner.line_patterns import Pattern, Scanner
+from autoresearch.runner.line_patterns import LinePattern, Scanner
 from autoresearch.runner.text import number, plain
 
 VERL = (
@@ -18,7 +18,7 @@ VERL = (
 RAY = b"\x1b[36m(TaskRunner pid=12420)\x1b[0m "
 
 
-def found(patterns: list[Pattern], text: bytes, start: int = 0) -> list[tuple[str, dict[str, bytes]]]:
+def found(patterns: list[LinePattern], text: bytes, start: int = 0) -> list[tuple[str, dict[str, bytes]]]:
     return [(p.kind, m.groupdict()) for p, m, _ in Scanner(patterns).scan(text, start)]
 
 
@@ -35,7 +35,7 @@ def found(patterns: list[Pattern], text: bytes, start: int = 0) -> list[tuple[st
     ],
 )
 def test_verl_steps(line: bytes, step: bytes, kl: float | None) -> None:
-    ((kind, groups),) = found([Pattern("step", VERL)], line)
+    ((kind, groups),) = found([LinePattern("step", VERL)], line)
     assert (kind, groups["step"]) == ("step", step)
     value = number(groups["kl"] or b"")
     assert value == kl or (value is not None and kl is not None and value != value and kl != kl)
@@ -53,7 +53,7 @@ def test_verl_steps(line: bytes, step: bytes, kl: float | None) -> None:
     ],
 )
 def test_near_misses(line: bytes) -> None:
-    assert found([Pattern("step", VERL)], line) == []
+    assert found([LinePattern("step", VERL)], line) == []
 
 
 def test_the_prefilter_changes_nothing() -> None:
@@ -80,12 +80,12 @@ def test_the_prefilter_changes_nothing() -> None:
         for source in patterns:
             lines = re.sub(rb"\x1b\[\d+m", b"", text.replace(b"\r", b"\n")).split(b"\n")
             plainly = [m[0] for line in lines for m in re.finditer(source.encode(), line, re.MULTILINE)]
-            ours = [m[0] for _, m, _ in Scanner([Pattern("step", source)]).scan(text, 0)]
+            ours = [m[0] for _, m, _ in Scanner([LinePattern("step", source)]).scan(text, 0)]
             assert ours == plainly, (source, text)
 
 
 def test_what_was_seen_in_an_unfinished_line_is_not_told_again() -> None:
-    scanner = Scanner([Pattern("step", VERL)])
+    scanner = Scanner([LinePattern("step", VERL)])
     assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5", 100))) == 1
     assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5 - x\nstep:2 - actor/x:1\n", 100))) == 1
     assert len(list(scanner.scan(b"step:1 - actor/kl_loss:0.5\n", 0, 1))) == 1  # the log began again
@@ -94,9 +94,9 @@ def test_what_was_seen_in_an_unfinished_line_is_not_told_again() -> None:
 def test_progress_is_told_once_a_second_and_steps_always(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(line_patterns, "clock", lambda: now[0])
-    progress = [Pattern("progress", r"\d+%\|", 60.0), Pattern("progress", "step", 30.0)]
-    longer = Pattern("progress", "actor/", 90.0)
-    scanner = Scanner([*progress, Pattern("step", VERL), longer])
+    progress = [LinePattern("progress", r"\d+%\|", 60.0), LinePattern("progress", "step", 30.0)]
+    longer = LinePattern("progress", "actor/", 90.0)
+    scanner = Scanner([*progress, LinePattern("step", VERL), longer])
     text = b"".join(b"\r%d%%|\nstep:%d - actor/x:1\n" % (i, i) for i in range(50))
 
     def counts(start: int) -> tuple[int, int]:
@@ -111,11 +111,11 @@ def test_progress_is_told_once_a_second_and_steps_always(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("pattern", ["✨ Global step (?P<step>\\d+)", "\xe2\x9c\xa8 Global step"])
 def test_patterns_arrive_as_text_or_as_bytes_in_text(pattern: str) -> None:
-    assert len(found([Pattern("step", pattern)], "INFO ✨ Global step 1: {}\n".encode())) == 1
+    assert len(found([LinePattern("step", pattern)], "INFO ✨ Global step 1: {}\n".encode())) == 1
 
 
 def test_an_unknown_kind_is_ignored() -> None:
-    assert found([Pattern("mood", "step")], b"step\n") == []
+    assert found([LinePattern("mood", "step")], b"step\n") == []
 
 
 def test_plain_is_bounded_and_clean() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import SignalPattern
-from autoresearch.runner.line_patterns import Pattern, Scanner
+from autoresearch.runner.line_patterns import LinePattern, Scanner
 from autoresearch.runner.text import without_escapes
 from autoresearch.trainers import registry
 
@@ -113,7 +113,7 @@ def test_a_scan_finds_what_the_regexes_find() -> None:
         ends = [dice.choice((b"\n", b"\r", b"\r\n", b"\n\0\0")) for _ in lines]
         for signal in GIVEN:
             kind = "step"  # of the other kinds not every match is told
-            scanner = Scanner([Pattern(kind, signal.pattern, 0.0, signal.needles)])
+            scanner = Scanner([LinePattern(kind, signal.pattern, 0.0, signal.needles)])
             found, at = [], 0
             for cut in [*sorted(dice.sample(range(30), 2)), 30]:
                 chunk = b"".join(line + end for line, end in zip(lines[:cut], ends, strict=False))[at:]

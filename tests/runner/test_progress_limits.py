@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from autoresearch.runner.progress_limits import STALL_FACTOR, STALL_FLOOR_S, Pace
+from autoresearch.runner.progress_limits import STALL_FACTOR, STALL_FLOOR_S, ProgressLimits
 from autoresearch.runner.spec import Spec
 
 INF = float("inf")
 
 
-def pace(rule: str = "", **limits: Any) -> Pace:
+def pace(rule: str = "", **limits: Any) -> ProgressLimits:
     limits = {"first_step_s": 100.0, "first_step_cap_s": 1000.0} | limits
-    made = Pace(Spec({"run": "x", "command": "x", "limits": limits, "first_step": rule}))
+    made = ProgressLimits(Spec({"run": "x", "command": "x", "limits": limits, "first_step": rule}))
     made.start(50.0)
     return made
 
@@ -116,5 +116,5 @@ def test_the_stall_limit_counts_from_the_first_step_on() -> None:
 
 
 def test_no_limits_at_all() -> None:
-    p = Pace(Spec({"run": "x", "command": "x"}))
+    p = ProgressLimits(Spec({"run": "x", "command": "x"}))
     assert p.next_deadline() == INF

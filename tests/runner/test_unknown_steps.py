@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.runner import listener as listening
 from autoresearch.runner import stop_reasons as deciding
-from autoresearch.runner.event_log import Chronicle
+from autoresearch.runner.event_log import EventLog
 from autoresearch.runner.listener import Listener
 from autoresearch.runner.spec import Spec
 from autoresearch.runner.stop_reasons import Stopping
@@ -29,7 +29,7 @@ class Watched:
         spec = Spec({"run": "r", "command": "x", "signals": [step], "limits": given | limits})
         self.log = directory / "run.log"
         self.log.write_bytes(b"")
-        chronicle = Chronicle(str(directory), "")
+        chronicle = EventLog(str(directory), "")
         self.listener = Listener(str(directory), spec, chronicle)
         self.listener.learn()
         self.stopping = Stopping(str(directory), spec, chronicle, self.listener)

@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Recipe
-from autoresearch.runner.line_patterns import Pattern, Scanner, group
+from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.trainers import registry
 from autoresearch.trainers.agentjet_swarm import AgentJetSwarm
 
@@ -22,7 +22,7 @@ EVAL = (
 
 def seen(text: str) -> list[tuple[str, dict[str, str]]]:
     """What the Runner's own scanner makes of a log: kinds and named groups."""
-    scanner = Scanner(Pattern(s.kind, s.pattern, s.hold_s, s.needles) for s in TRAINER.signals())
+    scanner = Scanner(LinePattern(s.kind, s.pattern, s.hold_s, s.needles) for s in TRAINER.signals())
     found = scanner.scan(text.encode(), 0)
     return [
         (p.kind, {name: group(m, name).decode() for name in ("step", "kl", "kind", "text") if group(m, name)})

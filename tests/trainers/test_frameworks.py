@@ -12,7 +12,7 @@ from autoresearch.core.blueprint.model import parse_blueprint
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import ReadsCommands, Source, SourceFormat, StopsItself, Trainer
 from autoresearch.readers.read import read_source
-from autoresearch.runner.line_patterns import Pattern, Scanner, group
+from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.trainers import registry
 
@@ -120,7 +120,7 @@ def test_the_signals_of_a_sample(name: str) -> None:
 def test_the_runner_sees_the_first_step(name: str) -> None:
     trainer, _, wanted = OWN[name]
     steps = [s for s in registry.by_name(trainer).signals() if s.kind is SignalKind.STEP]
-    scanner = Scanner(Pattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in steps)
+    scanner = Scanner(LinePattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in steps)
     follower = LogFollower(str(SAMPLES / name))
     seen = []
     for chunk in follower.poll():

@@ -16,7 +16,7 @@ from autoresearch.core.metrics.metric_keys import kl_of
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.readers.read import read_source
-from autoresearch.runner.line_patterns import Pattern, Scanner, group
+from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.trainers import ask, registry
 from autoresearch.trainers.lines import logical_lines
@@ -39,7 +39,7 @@ def readings(name: str, trainer: Trainer) -> list[Reading]:
 
 def watched(name: str, trainer: Trainer) -> list[Seen]:
     """What the Runner itself sees, following the file."""
-    scanner = Scanner(Pattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in trainer.signals())
+    scanner = Scanner(LinePattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in trainer.signals())
     follower = LogFollower(str(SAMPLES / name))
     seen: list[Seen] = []
     for chunk in follower.poll():

@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Trainer
-from autoresearch.runner.line_patterns import Pattern, Scanner, group
+from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.trainers import registry
 
@@ -25,7 +25,7 @@ def test_the_runner_sees_the_same(name: str, trainer: Trainer) -> None:
         wanted = [
             (group(m, "step"), group(m, "kl")) for m in re.finditer(signal.pattern.encode("latin-1"), raw, re.MULTILINE)
         ]
-        scanner = Scanner([Pattern(signal.kind.value, signal.pattern, 0.0, signal.needles)])
+        scanner = Scanner([LinePattern(signal.kind.value, signal.pattern, 0.0, signal.needles)])
         found, follower = [], LogFollower(str(SAMPLES / name))
         for chunk in follower.poll():
             hits = scanner.scan(chunk, follower.offset - len(chunk))

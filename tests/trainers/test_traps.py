@@ -9,7 +9,7 @@ import pytest
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers.read import read_source
-from autoresearch.runner.line_patterns import Pattern, Scanner, group
+from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
@@ -32,7 +32,7 @@ def steps(tmp_path: Path, text: str, name: str) -> list[int]:
 
 def seen(text: str, name: str, *kinds: str) -> list[str]:
     """Kinds, or numbers of steps where only steps are asked for, in the order in which the Runner sees them."""
-    patterns = (Pattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in registry.by_name(name).signals())
+    patterns = (LinePattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in registry.by_name(name).signals())
     found = []
     scanner = Scanner(patterns)
     at = 0
@@ -149,6 +149,6 @@ def test_a_good_end_is_said_by_a_crash_too() -> None:
 )
 def test_the_boot_of_verl_moves(line: str, hold_s: float) -> None:
     """Its loop of today is silent while it validates: the last words before that hold the clock for longer."""
-    patterns = (Pattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in registry.by_name("verl").signals())
+    patterns = (LinePattern(s.kind.value, s.pattern, s.hold_s, s.needles) for s in registry.by_name("verl").signals())
     found = Scanner(patterns).scan(line.encode() + b"\n", 0)
     assert max((pattern.hold_s for pattern, _, _ in found if pattern.kind == "progress"), default=0.0) == hold_s

@@ -1,4 +1,4 @@
-"""Researcher: a coding agent behind one narrow interface: propose, edit, fix, review, summarise.
+"""Agent: a coding agent behind one narrow interface: propose, edit, fix, review, summarise.
 
 One question to it is a Turn, what comes back an Answer. An agent's own word for success is worth little
 (a turn whose every edit was denied, or whose API was down, reports success too), so an Answer only says what the
@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 _N = TypeVar("_N", int, float)
 
 
-class Role(StrEnum):
+class TurnRole(StrEnum):
     """What a turn is for."""
 
     PROPOSE = "propose"  # hypotheses, as JSON; changes nothing
@@ -29,10 +29,10 @@ class Role(StrEnum):
     @property
     def writes(self) -> bool:
         """Whether files may be changed."""
-        return self in (Role.EDIT, Role.FIX)
+        return self in (TurnRole.EDIT, TurnRole.FIX)
 
 
-class Fault(StrEnum):
+class TurnFault(StrEnum):
     """Why a turn yielded nothing that can be used."""
 
     NOT_INSTALLED = "not_installed"
@@ -52,12 +52,12 @@ class Fault(StrEnum):
     @property
     def passes(self) -> bool:
         """Whether the same question may be answered later."""
-        return self in (Fault.QUOTA, Fault.OUTAGE)
+        return self in (TurnFault.QUOTA, TurnFault.OUTAGE)
 
     @property
     def needs_person(self) -> bool:
         """Whether no later turn can be better before somebody does something."""
-        return self in (Fault.NOT_INSTALLED, Fault.LOGIN)
+        return self in (TurnFault.NOT_INSTALLED, TurnFault.LOGIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _sum(a: _N | None, b: _N | None) -> _N | None:
 class Turn:
     """One question. Paths are absolute; `directory` is outside `cwd` and not the agent's to write to."""
 
-    role: Role
+    role: TurnRole
     prompt: str
     cwd: PurePath  # the worktree that it works in
     directory: PurePath  # its own: prompt.md, schema.json, out, err, last.txt, result.json
@@ -134,7 +134,7 @@ class Answer:
     data: Mapping[str, Any] | None = None  # the JSON that was asked for, where the agent gives it natively
     session: str = ""  # to go on with in a later turn
     usage: Usage = Usage()
-    fault: Fault | None = None
+    fault: TurnFault | None = None
     said: str = ""  # the agent's own words about the fault, one line, masked by whoever shows it
     retry_s: float | None = None  # in how long it says that it may be asked again
     denied: tuple[str, ...] = ()  # what it wanted to do and was not allowed
@@ -173,11 +173,11 @@ class Spoken:
     err: bytes
     returncode: int | None  # None: we ended it
     last: str = ""  # what is in `Turn.last_file`; "" where it is not there
-    fault: Fault | None = None  # what ended it early, where that was us
+    fault: TurnFault | None = None  # what ended it early, where that was us
     seconds: float = 0.0
 
 
-class Unmade(StrEnum):
+class NotMade(StrEnum):
     """Why an idea, or a fix, of a researcher never reached a GPU; it counts as attempted. The row's `failure`."""
 
     EMPTY = "empty_diff"
@@ -196,19 +196,19 @@ class Edit:
     patch: str = ""  # `git diff --binary --full-index` against the commit it began from; bytes as surrogateescape
     paths: tuple[str, ...] = ()  # that it changes, relative to the repository
     flags: tuple[str, ...] = ()  # what looks suspicious in it, one sentence each; it runs nevertheless
-    unmade: Unmade | None = None
+    unmade: NotMade | None = None
     why: str = ""  # one sentence about `unmade`
     said: str = ""  # what the agent says that it did, at most some lines
     session: str = ""
     usage: Usage = Usage()
-    fault: Fault | None = None  # of the turn, where `unmade` is RESEARCHER
+    fault: TurnFault | None = None  # of the turn, where `unmade` is RESEARCHER
 
 
 Ask = Callable[[Turn], Answer]
-"""Asks a researcher and waits for its answer; the lab's own waits out what passes (`Fault.passes`)."""
+"""Asks a researcher and waits for its answer; the lab's own waits out what passes (`TurnFault.passes`)."""
 
 
-class Researcher(Protocol):
+class Agent(Protocol):
     """One coding agent. Pure: it says how to call it and reads what came back; `lab.agents.turn` runs it."""
 
     name: str
@@ -234,7 +234,7 @@ class Researcher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ResearchSpec:
+class AgentSpec:
     """How a campaign uses its researcher; part of its spec."""
 
     agent: str = ""  # "" is none
@@ -260,7 +260,7 @@ class ResearchSpec:
     notes: tuple[str, ...] = field(default=())  # what a person says to the agent from the beginning
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> ResearchSpec:
+    def from_json(cls, record: Mapping[str, Any]) -> AgentSpec:
         """Read what `asdict` wrote; keys of newer versions are ignored."""
         known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}

@@ -30,7 +30,7 @@ Check = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class EvalTask:
     """What an agent is asked to do, and what must hold afterwards."""
 
     id: int
@@ -43,7 +43,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvalEvidence:
     """What an attempt left behind: facts, none of them the agent's word but its last words themselves."""
 
     calls: tuple[str, ...] = ()  # command lines, in order
@@ -82,7 +82,7 @@ class Score:
         return self.passed / self.total if self.total else 0.0
 
 
-def tasks_from(document: Any) -> list[Task]:
+def tasks_from(document: Any) -> list[EvalTask]:
     """The tasks of an `evals.json`. ValueError says what is wrong with one."""
     found = document.get("evals") if isinstance(document, Mapping) else None
     if not isinstance(found, list):
@@ -95,7 +95,7 @@ def tasks_from(document: Any) -> list[Task]:
     return tasks
 
 
-def triggers_from(document: Any) -> list[Task]:
+def triggers_from(document: Any) -> list[EvalTask]:
     """The same from an `eval_queries.json`, a list of `{query, should_trigger}`: is the skill read, or is it not."""
     if not isinstance(document, list):
         raise ValueError("it is no list of queries")
@@ -103,11 +103,11 @@ def triggers_from(document: Any) -> list[Task]:
     for number, each in enumerate(document, 1):
         should = each["should_trigger"] is True
         text = f"the skill is {'read' if should else 'left alone'}"
-        tasks.append(Task(number, f"trigger-{number}", str(each["query"]), assertions=((text, {"skill": should}),)))
+        tasks.append(EvalTask(number, f"trigger-{number}", str(each["query"]), assertions=((text, {"skill": should}),)))
     return tasks
 
 
-def _task(value: Any) -> Task:
+def _task(value: Any) -> EvalTask:
     try:
         identity, prompt, texts = value["id"], str(value["prompt"]), [str(each) for each in value["assertions"]]
     except (TypeError, KeyError) as error:
@@ -119,7 +119,7 @@ def _task(value: Any) -> Task:
     for check in checks:
         if check is not None and (fault := _fault(check)):
             raise ValueError(f"eval {name}: {fault}: {check}")
-    return Task(
+    return EvalTask(
         identity,
         name,
         prompt,
@@ -146,7 +146,7 @@ def _fault(check: Any) -> str:
     return ""
 
 
-def grade(task: Task, evidence: Evidence) -> list[Graded]:
+def grade(task: EvalTask, evidence: EvalEvidence) -> list[Graded]:
     """Each assertion of a task against what was left behind."""
     return [
         Graded(text, None, "for a reader to tell") if check is None else Graded(text, *_graded(check, evidence))
@@ -154,7 +154,7 @@ def grade(task: Task, evidence: Evidence) -> list[Graded]:
     ]
 
 
-def counted(task: Task, graded: Sequence[Graded]) -> tuple[list[bool], bool | None]:
+def counted(task: EvalTask, graded: Sequence[Graded]) -> tuple[list[bool], bool | None]:
     """What counts for the pass rate, and whether the skill was read where it should be (None: it was given none).
 
     Reading it counts only where nothing else is asked for (`triggers_from`): an agent that was given none cannot
@@ -166,7 +166,7 @@ def counted(task: Task, graded: Sequence[Graded]) -> tuple[list[bool], bool | No
     return [passed for check, passed in known if "skill" not in check] or read, all(read) if read else None
 
 
-def _graded(check: Check, seen: Evidence) -> tuple[bool | None, str]:
+def _graded(check: Check, seen: EvalEvidence) -> tuple[bool | None, str]:
     match check:
         case {"called": pattern}:
             found = [line for line in seen.calls if re.search(pattern, line)]

@@ -40,7 +40,7 @@ def _open(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownIdeas:
     """What a proposal is checked against. `parents`: slugs of ideas that can be built on."""
 
     objective: Objective
@@ -54,40 +54,40 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedProposals:
     """What is left of an answer: the hypotheses that can be tried, and what is wrong with the others."""
 
     hypotheses: tuple[Hypothesis, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def validate(data: object, known: Known) -> Checked:
+def validate(data: object, known: KnownIdeas) -> CheckedProposals:
     """Check an answer. One that is broken as a whole has only problems; else each hypothesis stands for itself."""
     if not isinstance(data, Mapping):
-        return Checked(problems=(f"the answer is {_kind(data)}, not an object with the key `hypotheses`",))
+        return CheckedProposals(problems=(f"the answer is {_kind(data)}, not an object with the key `hypotheses`",))
     problems = [f"{key}: no such key in the answer, which has only `hypotheses`" for key in _unknown(data, SCHEMA)]
     found = data.get("hypotheses")
     if not isinstance(found, list):
         what = _kind(found) if "hypotheses" in data else "missing"
-        return Checked(problems=(f"hypotheses: is {what}, not a list", *problems))
+        return CheckedProposals(problems=(f"hypotheses: is {what}, not a list", *problems))
     if not found:
-        return Checked(problems=("hypotheses: is empty; give at least one", *problems))
+        return CheckedProposals(problems=("hypotheses: is empty; give at least one", *problems))
     good = []
     for number, item in enumerate(found[:MOST]):
-        reader = _Reader(f"hypotheses[{number}]", known)
+        reader = _ProposalReader(f"hypotheses[{number}]", known)
         hypothesis = reader.hypothesis(item, number)
         problems += reader.problems
         if hypothesis and not reader.problems:
             good.append(hypothesis)
     if len(found) > MOST:
         problems.append(f"hypotheses: {len(found)} are given, and only the first {MOST} were looked at")
-    return Checked(tuple(good), tuple(problems))
+    return CheckedProposals(tuple(good), tuple(problems))
 
 
-class _Reader:
+class _ProposalReader:
     """Reads one hypothesis, and notes what is wrong with it."""
 
-    def __init__(self, where: str, known: Known) -> None:
+    def __init__(self, where: str, known: KnownIdeas) -> None:
         self.where, self.known = where, known
         self.problems: list[str] = []
 

@@ -18,7 +18,7 @@ _NUMBER = later(r"(?<![\w.@/-])[-+−]?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IdeaNumbers:
     """Numbers of one idea: means that others are compared with (its own, its parent's), and all other ones."""
 
     means: Collection[float] = ()
@@ -26,15 +26,15 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class KnownNumbers:
     """Numbers that are known: of each idea by its slug, and those that any sentence may hold."""
 
-    ideas: Mapping[str, Known] = field(default_factory=dict)
-    common: Known = field(default_factory=Known)  # of the baseline, the noise, the target
+    ideas: Mapping[str, IdeaNumbers] = field(default_factory=dict)
+    common: IdeaNumbers = field(default_factory=IdeaNumbers)  # of the baseline, the noise, the target
     names: Collection[str] = ()  # of metrics and recipe keys: what they hold is no number
 
 
-def unproven(sentence: str, facts: Facts) -> list[str]:
+def unproven(sentence: str, facts: KnownNumbers) -> list[str]:
     """The numbers of a sentence that no record shows, as they are written; [] where it is about nothing known."""
     about = [slug for slug in facts.ideas if _names(sentence, slug)]
     if not about and not any(_names(sentence, name) for name in facts.names):

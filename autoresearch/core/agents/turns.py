@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoresearch.core.agents.agent import Fault, Role, Usage
+from autoresearch.core.agents.agent import TurnFault, TurnRole, Usage
 from autoresearch.core.campaign.hypothesis import Hypothesis
 
 AGENT = "agent"  # the proposer's name
@@ -19,7 +19,7 @@ class TurnNote:
     name: str  # of its directory
     role: str
     usage: Usage
-    fault: Fault | None = None
+    fault: TurnFault | None = None
     said: str = ""
     ideas: int = 1  # among which its cost is shared out
 
@@ -32,7 +32,7 @@ class TurnNote:
 
 
 @dataclass(slots=True)
-class Proposed:
+class ProposedIdea:
     """A researcher's hypothesis before it is an idea of the campaign."""
 
     hypothesis: Hypothesis
@@ -44,7 +44,7 @@ class Research:
     """All of it, folded line by line."""
 
     turns: dict[str, TurnNote] = field(default_factory=dict)
-    proposed: dict[str, Proposed] = field(default_factory=dict)  # by token, in order
+    proposed: dict[str, ProposedIdea] = field(default_factory=dict)  # by token, in order
     refused: list[tuple[Hypothesis, str]] = field(default_factory=list)  # proposals that never became ideas, and why
     fixes: dict[int, int] = field(default_factory=dict)  # by idea: tries that were begun
     fixing: set[int] = field(default_factory=set)  # ideas whose fix is being made
@@ -78,10 +78,10 @@ class Research:
                 self.asked += 1
             case "proposed":
                 found = Hypothesis.from_json(line["hypothesis"])
-                self.proposed[found.token] = Proposed(found, made=bool(line.get("made")))
+                self.proposed[found.token] = ProposedIdea(found, made=bool(line.get("made")))
             case "made":
                 found = Hypothesis.from_json(line["hypothesis"])
-                self.proposed[found.token] = Proposed(found, made=True)
+                self.proposed[found.token] = ProposedIdea(found, made=True)
             case "refused":
                 found = Hypothesis.from_json(line["hypothesis"])
                 self.refused.append((found, str(line.get("reason", ""))))
@@ -105,10 +105,10 @@ class Research:
 
     def _turn(self, line: Mapping[str, Any]) -> None:
         usage = Usage(line.get("usd"), line.get("tokens_in"), line.get("tokens_out"), float(line.get("seconds") or 0))
-        fault = Fault(line["fault"]) if line.get("fault") else None
+        fault = TurnFault(line["fault"]) if line.get("fault") else None
         note = TurnNote(line["name"], line["role"], usage, fault, str(line.get("said", "")), int(line.get("ideas", 1)))
         self.turns[note.name] = note
-        self.summarised = note.role == Role.SUMMARISE and fault is None
+        self.summarised = note.role == TurnRole.SUMMARISE and fault is None
 
     def _steer(self, line: Mapping[str, Any]) -> None:
         match line.get("do"):

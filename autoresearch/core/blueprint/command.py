@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from autoresearch.core.blueprint.items import Item, Role, label_of, with_role
-from autoresearch.core.blueprint.sections import Line
-from autoresearch.core.blueprint.values import CODE_SPAN, Unclear, Value, described, means_nothing, without_examples
+from autoresearch.core.blueprint.items import LabelRole, SectionItem, label_of, with_role
+from autoresearch.core.blueprint.sections import SourceLine
+from autoresearch.core.blueprint.values import (
+    CODE_SPAN,
+    SectionValue,
+    Unclear,
+    described,
+    means_nothing,
+    without_examples,
+)
 
 _STARTERS = frozenset({  # programs that begin a command line in this trade
     "python", "python3", "bash", "sh", "zsh", "torchrun", "accelerate", "deepspeed", "uv", "uvx", "ray",
@@ -61,13 +68,13 @@ def looks_like_command(text: str) -> bool:
     return (assigned or structured) and ours
 
 
-def command_in(items: Sequence[Item]) -> Value | Unclear | None:
+def command_in(items: Sequence[SectionItem]) -> SectionValue | Unclear | None:
     """The launch command; never a sentence about it, never one of several."""
-    for role in (Role.VALUE, Role.CONTENT, Role.PLAIN):
+    for role in (LabelRole.VALUE, LabelRole.CONTENT, LabelRole.PLAIN):
         found = _among(list(with_role(items, role)))
         found = [v for v in found if v.text.strip() and ("\n" in v.text or not means_nothing(v.text))]
-        if role is Role.VALUE and len(found) == 1 and not looks_like_command(found[0].text):
-            below = _among([i for i in with_role(items, Role.PLAIN) if i.code])
+        if role is LabelRole.VALUE and len(found) == 1 and not looks_like_command(found[0].text):
+            below = _among([i for i in with_role(items, LabelRole.PLAIN) if i.code])
             found = below or found  # `- command: see below`, and a code block below
         bare = [v for v in found if not v.explained]
         found = bare if len(bare) == 1 else found  # one stands by itself, the others are quoted in prose
@@ -81,7 +88,7 @@ def command_in(items: Sequence[Item]) -> Value | Unclear | None:
     return next(iter(_among(described(items))), None)
 
 
-def _among(items: Sequence[Item]) -> list[Value]:
+def _among(items: Sequence[SectionItem]) -> list[SectionValue]:
     """The commands of these items; a block that says it is shell wins over one that says nothing."""
     blocks = [b for i in items for b in i.code if any(n.text.strip() for n in b)]
     for infos in _RUNNABLE:
@@ -91,35 +98,35 @@ def _among(items: Sequence[Item]) -> list[Value]:
     return [v for i in items for v in _commands(i)]
 
 
-def _commands(item: Item) -> list[Value]:
+def _commands(item: SectionItem) -> list[SectionValue]:
     """The commands that the words of one item hold: what its key gives, or what its prose quotes."""
     prose = [(no, text) for no, text in item.prose]
     whole = "\n".join(text for _, text in prose).strip()
     if not whole:
         return []
     if (span := CODE_SPAN.fullmatch(whole)) and "`" not in span[2]:
-        return [Value(span[2].strip(), (prose[0][0],))]
-    if item.role is Role.VALUE:
+        return [SectionValue(span[2].strip(), (prose[0][0],))]
+    if item.role is LabelRole.VALUE:
         if whole.endswith((":", "：")) and len(prose) == 1:
             return []
-        return [Value(_unbulleted(whole), tuple(no for no, text in prose if text.strip()))]
+        return [SectionValue(_unbulleted(whole), tuple(no for no, text in prose if text.strip()))]
     if found := _run_of_lines(prose):
         return [found]
     said = [(no, without_examples(text)) for no, text in prose]
     spans = [(no, s[2].strip()) for no, text in said for s in CODE_SPAN.finditer(text)]
-    return [Value(text, (no,), (), True) for no, text in spans if looks_like_command(text)]
+    return [SectionValue(text, (no,), (), True) for no, text in spans if looks_like_command(text)]
 
 
-def _code(block: list[Line]) -> Value:
+def _code(block: list[SourceLine]) -> SectionValue:
     texts = [n.text for n in block]
     full = [n.no for n in block if n.text.strip()]
     if block[0].info in _CONSOLE and next(t for t in texts if t.strip()).lstrip().startswith("$ "):
         texts = [re.sub(r"^\s*\$ ", "", t) for t in texts]
     first, last = full[0] - block[0].no, full[-1] - block[0].no
-    return Value("\n".join(texts[first : last + 1]), tuple(range(full[0], full[-1] + 1)))
+    return SectionValue("\n".join(texts[first : last + 1]), tuple(range(full[0], full[-1] + 1)))
 
 
-def _run_of_lines(prose: Sequence[tuple[int, str]]) -> Value | None:
+def _run_of_lines(prose: Sequence[tuple[int, str]]) -> SectionValue | None:
     """The first line of a paragraph that is a command, with those that continue it."""
     taken: list[tuple[int, str]] = []
     margin, explained = 0, False
@@ -141,7 +148,7 @@ def _run_of_lines(prose: Sequence[tuple[int, str]]) -> Value | None:
     if not taken:
         return None
     whole = "\n".join(text for _, text in taken).strip()
-    return Value(whole, tuple(no for no, _ in taken), (), explained)
+    return SectionValue(whole, tuple(no for no, _ in taken), (), explained)
 
 
 def _unbulleted(text: str) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from autoresearch.core.blueprint.sections import Line, Section
+from autoresearch.core.blueprint.sections import Section, SourceLine
 
 
-class Role(StrEnum):
+class LabelRole(StrEnum):
     """What an item's label says about its text."""
 
     VALUE = "value"  # a typed key: dir, path, command, time, purpose
@@ -55,20 +55,20 @@ _LABEL = re.compile(
 
 
 @dataclass(slots=True)
-class Item:
+class SectionItem:
     """One item of a section. `first` is what stands behind the label on its own line."""
 
-    role: Role
+    role: LabelRole
     label: str
     line: int
     indent: int  # of its bullet; -1 for a paragraph
     first: str = ""
-    more: list[Line] = field(default_factory=list)
+    more: list[SourceLine] = field(default_factory=list)
 
     @property
-    def code(self) -> list[list[Line]]:
+    def code(self) -> list[list[SourceLine]]:
         """The fenced blocks below it."""
-        blocks: dict[int, list[Line]] = {}
+        blocks: dict[int, list[SourceLine]] = {}
         for line in self.more:
             if line.block:
                 blocks.setdefault(line.block, []).append(line)
@@ -89,11 +89,11 @@ class Item:
         return "\n".join([*lines, *(n.text.strip() if not n.block else n.text for n in self.more)]).strip()
 
 
-def items(section: Section) -> list[Item]:
+def items(section: Section) -> list[SectionItem]:
     """The items of a section in order; the text behind the heading's tag is the first one."""
-    found: list[Item] = []
+    found: list[SectionItem] = []
     if re.search(r"[:：]$", section.head) or re.fullmatch(r"[(（][^()（）]*[)）]", section.head):
-        found.append(Item(Role.TEXT, "title", section.line, 10**6, section.head))  # owns nothing below it
+        found.append(SectionItem(LabelRole.TEXT, "title", section.line, 10**6, section.head))  # owns nothing below it
     elif section.head:
         found.append(_labelled(section.key, section.head, section.line, indent=-1))
     blank = False
@@ -115,21 +115,21 @@ def items(section: Section) -> list[Item]:
     return found
 
 
-def _continues(key: str, line: Line, last: Item, blank: bool) -> bool:
+def _continues(key: str, line: SourceLine, last: SectionItem, blank: bool) -> bool:
     """Whether a line still belongs to the item before it."""
     if line.block:
         same = bool(last.more) and last.more[-1].block == line.block
-        waiting = not last.first and not last.more and last.role is not Role.PLAIN
+        waiting = not last.first and not last.more and last.role is not LabelRole.PLAIN
         return same or line.indent > last.indent or waiting
     before = last.more[-1] if last.more else None
     written = before.text if before is not None else last.first
     if not blank and not (before and before.block) and written.endswith("\\"):
         return True
-    if last.indent >= 0 or last.role is not Role.PLAIN:
+    if last.indent >= 0 or last.role is not LabelRole.PLAIN:
         return line.indent > max(last.indent, 0)
     bullet = _BULLET.match(line.text)
     label = _LABEL.match(line.text.strip())
-    quiet = (Role.PLAIN, Role.VALUE) if key in ("exp_purpose", "exp_max_time") else (Role.PLAIN,)
+    quiet = (LabelRole.PLAIN, LabelRole.VALUE) if key in ("exp_purpose", "exp_max_time") else (LabelRole.PLAIN,)
     begins = bullet or (label is not None and _role(key, label["label"]) not in quiet)
     return (
         not begins
@@ -138,55 +138,55 @@ def _continues(key: str, line: Line, last: Item, blank: bool) -> bool:
     )
 
 
-def _opens_list(last: Item) -> bool:
+def _opens_list(last: SectionItem) -> bool:
     """A paragraph ending in a colon owns the indented block below it, even after a blank line."""
     tail = [text for _, text in last.prose if text.strip()][-1:]
     return bool(tail) and tail[0].rstrip().endswith((":", "："))
 
 
-def _begun(key: str, line: Line) -> Item:
+def _begun(key: str, line: SourceLine) -> SectionItem:
     if line.block:
-        return Item(Role.PLAIN, "", line.no, -1, "", [line])
+        return SectionItem(LabelRole.PLAIN, "", line.no, -1, "", [line])
     bullet = _BULLET.match(line.text)
     if bullet:
         return _labelled(key, bullet["rest"], line.no, indent=line.indent)
     label = _LABEL.match(line.text.strip())
-    if label and _role(key, label["label"]) is not Role.PLAIN:
+    if label and _role(key, label["label"]) is not LabelRole.PLAIN:
         return _labelled(key, line.text.strip(), line.no, indent=line.indent or -1)
-    return Item(Role.PLAIN, "", line.no, -1, "", [line])
+    return SectionItem(LabelRole.PLAIN, "", line.no, -1, "", [line])
 
 
-def _labelled(key: str, text: str, line: int, *, indent: int) -> Item:
+def _labelled(key: str, text: str, line: int, *, indent: int) -> SectionItem:
     label = _LABEL.match(text)
-    role = _role(key, label["label"]) if label else Role.PLAIN
-    if label is None or role is Role.PLAIN:
-        return Item(Role.PLAIN, "", line, indent, text.strip())
+    role = _role(key, label["label"]) if label else LabelRole.PLAIN
+    if label is None or role is LabelRole.PLAIN:
+        return SectionItem(LabelRole.PLAIN, "", line, indent, text.strip())
     first = label["rest"].rstrip()
     if label["mark"] and first.endswith(label["mark"]) and not first.startswith(label["mark"]):
         first = first[: -len(label["mark"])]
     if re.fullmatch(r"[|>][+-]?", first.strip()):  # a YAML block scalar's sign
         first = ""
-    return Item(role, label["label"].strip().lower(), line, indent, first)
+    return SectionItem(role, label["label"].strip().lower(), line, indent, first)
 
 
-def _role(key: str, label: str) -> Role:
+def _role(key: str, label: str) -> LabelRole:
     name = re.sub(r"[_\s]+", " ", label.strip().lower()).strip("-. ")
     words = name.replace("-", " ").split(" ")
     if name in _CONTENT_WORDS:
-        return Role.CONTENT
+        return LabelRole.CONTENT
     if name in _DEFAULT_WORDS:
-        return Role.DEFAULT
+        return LabelRole.DEFAULT
     if name.replace(" ", "_") == key:
-        return Role.VALUE
+        return LabelRole.VALUE
     if (
         name in _TEXT_WORDS
         or words[-1] in _TEXT_WORDS
         or name.endswith(("说明", "提示", "注意", "警告", "备注"))
     ):
-        return Role.TEXT
+        return LabelRole.TEXT
     wanted = _VALUE_WORDS.get(key, set())
     chinese = any(ord(w[0]) > 0x2E80 and name.endswith(w) for w in wanted)
-    return Role.VALUE if words[-1] in wanted or chinese else Role.PLAIN
+    return LabelRole.VALUE if words[-1] in wanted or chinese else LabelRole.PLAIN
 
 
 def label_of(text: str) -> tuple[str, str]:
@@ -195,6 +195,6 @@ def label_of(text: str) -> tuple[str, str]:
     return (match["label"].strip(), match["rest"]) if match else ("", text)
 
 
-def with_role(found: Sequence[Item], *roles: Role) -> Iterator[Item]:
+def with_role(found: Sequence[SectionItem], *roles: LabelRole) -> Iterator[SectionItem]:
     """The items that have one of these roles, in order."""
     return (item for item in found if item.role in roles)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from autoresearch.core.blueprint.command import command_in
 from autoresearch.core.blueprint.finding import Finding, errors
-from autoresearch.core.blueprint.items import Item, Role, items
+from autoresearch.core.blueprint.items import LabelRole, SectionItem, items
 from autoresearch.core.blueprint.note_entries import misplaced_keys
 from autoresearch.core.blueprint.notes import Notes, read_notes
 from autoresearch.core.blueprint.paths import path_in
@@ -31,7 +31,7 @@ from autoresearch.core.blueprint.sections import (
     warning,
 )
 from autoresearch.core.blueprint.time_limits import Times, times
-from autoresearch.core.blueprint.values import Unclear, Value, means_nothing, purpose
+from autoresearch.core.blueprint.values import SectionValue, Unclear, means_nothing, purpose
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S, Limits
 from autoresearch.core.text.naming import SLUG_LEAST, slugify
 
@@ -90,7 +90,7 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
     command, stands twice, holds an unreplaced placeholder or a duration that no run can have.
     """
     document = split(decode(data, name), name)
-    reading = _Reading(name, document)
+    reading = _BlueprintReading(name, document)
     if not any(f.code == "no_section" for f in document.findings):
         reading.read()
     reading.findings.sort(key=lambda f: f.line)
@@ -99,7 +99,7 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
     return reading.blueprint()
 
 
-class _Reading:
+class _BlueprintReading:
     """One pass over a document; collects values and findings, then becomes a Blueprint."""
 
     def __init__(self, name: str, document: Document) -> None:
@@ -112,7 +112,7 @@ class _Reading:
         self.all = document.sections
         self.prose = [s for s in document.sections if s.key in (NOTES, OTHER)]
         self.items = {key: items(s) for key, s in self.sections.items() if key in SECTIONS}
-        self.found: dict[str, Value] = {}
+        self.found: dict[str, SectionValue] = {}
         self.times = Times()
         self.notes = Notes()
 
@@ -157,7 +157,7 @@ class _Reading:
     def _command(self) -> None:
         section = self.sections.get("exp_launch_command")
         value = command_in(self.items["exp_launch_command"]) if section else None
-        if isinstance(value, Value):
+        if isinstance(value, SectionValue):
             self.found["exp_launch_command"] = value
             if len(value.text.encode()) >= MAX_COMMAND_BYTES:
                 message = f"the launch command has {len(value.text.encode())} bytes, more than a shell takes"
@@ -199,8 +199,8 @@ class _Reading:
         taken = set(value.lines) if value else set()
         return any(self._says(i, taken) for i in self.items[key])
 
-    def _says(self, item: Item, taken: set[int]) -> bool:
-        if item.role is Role.TEXT or len(re.findall(r"\w+", item.label)) > 1:
+    def _says(self, item: SectionItem, taken: set[int]) -> bool:
+        if item.role is LabelRole.TEXT or len(re.findall(r"\w+", item.label)) > 1:
             return bool(item.text)
         return any(no not in taken and re.search(r"[^\W\d_]{2,}", text) for no, text in item.prose)
 

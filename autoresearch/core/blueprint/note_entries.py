@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.note_keys import ITEM, LISTS, TEXTS, declared_key, key_of
-from autoresearch.core.blueprint.sections import NOTES, Line, Section, warning
+from autoresearch.core.blueprint.sections import NOTES, Section, SourceLine, warning
 
 _TOLD = (*TEXTS, "prepare", "cleanup", "env", "requires_env")  # other keys are words of prose too
 
@@ -40,18 +40,18 @@ def misplaced_keys(sections: Sequence[Section], name: str) -> list[Finding]:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _NoteEntry:
     key: str
     line: int
     first: str
-    more: list[Line] = field(default_factory=list)
+    more: list[SourceLine] = field(default_factory=list)
 
 
-def _entries(section: Section, name: str, findings: list[Finding]) -> list[_Entry]:
+def _entries(section: Section, name: str, findings: list[Finding]) -> list[_NoteEntry]:
     """Declared keys of a section: items outside code, and fenced yaml that holds our keys."""
-    found: list[_Entry] = []
-    blocks: dict[int, list[Line]] = {}
-    current: tuple[_Entry, int] | None = None
+    found: list[_NoteEntry] = []
+    blocks: dict[int, list[SourceLine]] = {}
+    current: tuple[_NoteEntry, int] | None = None
     for line in section.body:
         if line.block and current and (line.indent > current[1] or not (current[0].first or current[0].more)):
             current[0].more.append(line)
@@ -66,8 +66,12 @@ def _entries(section: Section, name: str, findings: list[Finding]) -> list[_Entr
 
 
 def _prose_line(
-    line: Line, current: tuple[_Entry, int] | None, found: list[_Entry], name: str, findings: list[Finding]
-) -> tuple[_Entry, int] | None:
+    line: SourceLine,
+    current: tuple[_NoteEntry, int] | None,
+    found: list[_NoteEntry],
+    name: str,
+    findings: list[Finding],
+) -> tuple[_NoteEntry, int] | None:
     """Put one line of prose where it belongs: a new entry, the one before, or nowhere."""
     if current and (line.indent > current[1] or _ends_open(current[0])):
         current[0].more.append(line)
@@ -77,33 +81,33 @@ def _prose_line(
     if match := ITEM.match(line.text):
         key = key_of(match["key"])
         if key:
-            found.append(_Entry(key, line.no, (match["rest"] or "").strip()))
+            found.append(_NoteEntry(key, line.no, (match["rest"] or "").strip()))
             return found[-1], line.indent
         _suspect(match["key"], line.no, name, findings)
     return None
 
 
-def _ends_open(entry: _Entry) -> bool:
+def _ends_open(entry: _NoteEntry) -> bool:
     """Whether its last line of prose ends in a backslash."""
     last = entry.more[-1] if entry.more else None
     written = entry.first if last is None else "" if last.block else last.text
     return written.endswith("\\")
 
 
-def _yaml_entries(block: Sequence[Line], name: str, findings: list[Finding]) -> list[_Entry]:
+def _yaml_entries(block: Sequence[SourceLine], name: str, findings: list[Finding]) -> list[_NoteEntry]:
     """The entries of a fenced yaml block; [] where it is an excerpt of something else."""
-    found: list[_Entry] = []
+    found: list[_NoteEntry] = []
     strange: list[tuple[str, int]] = []
-    current: _Entry | None = None
+    current: _NoteEntry | None = None
     for line in block:
         if re.match(r"\s*(?:#|$)", line.text) and not (current and current.first.startswith("|")):
             continue
         match = re.match(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$", line.text)
         if match is None:
             if current is not None:
-                current.more.append(Line(line.no, line.text, len(line.text) - len(line.text.lstrip())))
+                current.more.append(SourceLine(line.no, line.text, len(line.text) - len(line.text.lstrip())))
             continue
-        current = _Entry(key_of(match["key"]), line.no, (match["rest"] or "").strip())
+        current = _NoteEntry(key_of(match["key"]), line.no, (match["rest"] or "").strip())
         if current.key:
             found.append(current)
         else:
@@ -126,7 +130,7 @@ def _suspect(word: str, line: int, name: str, findings: list[Finding]) -> None:
         findings.append(warning(name, line, "unknown_note", message, f"did you mean `{close[0]}:`?"))
 
 
-def _values(entry: _Entry) -> list[tuple[int, str]]:
+def _values(entry: _NoteEntry) -> list[tuple[int, str]]:
     """The values of one entry: its line, its list items, or its block, each with its line."""
     code = [n for n in entry.more if n.block]
     if code:
@@ -147,7 +151,7 @@ def _values(entry: _Entry) -> list[tuple[int, str]]:
     return [(entry.line, scalar(first) if not more else f"{first}\n{text}".strip())]
 
 
-def _list_items(entry: _Entry, more: Sequence[Line]) -> list[tuple[int, str]]:
+def _list_items(entry: _NoteEntry, more: Sequence[SourceLine]) -> list[tuple[int, str]]:
     """`- a` lines one below the other; a deeper line continues the item; without bullets, one text."""
     bullets = [n for n in more if re.match(r"\s*[-*+]\s+\S", n.text)]
     if not bullets:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from autoresearch.core.blueprint.items import Item, Role, label_of, with_role
-from autoresearch.core.blueprint.sections import Line
-from autoresearch.core.blueprint.values import CODE_SPAN, Value, described, means_nothing, without_examples
+from autoresearch.core.blueprint.items import LabelRole, SectionItem, label_of, with_role
+from autoresearch.core.blueprint.sections import SourceLine
+from autoresearch.core.blueprint.values import CODE_SPAN, SectionValue, described, means_nothing, without_examples
 
 _START = re.compile(r"^(?:~|\.{1,2})?/|^\.{1,2}$")
 _WHOLE = re.compile(
@@ -31,16 +31,16 @@ def looks_like_path(text: str) -> bool:
     return bool(_START.match(text) or (not re.search(r"\s", text) and _WHOLE.fullmatch(text)))
 
 
-def path_in(items: Sequence[Item]) -> Value | None:
+def path_in(items: Sequence[SectionItem]) -> SectionValue | None:
     """The path of a section; None where nothing in it is one."""
-    for item in with_role(items, Role.VALUE):
+    for item in with_role(items, LabelRole.VALUE):
         if value := _typed_path(item):
             return value
-    contents = [v for i in with_role(items, Role.CONTENT) if (v := _typed_path(i)) is not None]
+    contents = [v for i in with_role(items, LabelRole.CONTENT) if (v := _typed_path(i)) is not None]
     for value in [*(v for v in contents if looks_like_path(v.text) or means_nothing(v.text)), *contents]:
         if looks_like_path(value.text) or means_nothing(value.text) or not re.search(r"\s", value.text):
             return value
-    plain = list(with_role(items, Role.PLAIN, Role.CONTENT))
+    plain = list(with_role(items, LabelRole.PLAIN, LabelRole.CONTENT))
     for item in plain:
         if block := next(iter(item.code), None):
             return _block_path(block)
@@ -51,7 +51,7 @@ def path_in(items: Sequence[Item]) -> Value | None:
     return None
 
 
-def _unless_prose(value: Value) -> Value:
+def _unless_prose(value: SectionValue) -> SectionValue:
     """`path: the code lives in /mnt/x` names /mnt/x; a path with spaces stays whole."""
     if looks_like_path(value.text) or not re.search(r"\s", value.text) or means_nothing(value.text):
         return value
@@ -59,7 +59,7 @@ def _unless_prose(value: Value) -> Value:
     return said if said and _START.match(said.text) else value
 
 
-def _typed_path(item: Item) -> Value | None:
+def _typed_path(item: SectionItem) -> SectionValue | None:
     """The path behind `dir:`; whole, so that it may hold spaces."""
     if item.code and not item.first:
         return _block_path(item.code[0])
@@ -70,19 +70,19 @@ def _typed_path(item: Item) -> Value | None:
     return None
 
 
-def _block_path(block: list[Line]) -> Value | None:
+def _block_path(block: list[SourceLine]) -> SectionValue | None:
     full = [n for n in block if n.text.strip()]
     if not full:
         return None
-    return Value("\n".join(n.text for n in full), tuple(n.no for n in full))
+    return SectionValue("\n".join(n.text for n in full), tuple(n.no for n in full))
 
 
-def _cleaned(raw: str, no: int) -> Value | None:
+def _cleaned(raw: str, no: int) -> SectionValue | None:
     """A path without the quotes, comment or parenthesis around it."""
     text = raw.strip()
     if span := CODE_SPAN.match(text) or re.match(r"(\*\*|\"|')(.+?)\1(?=\s|$|[,，。;；(（])", text):
         inner = span[2].strip() if span[1].startswith("`") else span[2]
-        return Value(inner, (no,), (), bool(text[span.end() :].strip(" .。")))
+        return SectionValue(inner, (no,), (), bool(text[span.end() :].strip(" .。")))
     remarks: list[tuple[int, str, str]] = []
     for code, pattern in (
         ("inline_comment", r"(?<=\S)\s+#(?:\s.*)?$"),
@@ -94,10 +94,10 @@ def _cleaned(raw: str, no: int) -> Value | None:
             remarks.append((no, code, f"{what} behind the path is not taken as a part of it: {shorter}"))
             text = shorter
     text = text.rstrip("。；，;")
-    return Value(text, (no,), tuple(remarks), bool(remarks)) if text else None
+    return SectionValue(text, (no,), tuple(remarks), bool(remarks)) if text else None
 
 
-def _bare(text: str, no: int) -> Value | None:
+def _bare(text: str, no: int) -> SectionValue | None:
     """The path that a line begins with: all of the line, unless a sentence follows; None for other lines."""
     value = _cleaned(text, no) if _BARE.match(text) else None
     if value is None or not re.search(r"\s", value.text):
@@ -105,34 +105,34 @@ def _bare(text: str, no: int) -> Value | None:
     if text[0] in "\"'*" or not _SENTENCE.search(value.text):
         return value
     path = value.text.split()[0].rstrip(".,:;，。；：")
-    return Value(path, (no,), (*value.remarks, _cut(path, no)), True)
+    return SectionValue(path, (no,), (*value.remarks, _cut(path, no)), True)
 
 
 def _cut(path: str, no: int) -> tuple[int, str, str]:
     return no, "path_cut", f"words follow, so the path ends at the space: {path}"
 
 
-def _said_in(text: str, no: int) -> Value | None:
+def _said_in(text: str, no: int) -> SectionValue | None:
     """The path that a line of prose names."""
     if not text:
         return None
     if means_nothing(text):
-        return Value("NA", (no,), (), len(text) > 6)
+        return SectionValue("NA", (no,), (), len(text) > 6)
     label, rest = label_of(text)
     if label and rest and (means_nothing(rest) or looks_like_path(rest.strip("`\"' "))):
         found = _cleaned(rest, no)
         if found and not re.search(r"\s", found.text):
-            return Value(found.text, found.lines, found.remarks, True)
+            return SectionValue(found.text, found.lines, found.remarks, True)
     if bare := _bare(text, no):
         return bare
     said = without_examples(text)
     for span in CODE_SPAN.finditer(said):
         if looks_like_path(span[2].strip()):
-            return Value(span[2].strip(), (no,), (), said.strip() != span.group())
+            return SectionValue(span[2].strip(), (no,), (), said.strip() != span.group())
     if looks_like_path(said) and not re.search(r"\s", said):
-        return Value(said.rstrip("。；，;"), (no,))
+        return SectionValue(said.rstrip("。；，;"), (no,))
     if token := _TOKEN.search(said):
         path = token[1].rstrip(".,:")
         cut = re.match(r" [^\s/:]+/", said[token.end() :])  # `in /data/my code/x`
-        return Value(path, (no,), (_cut(path, no),) if cut else (), True)
+        return SectionValue(path, (no,), (_cut(path, no),) if cut else (), True)
     return None

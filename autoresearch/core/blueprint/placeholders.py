@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.blueprint.items import Item, Role
+from autoresearch.core.blueprint.items import LabelRole, SectionItem
 from autoresearch.core.blueprint.notes import Notes
 from autoresearch.core.blueprint.sections import Section, error, warning
-from autoresearch.core.blueprint.values import Value
+from autoresearch.core.blueprint.values import SectionValue
 
 TEMPLATE_NAMES = frozenset({
     "maxtime", "max_time", "testfreq", "subject_dir", "subject_name", "exp_stage", "n", "runner",
@@ -40,8 +40,8 @@ _DEFINED = re.compile(r"\$\{\s*([A-Za-z_][\w .-]*?)\s*\}\s*(?:=|:=|＝|是|为)\
 def unreplaced(
     name: str,
     sections: Mapping[str, Section],
-    items: Mapping[str, Sequence[Item]],
-    found: Mapping[str, Value],
+    items: Mapping[str, Sequence[SectionItem]],
+    found: Mapping[str, SectionValue],
     notes: Notes,
     *,
     timed: bool,
@@ -54,7 +54,7 @@ def unreplaced(
             continue
         value = found.get(key)
         taken = set(value.lines) if value else set()
-        talk = {no for i in items[key] if i.role is Role.TEXT for no in (i.line, *(n.no for n in i.more))}
+        talk = {no for i in items[key] if i.role is LabelRole.TEXT for no in (i.line, *(n.no for n in i.more))}
         for no, hole in _holes(section):
             if key == "exp_launch_command" and no in taken:
                 continue  # judged below, as shell
@@ -79,7 +79,7 @@ def _found(name: str, line: int, hole: str, hint: str) -> Finding:
     return error(name, line, "placeholder", f"the placeholder ${{{hole}}} was never replaced", hint)
 
 
-def _in_shell(name: str, command: Value | None, notes: Notes) -> list[Finding]:
+def _in_shell(name: str, command: SectionValue | None, notes: Notes) -> list[Finding]:
     if command is None:
         return []
     known = _EVERY_SHELL | set(notes.env) | set(notes.requires_env)

@@ -59,7 +59,7 @@ class BlueprintInvalid(BlueprintError):  # noqa: N818 - what it is about, as Env
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     """One line. `block` is 0 for prose and the ordinal of the fenced block for code.
 
     Code has lost its fence's indentation; `indent` is then the fence's own. Prose is kept as it stands.
@@ -81,7 +81,7 @@ class Section:
     title: str
     head: str
     level: int
-    body: list[Line] = field(default_factory=list)
+    body: list[SourceLine] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -199,8 +199,8 @@ def _toggled(fence: str, mark: re.Match[str]) -> str:
     return "" if closes else fence
 
 
-def _fenced(texts: Iterable[str], name: str, findings: list[Finding]) -> list[Line]:
-    lines: list[Line] = []
+def _fenced(texts: Iterable[str], name: str, findings: list[Finding]) -> list[SourceLine]:
+    lines: list[SourceLine] = []
     fence, info, indent, block, opened = "", "", 0, 0, 0
     for no, text in enumerate(texts, 1):
         mark = _FENCE.match(text)
@@ -211,9 +211,9 @@ def _fenced(texts: Iterable[str], name: str, findings: list[Finding]) -> list[Li
             fence = _toggled(fence, mark)
         elif fence:
             cut = min(indent, len(text) - len(text.lstrip()))
-            lines.append(Line(no, text[cut:], indent, block, info))
+            lines.append(SourceLine(no, text[cut:], indent, block, info))
         else:
-            lines.append(Line(no, text, _indent(text)))
+            lines.append(SourceLine(no, text, _indent(text)))
     if fence:
         message = f"the code block that begins here is never closed with {fence}"
         findings.append(error(name, opened, "unclosed_fence", message))
@@ -226,7 +226,7 @@ def _indent(text: str) -> int:
 
 
 def _opens(
-    line: Line, current: Section | None, hashed: bool, name: str, findings: list[Finding]
+    line: SourceLine, current: Section | None, hashed: bool, name: str, findings: list[Finding]
 ) -> Section | None:
     """The section that this line begins, if it begins one."""
     heading = _HEADING.match(line.text)
@@ -250,7 +250,7 @@ def _opens(
     return None
 
 
-def _bare_notes(lines: Sequence[Line], at: int, current: Section | None) -> Section | None:
+def _bare_notes(lines: Sequence[SourceLine], at: int, current: Section | None) -> Section | None:
     """`Other notes:` on a line of its own, with a key of the notes below it."""
     title = _plain(lines[at].text).rstrip("*_ ")
     titled = _NOTES_TITLE.match(title) if title.endswith((":", "：")) and lines[at].indent < 4 else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, errors
-from autoresearch.core.blueprint.items import Item, Role
+from autoresearch.core.blueprint.items import LabelRole, SectionItem
 from autoresearch.core.blueprint.sections import error, warning
 from autoresearch.core.text.durations import find_durations, normalise, problem, spoken
 
@@ -45,18 +45,18 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _LimitText:
     kind: str  # first, total, noise or ""
     seconds: float
     line: int
     words: str
 
 
-def times(found: Sequence[Item], name: str, line: int) -> tuple[Times, list[Finding]]:
+def times(found: Sequence[SectionItem], name: str, line: int) -> tuple[Times, list[Finding]]:
     """Both limits of the section. What its values say beats what its description or hints say."""
     findings: list[Finding] = []
-    values = [s for i in found if i.role not in (Role.TEXT, Role.DEFAULT) for s in _said(i)]
-    texts = [s for i in found if i.role in (Role.TEXT, Role.DEFAULT) for s in _said(i)]
+    values = [s for i in found if i.role not in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _said(i)]
+    texts = [s for i in found if i.role in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _said(i)]
     for said in values + texts:
         if trouble := problem(said.seconds):
             findings.append(error(name, said.line, "impossible_duration", f"{said.words!r} {trouble}"))
@@ -80,8 +80,8 @@ def times(found: Sequence[Item], name: str, line: int) -> tuple[Times, list[Find
 
 
 def _one(
-    kind: str, values: Sequence[_Said], texts: Sequence[_Said], name: str, findings: list[Finding]
-) -> _Said | None:
+    kind: str, values: Sequence[_LimitText], texts: Sequence[_LimitText], name: str, findings: list[Finding]
+) -> _LimitText | None:
     for tier in (values, texts):
         same = [s for s in tier if s.kind == kind]
         other = next((s for s in same if s.seconds != same[0].seconds), None)
@@ -98,8 +98,8 @@ def _one(
 
 
 def _unlabelled(
-    values: Sequence[_Said], texts: Sequence[_Said], name: str, findings: list[Finding]
-) -> _Said | None:
+    values: Sequence[_LimitText], texts: Sequence[_LimitText], name: str, findings: list[Finding]
+) -> _LimitText | None:
     """A lone duration without a label is the time in all; two different ones cannot be told apart."""
     for tier in (values, texts):
         bare = [s for s in tier if not s.kind]
@@ -113,12 +113,12 @@ def _unlabelled(
     return None
 
 
-def _wordless(found: Sequence[Item], name: str, line: int) -> list[Finding]:
+def _wordless(found: Sequence[SectionItem], name: str, line: int) -> list[Finding]:
     """Values without any duration: `time: 24` lacks a unit, `as long as it takes` is none."""
     for item in found:
         text = item.text
-        if item.role not in (Role.VALUE, Role.CONTENT) and not (
-            item.role is Role.PLAIN and re.search(r"\d", text)
+        if item.role not in (LabelRole.VALUE, LabelRole.CONTENT) and not (
+            item.role is LabelRole.PLAIN and re.search(r"\d", text)
         ):
             continue
         if text and not _DEFAULTED.search(text) and "${" not in text:
@@ -129,9 +129,9 @@ def _wordless(found: Sequence[Item], name: str, line: int) -> list[Finding]:
     return []
 
 
-def _said(item: Item) -> list[_Said]:
+def _said(item: SectionItem) -> list[_LimitText]:
     """Every duration of an item with the kind that the words around it give it."""
-    said: list[_Said] = []
+    said: list[_LimitText] = []
     heading, context = "", ""
     for no, text in _lines(item):
         found, context = _in_line(text, no, context or heading)
@@ -143,7 +143,7 @@ def _said(item: Item) -> list[_Said]:
     return said
 
 
-def _lines(item: Item) -> list[tuple[int, str]]:
+def _lines(item: SectionItem) -> list[tuple[int, str]]:
     """Its lines, normalised; two become one where a line break cuts a duration."""
     raw = [(item.line, _heading_words(item) + item.first)]
     raw += [(n.no, n.text) for n in item.more]
@@ -160,14 +160,14 @@ def _lines(item: Item) -> list[tuple[int, str]]:
     return lines
 
 
-def _heading_words(item: Item) -> str:
+def _heading_words(item: SectionItem) -> str:
     """`first step timeout: ` is a label that says something; `time: ` and `content 1: ` say nothing."""
-    return f"{item.label}: " if item.label and item.role is Role.VALUE and item.label != "time" else ""
+    return f"{item.label}: " if item.label and item.role is LabelRole.VALUE and item.label != "time" else ""
 
 
-def _in_line(text: str, no: int, context: str) -> tuple[list[_Said], str]:
+def _in_line(text: str, no: int, context: str) -> tuple[list[_LimitText], str]:
     """Durations of one line, clause by clause; a clause without one lends its words to the next."""
-    said: list[_Said] = []
+    said: list[_LimitText] = []
     for clause in _clauses(text):
         found = find_durations(clause)
         if not found:
@@ -182,7 +182,7 @@ def _in_line(text: str, no: int, context: str) -> tuple[list[_Said], str]:
             kind = _kind(around, context) or ("noise" if _NOISE.search(around) else context)
             if kind != "first" and _ASIDE.search(clause[start : part.start]):
                 kind = "noise"
-            said.append(_Said(kind, part.seconds, no, clause[part.start : part.end].strip()[:60]))
+            said.append(_LimitText(kind, part.seconds, no, clause[part.start : part.end].strip()[:60]))
         context = ""
     return said, context
 

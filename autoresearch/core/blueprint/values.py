@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoresearch.core.blueprint.items import Item, Role, with_role
+from autoresearch.core.blueprint.items import LabelRole, SectionItem, with_role
 
 _NOTHING = re.compile(
     r"^(?:n/?a|none|null|nil|nothing|not (?:needed|applicable)|tbd|todo|无|没有|不需要|未定|-+)"
@@ -18,7 +18,7 @@ CODE_SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)(?<!`)\1(?!`)")
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SectionValue:
     """A value, the lines it stands in, and remarks: (line, code, message) for a warning."""
 
     text: str
@@ -51,22 +51,22 @@ def without_examples(text: str) -> str:
     return _EXAMPLE.sub("", text)
 
 
-def described(items: Sequence[Item]) -> list[Item]:
+def described(items: Sequence[SectionItem]) -> list[SectionItem]:
     """The `description:` items: where people write the value itself when they give no other key."""
     return [i for i in items if _describes(i)]
 
 
-def _describes(item: Item) -> bool:
-    return item.role is Role.TEXT and item.label.startswith(("desc", "描述"))
+def _describes(item: SectionItem) -> bool:
+    return item.role is LabelRole.TEXT and item.label.startswith(("desc", "描述"))
 
 
-def purpose(items: Sequence[Item]) -> Value | None:
+def purpose(items: Sequence[SectionItem]) -> SectionValue | None:
     """The purpose: `purpose:` alone where it is given, else all that was written except hints."""
-    chosen = [i for i in with_role(items, Role.VALUE) if i.text]
+    chosen = [i for i in with_role(items, LabelRole.VALUE) if i.text]
     if not chosen:
-        chosen = [i for i in items if i.text and (i.role is not Role.TEXT or _describes(i))]
+        chosen = [i for i in items if i.text and (i.role is not LabelRole.TEXT or _describes(i))]
     if not chosen:
         return None
     parts = [i.text if i.prose else "\n".join(n.text for n in i.more).strip("\n") for i in chosen]
     lines = {n for i in chosen for n in [i.line, *(m.no for m in i.more)]}
-    return Value("\n".join(parts).strip(), tuple(sorted(lines)), (), True)
+    return SectionValue("\n".join(parts).strip(), tuple(sorted(lines)), (), True)

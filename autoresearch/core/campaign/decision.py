@@ -48,7 +48,7 @@ from autoresearch.core.statistics.student_t import t_quantile
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DecisionRule:
     """When to re-test and when to keep; see the module for how the defaults were found."""
 
     trigger: float = 0.8  # sd of a single run over the incumbent's mean, to go on
@@ -59,7 +59,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class RunEvidence:
     """What is known when a run is over. None, NaN and infinities are runs without a metric."""
 
     values: Sequence[float | None]  # of this idea's runs, in order; the last is the one that has just ended
@@ -88,10 +88,10 @@ class Decision:
         return self.retests > 0
 
 
-DEFAULT = Rule()
+DEFAULT = DecisionRule()
 
 
-def decide(objective: Objective, evidence: Evidence, rule: Rule = DEFAULT) -> Decision:
+def decide(objective: Objective, evidence: RunEvidence, rule: DecisionRule = DEFAULT) -> Decision:
     """Judge an idea after its latest run.
 
     What was decided about its earlier rows stands in them; an idea's status is that of its last decision.
@@ -117,13 +117,13 @@ def gain(objective: Objective, ours: Sequence[float], theirs: Sequence[float]) -
     return a - b if objective.direction is Direction.MAXIMIZE else b - a
 
 
-def _smoke(evidence: Evidence, n: int) -> Decision:
+def _smoke(evidence: RunEvidence, n: int) -> Decision:
     if not measured(evidence.values[-1:]):
         return Decision(Verdict.CRASH, "smoke run without a valid metric: the plumbing leaks", n, judged=False)
     return Decision(Verdict.DISCARD, "smoke run: the plumbing works; it judges nothing", n, judged=False)
 
 
-def _baseline(evidence: Evidence) -> Decision:
+def _baseline(evidence: RunEvidence) -> Decision:
     values = measured(evidence.values)
     noise = evidence.noise.plus(values)
     if not measured(evidence.values[-1:]):
@@ -132,7 +132,7 @@ def _baseline(evidence: Evidence) -> Decision:
     return Decision(Verdict.KEEP, reason, len(values), 0.0, noise.sd)
 
 
-def _compare(objective: Objective, evidence: Evidence, rule: Rule) -> Decision:
+def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) -> Decision:
     values, incumbent = measured(evidence.values), measured(evidence.incumbent)
     n, spent = len(values), len(evidence.values)
     noise = evidence.noise.plus(values)
@@ -158,7 +158,7 @@ def _compare(objective: Objective, evidence: Evidence, rule: Rule) -> Decision:
     return decision(Verdict.DISCARD, _why_not(delta, bar, n, spent, rule))
 
 
-def _bar(noise: Noise, n: int, n_incumbent: int, rule: Rule) -> float | None:
+def _bar(noise: Noise, n: int, n_incumbent: int, rule: DecisionRule) -> float | None:
     """What delta has to exceed with so many runs, the metric's unit; None while the noise is unknown."""
     if noise.sd is None:
         return None
@@ -167,18 +167,18 @@ def _bar(noise: Noise, n: int, n_incumbent: int, rule: Rule) -> float | None:
     return t_quantile(1 - rule.alpha, noise.df) * noise.sd * math.sqrt(1 / n + 1 / n_incumbent)
 
 
-def _promising(delta: float, noise: Noise, simpler: bool, rule: Rule) -> bool:
+def _promising(delta: float, noise: Noise, simpler: bool, rule: DecisionRule) -> bool:
     """Whether another run is worth its cost. With unknown noise whatever is better is: its re-tests tell the noise."""
     if noise.sd is None:
         return delta > 0 or simpler
     return delta > rule.trigger * noise.sd or (simpler and delta >= -rule.trigger * noise.sd)
 
 
-def _flat(delta: float, noise: Noise, rule: Rule) -> bool:
+def _flat(delta: float, noise: Noise, rule: DecisionRule) -> bool:
     return noise.sd is not None and delta >= -rule.flat * noise.sd
 
 
-def _why_not(delta: float, bar: float | None, n: int, spent: int, rule: Rule) -> str:
+def _why_not(delta: float, bar: float | None, n: int, spent: int, rule: DecisionRule) -> str:
     if delta <= 0 or bar is None:
         return "no better" if delta <= 0 else "not shown to be better"
     if spent >= rule.most and n < rule.least:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import changed, fingerprint
 from autoresearch.core.campaign.similarity import Words, alike, meaning, words_of
@@ -59,14 +59,14 @@ def is_code(hypothesis: Hypothesis) -> bool:
 def all_earlier(view: CampaignView, waiting: Iterable[Hypothesis] = ()) -> list[Earlier]:
     """Every idea that a campaign has had, oldest first; `waiting`: those that nobody has begun yet."""
     had = [
-        earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == Unmade.RESEARCHER)
+        earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == NotMade.RESEARCHER)
         for idea in view.ideas
         if idea.parent
     ]
     had += [
         earlier(hypothesis, resolved(view, hypothesis.parent), f"refused: {reason}")
         for hypothesis, reason in view.skipped
-        if hypothesis.unmade != Unmade.RESEARCHER
+        if hypothesis.unmade != NotMade.RESEARCHER
     ]
     return had + [earlier(h, resolved(view, h.parent), "waiting to be begun") for h in waiting]
 

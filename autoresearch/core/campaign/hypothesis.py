@@ -36,7 +36,7 @@ class Hypothesis:
     rationale: str = ""  # all that its proposer says of why and how, for whoever edits the code
     paths: tuple[str, ...] = ()  # files that it means to change
     flags: tuple[str, ...] = ()  # what looks suspicious in its diff, one sentence each
-    unmade: str = ""  # a `core.agents.agent.Unmade`: it is attempted, and never reaches a GPU
+    unmade: str = ""  # a `core.agents.agent.NotMade`: it is attempted, and never reaches a GPU
     why_unmade: str = ""  # one sentence
     turns: tuple[str, ...] = ()  # the researcher's turns that made it, by the names of their directories
 

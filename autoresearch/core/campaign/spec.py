@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from autoresearch.core.agents.agent import ResearchSpec
+from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.metrics.objective import Direction, Objective, same_metric
-from autoresearch.core.run.targets import LOCAL, Place
+from autoresearch.core.run.targets import LOCAL, Target
 
 NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
 TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
@@ -83,7 +83,7 @@ class CampaignSpec:
     confirm: bool = True
     confirm_runs: int = 12  # at most, of both sides, at the end
     parallel: int = 1  # the slots of all places together
-    places: tuple[Place, ...] = (LOCAL,)  # each says its slots; 0 only where there is one: `parallel`
+    places: tuple[Target, ...] = (LOCAL,)  # each says its slots; 0 only where there is one: `parallel`
     gpus_per_run: int = 0
     runs_per_gpu: int = 1
     gpus: tuple[str, ...] = ()  # UUIDs that may be leased
@@ -93,7 +93,7 @@ class CampaignSpec:
     prune: str = ""  # "", median or halving
     warmup: int = 0  # steps; the first validation after them is the first that may end a run
     tmux_socket: str = ""
-    research: ResearchSpec = field(default_factory=ResearchSpec)
+    research: AgentSpec = field(default_factory=AgentSpec)
     gpu_check: bool = True  # False: recipes that ask for more GPUs than there are run all the same
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> where its value came from
 
@@ -109,8 +109,8 @@ class CampaignSpec:
         known["objective"] = Objective(objective["metric"], Direction(objective["direction"]))
         known["proposer"] = ProposerSpec(**record["proposer"])
         known["rules"] = Rules(**record["rules"])
-        known["research"] = ResearchSpec.from_json(record.get("research") or {})
-        known["places"] = tuple(map(Place.from_json, record.get("places") or [LOCAL.to_json()]))
+        known["research"] = AgentSpec.from_json(record.get("research") or {})
+        known["places"] = tuple(map(Target.from_json, record.get("places") or [LOCAL.to_json()]))
         return cls(**known)
 
     def with_rules(self, changes: Mapping[str, Any]) -> CampaignSpec:

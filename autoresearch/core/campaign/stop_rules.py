@@ -9,7 +9,7 @@ from autoresearch.core.metrics.objective import Objective
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class StopFacts:
     """What the rules look at."""
 
     attempted: int  # ideas, whatever became of them
@@ -38,7 +38,7 @@ class Stand:
         return f"stop condition met: {self.met}" if self.met else f"stop condition not yet met: {self.remaining}"
 
 
-def stand(rules: Rules, facts: Facts, objective: Objective) -> Stand:
+def stand(rules: Rules, facts: StopFacts, objective: Objective) -> Stand:
     """Ask every rule; the first that is clearly met is named."""
     left_s = None if rules.deadline is None else rules.deadline - facts.now
     left_n = None if rules.count is None else max(0, rules.count - facts.attempted)
@@ -52,12 +52,12 @@ def stand(rules: Rules, facts: Facts, objective: Objective) -> Stand:
     return Stand(next((a for a in answers if a), ""), _remaining(rules, facts, left_s), left_n, left_s)
 
 
-def _count(rules: Rules, facts: Facts) -> str:
+def _count(rules: Rules, facts: StopFacts) -> str:
     met = rules.count is not None and facts.attempted >= rules.count
     return f"{facts.attempted}/{rules.count} ideas attempted" if met else ""
 
 
-def _target(rules: Rules, facts: Facts, objective: Objective) -> str:
+def _target(rules: Rules, facts: StopFacts, objective: Objective) -> str:
     if rules.target is None or facts.best is None:
         return ""
     if objective.better(rules.target, facts.best):
@@ -65,7 +65,7 @@ def _target(rules: Rules, facts: Facts, objective: Objective) -> str:
     return f"{objective.metric} = {facts.best:.6g} reaches the target {rules.target:g}"
 
 
-def _deadline(facts: Facts, left_s: float | None) -> str:
+def _deadline(facts: StopFacts, left_s: float | None) -> str:
     if left_s is None:
         return ""
     if left_s <= 0:
@@ -76,7 +76,7 @@ def _deadline(facts: Facts, left_s: float | None) -> str:
     return ""
 
 
-def _budget(rules: Rules, facts: Facts) -> str:
+def _budget(rules: Rules, facts: StopFacts) -> str:
     if rules.budget_gpu_hours is None:
         return ""
     left = rules.budget_gpu_hours - facts.gpu_hours
@@ -85,7 +85,7 @@ def _budget(rules: Rules, facts: Facts) -> str:
     return ""
 
 
-def _researcher(rules: Rules, facts: Facts) -> str:
+def _researcher(rules: Rules, facts: StopFacts) -> str:
     if rules.budget_usd is not None and facts.usd >= rules.budget_usd:
         return f"{facts.usd:.2f} of {rules.budget_usd:g} USD are spent on the researcher"
     if rules.budget_tokens is not None and facts.tokens >= rules.budget_tokens:
@@ -93,7 +93,7 @@ def _researcher(rules: Rules, facts: Facts) -> str:
     return ""
 
 
-def _remaining(rules: Rules, facts: Facts, left_s: float | None) -> str:
+def _remaining(rules: Rules, facts: StopFacts, left_s: float | None) -> str:
     words = [f"{facts.attempted}/{rules.count} attempted" if rules.count else f"{facts.attempted} attempted"]
     if left_s is not None:
         words.append(f"{span(max(0.0, left_s))} remaining")

@@ -37,7 +37,7 @@ class IdeaRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _RowsSummary:
     """What the rows of an idea say, while `size` (rows, runs, smoke runs, copies) and the last row are the same."""
 
     size: tuple[int, int, int, int]
@@ -73,7 +73,7 @@ class Idea:
     marked: str = ""  # the demoted ancestor that a keep was built on
     edited: bool = False  # a researcher has written code that it trains: its own, or an ancestor's
     caveat: str = ""  # what a claim about it must not be said without
-    _known: _Told | None = field(default=None, init=False, repr=False, compare=False)
+    _known: _RowsSummary | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def slug(self) -> str:
@@ -119,7 +119,7 @@ class Idea:
         """When its last judged run ended."""
         return self._told().decided
 
-    def _told(self) -> _Told:
+    def _told(self) -> _RowsSummary:
         """What its rows say; worked out again only when there are more, as campaigns have thousands of ideas."""
         rows, known = self.rows, self._known
         size = (len(rows), len(self.runs), len(self.smoke), len(self.copies))
@@ -163,12 +163,12 @@ class Idea:
         return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
 
 
-def _told(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | None) -> _Told:
+def _told(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | None) -> _RowsSummary:
     apart = {run.run for run in idea.runs if run.why == "confirm"} | idea.smoke
     judged = [row for row in idea.rows if row.run_id not in apart and not idea.excused(row)]
     values = [v for row in judged if row.run_id not in idea.copies and (v := measured(row)) is not None]
     telling = judged or idea.rows
-    return _Told(
+    return _RowsSummary(
         size=size,
         last=last,
         done=frozenset(row.run_id for row in idea.rows),

@@ -17,7 +17,7 @@ from autoresearch.core.diagnosis.tracebacks import CHAIN, HEAD, IGNORED, MAX_SEE
 from autoresearch.core.text.lines import plain
 from autoresearch.core.text.regex import later
 
-__all__ = ["Failure", "FailureKind", "Place", "Search", "classify", "traceback"]
+__all__ = ["Failure", "FailureKind", "LogPosition", "Search", "classify", "traceback"]
 
 MAX_LINE = 300  # characters of the proving line that are kept
 STORM = 5  # the same traceback so often, and no step between, is a storm
@@ -45,7 +45,7 @@ _LONGEST_QUOTE = 1 << 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPosition:
     """Where a line stands: its number from 1, and the byte at which it begins; 0 and -1 where not known."""
 
     number: int = 0
@@ -61,7 +61,7 @@ class Failure:
 
     kind: FailureKind
     line: str
-    place: Place = Place()
+    place: LogPosition = LogPosition()
     times: int = 1
 
     @property
@@ -81,12 +81,12 @@ def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | No
     """
     search = Search(harmless)
     for number, raw in enumerate(lines, 1):
-        search.look(raw, Place(number))
+        search.look(raw, LogPosition(number))
     return next(iter(search.failures()), None)
 
 
 @dataclass(slots=True)
-class _Seen:
+class _LogScan:
     rank: Rank
     failure: Failure
     at_step: int  # how many steps had been printed when it was last said
@@ -102,7 +102,7 @@ class Search:
     """
 
     harmless: Sequence[str] = ()
-    _seen: dict[tuple[Rank, FailureKind], _Seen] = field(default_factory=dict)
+    _seen: dict[tuple[Rank, FailureKind], _LogScan] = field(default_factory=dict)
     _storms: dict[str, Failure] = field(default_factory=dict)
     _steps: int = 0
     _lines: int = 0  # found, of whatever kind
@@ -135,11 +135,11 @@ class Search:
         self._storms.clear()
         self._quote = None
 
-    def nan(self, text: str, place: Place) -> None:
+    def nan(self, text: str, place: LogPosition) -> None:
         """A step's line in which a metric is not a number; one step where it is shows that this was overcome."""
         self._add(Rank.NAN, Failure(FailureKind.NAN, stripped(text)[:MAX_LINE], place), at_step=self._steps - 1)
 
-    def look(self, raw: str, place: Place = Place()) -> None:
+    def look(self, raw: str, place: LogPosition = LogPosition()) -> None:
         """Take in one line, as it stands in the log."""
         raw = raw[:MAX_SEEN]
         whole = stripped(raw)
@@ -170,7 +170,7 @@ class Search:
         """What was not overcome, each class once, the root cause first."""
         storms = [storm for storm in self._storms.values() if storm.times >= STORM]
         open_ = [seen for seen in self._seen.values() if self._steps - seen.at_step < SURVIVED]
-        open_ += [_Seen(Rank.STORM, replace(s, kind=FailureKind.RETRY_STORM), self._steps, 0) for s in storms]
+        open_ += [_LogScan(Rank.STORM, replace(s, kind=FailureKind.RETRY_STORM), self._steps, 0) for s in storms]
         by_kind: dict[FailureKind, Failure] = {}
         for seen in _root_first(open_):
             by_kind.setdefault(seen.failure.kind, seen.failure)
@@ -181,7 +181,7 @@ class Search:
         past = [seen for seen in self._seen.values() if self._steps - seen.at_step >= SURVIVED]
         return tuple(seen.failure for seen in _root_first(past))
 
-    def _is_quoted(self, text: str, speaker: str, place: Place) -> bool:
+    def _is_quoted(self, text: str, speaker: str, place: LogPosition) -> bool:
         if text.startswith(_QUOTES):
             self._quote = (speaker, place.offset)
             return True
@@ -227,7 +227,7 @@ class Search:
         overcome = old is not None and now - old.at_step >= SURVIVED
         if old is None or (overcome and (rank is Rank.NAN or not same)):  # another story
             self._seen.pop((rank, failure.kind), None)
-            self._seen[rank, failure.kind] = _Seen(rank, failure, now, self._lines, final)
+            self._seen[rank, failure.kind] = _LogScan(rank, failure, now, self._lines, final)
             return
         if rank is Rank.NAN or not same:  # what a run says at every step, and goes on, is no reason for its end
             old.at_step = now
@@ -245,7 +245,7 @@ def _shape(line: str) -> str:
     return _NUMBERS.sub("#", line)
 
 
-def _root_first(seen: Iterable[_Seen]) -> list[_Seen]:
+def _root_first(seen: Iterable[_LogScan]) -> list[_LogScan]:
     """By rank, then as they came; where something else died, what came before it counts more than what came after.
 
     A traceback before the first symptom is its root: a rank that raised lets the others lose their peer. Refused
@@ -256,7 +256,7 @@ def _root_first(seen: Iterable[_Seen]) -> list[_Seen]:
     symptom = min((s.order for s in found if s.rank is Rank.SYMPTOM), default=0)
     dead = min((s.order for s in found if s.failure.kind is FailureKind.ENGINE_DEAD), default=never)
 
-    def key(one: _Seen) -> tuple[Rank, int]:
+    def key(one: _LogScan) -> tuple[Rank, int]:
         rank = one.rank
         if rank is Rank.ANY and one.final and one.order < symptom:
             rank = Rank.SYMPTOM

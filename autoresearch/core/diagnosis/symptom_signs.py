@@ -20,7 +20,7 @@ VALIDATIONS = 4  # ... of one of validations
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class SymptomEvidence:
     """What is known of a run, or of several for `failures`: metrics by name, in the order of their steps."""
 
     objective: Objective
@@ -41,13 +41,13 @@ class Evidence:
         return [sign * value for value in self.of((self.objective.metric, *self.objective.keys))[1]]
 
 
-Sign = Callable[[Evidence], str]
+Sign = Callable[[SymptomEvidence], str]
 
 
 def fell(keys: Sequence[str], share: float, least: float = 0.0) -> Sign:
     """From at least `least` to no more than `share` of what it began with."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, first, last = _ends(seen, keys)
         return _moved(key, first, last) if key and first > least and last <= share * first else ""
 
@@ -57,7 +57,7 @@ def fell(keys: Sequence[str], share: float, least: float = 0.0) -> Sign:
 def rose(keys: Sequence[str], factor: float, least: float = 0.0) -> Sign:
     """To `factor` times what it began with, and to at least `least`."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, first, last = _ends(seen, keys)
         return _moved(key, first, last) if key and last >= least and last >= factor * max(first, 0.0) else ""
 
@@ -67,7 +67,7 @@ def rose(keys: Sequence[str], factor: float, least: float = 0.0) -> Sign:
 def above(keys: Sequence[str], level: float, over: float | None = None) -> Sign:
     """The median of the last third is above a level; `over`: instead, any single value is above that."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
         if len(values) < 3:
             return ""
@@ -82,7 +82,7 @@ def above(keys: Sequence[str], level: float, over: float | None = None) -> Sign:
 def below(keys: Sequence[str], level: float) -> Sign:
     """The median of the last third is below a level."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
         if len(values) < 3:
             return ""
@@ -95,7 +95,7 @@ def below(keys: Sequence[str], level: float) -> Sign:
 def away_from(keys: Sequence[str], middle: float, by: float) -> Sign:
     """The median of the last third differs from `middle` by more than `by`."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         return above(keys, middle + by)(seen) or below(keys, middle - by)(seen)
 
     return sign
@@ -104,7 +104,7 @@ def away_from(keys: Sequence[str], middle: float, by: float) -> Sign:
 def spikes(keys: Sequence[str], factor: float, times: int = 2) -> Sign:
     """So many values after the first tenth, at least, are `factor` times the median or more."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
         values = values[len(values) // 10 :]
         if len(values) < LEAST:
@@ -121,7 +121,7 @@ def spikes(keys: Sequence[str], factor: float, times: int = 2) -> Sign:
 def plateau(keys: Sequence[str], part: float = 0.08) -> Sign:
     """It rose, and not any more: the last third adds less than `part` of all that was gained."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
         if len(values) < 2 * LEAST:
             return ""
@@ -137,7 +137,7 @@ def plateau(keys: Sequence[str], part: float = 0.08) -> Sign:
 def still_rising(keys: Sequence[str], part: float = 0.2) -> Sign:
     """The last third adds more than `part` of all that was gained."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
         if len(values) < 2 * LEAST:
             return ""
@@ -153,7 +153,7 @@ def still_rising(keys: Sequence[str], part: float = 0.2) -> Sign:
 def never_moved(keys: Sequence[str]) -> Sign:
     """It has one value throughout."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
         still = len(values) >= LEAST and max(values) - min(values) <= 1e-9 * max(1.0, abs(values[0]))
         return f"{key} is {values[0]:.3g} in all {len(values)} steps" if still else ""
@@ -164,7 +164,7 @@ def never_moved(keys: Sequence[str]) -> Sign:
 def jagged(keys: Sequence[str], share: float) -> Sign:
     """Steps to and fro are as large as `share` of the whole range."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
         spread = max(values, default=0.0) - min(values, default=0.0)
         if len(values) < 2 * LEAST or spread <= 1e-3:
@@ -180,7 +180,7 @@ def jagged(keys: Sequence[str], share: float) -> Sign:
 def part_of(part: Sequence[str], whole: Sequence[str], share: float) -> Sign:
     """One duration is more than a share of another."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         (one, some), (all_, total) = seen.of(part), seen.of(whole)
         if len(some) < 3 or len(total) < 3 or median(total) <= 0:
             return ""
@@ -195,7 +195,7 @@ def part_of(part: Sequence[str], whole: Sequence[str], share: float) -> Sign:
 def best_was_earlier(part: float = 0.2) -> Sign:
     """The objective was better before, by a share of all it had gained."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         values = seen.validations
         if len(values) < VALIDATIONS:
             return ""
@@ -211,7 +211,7 @@ def best_was_earlier(part: float = 0.2) -> Sign:
 def apart(keys: Sequence[str], least: float = 0.05) -> Sign:
     """In the second half the training metric goes up by `least` or more, and the objective does not."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
         ours = seen.validations
         if len(values) < 2 * LEAST or len(ours) < VALIDATIONS or key == seen.objective.metric:
@@ -229,7 +229,7 @@ def apart(keys: Sequence[str], least: float = 0.05) -> Sign:
 def not_finite() -> Sign:
     """Some metric is NaN or infinite somewhere."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         for key in sorted(seen.series):
             bad = [step for step, value in seen.series[key] if not math.isfinite(value)]
             if bad:
@@ -242,7 +242,7 @@ def not_finite() -> Sign:
 def failed_with(*kinds: str) -> Sign:
     """Runs ended with a failure of one of these classes."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         found = [f"{kind} in {seen.failures[kind]}" for kind in kinds if seen.failures.get(kind)]
         return f"runs that failed: {', '.join(found)}" if found else ""
 
@@ -252,7 +252,7 @@ def failed_with(*kinds: str) -> Sign:
 def both(one: Sign, other: Sign) -> Sign:
     """Two signs together."""
 
-    def sign(seen: Evidence) -> str:
+    def sign(seen: SymptomEvidence) -> str:
         first = one(seen)
         second = other(seen) if first else ""
         return f"{first}; {second}" if second else ""
@@ -265,7 +265,7 @@ def either(*signs: Sign) -> Sign:
     return lambda seen: next((said for sign in signs if (said := sign(seen))), "")
 
 
-def _ends(seen: Evidence, keys: Sequence[str]) -> tuple[str, float, float]:
+def _ends(seen: SymptomEvidence, keys: Sequence[str]) -> tuple[str, float, float]:
     """The medians of the first and the last fifth; no key where there are too few points."""
     key, values = seen.of(keys)
     if len(values) < LEAST:

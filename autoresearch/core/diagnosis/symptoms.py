@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from autoresearch.core.diagnosis import symptom_signs as see
 from autoresearch.core.diagnosis.symptom_knobs import key_of
-from autoresearch.core.diagnosis.symptom_signs import Evidence, Sign
+from autoresearch.core.diagnosis.symptom_signs import Sign, SymptomEvidence
 from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, KL_KEYS, REWARD_KEYS
 
 ENTROPY = ("actor/entropy", "train/approx_entropy", "train/entropy_loss", "entropy", "entropy_loss")
@@ -64,7 +64,7 @@ class Symptom:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DetectedSymptom:
     """A symptom that the evidence shows, with its numbers."""
 
     symptom: Symptom
@@ -460,6 +460,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
 )
 
 
-def symptoms_of(evidence: Evidence) -> list[Found]:
+def symptoms_of(evidence: SymptomEvidence) -> list[DetectedSymptom]:
     """The symptoms that the evidence shows, in the order of the table."""
-    return [Found(symptom, said) for symptom in SYMPTOMS if (said := symptom.sign(evidence))]
+    return [DetectedSymptom(symptom, said) for symptom in SYMPTOMS if (said := symptom.sign(evidence))]

@@ -35,7 +35,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class MetricKey:
     """A metric by its name: its last value."""
 
     name: str
@@ -66,7 +66,7 @@ class Combined:
     right: Expression
 
 
-Expression = Key | Number | Reduced | Combined
+Expression = MetricKey | Number | Reduced | Combined
 
 
 def keys(expression: Expression) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def keys(expression: Expression) -> tuple[str, ...]:
 
 def _keys(expression: Expression) -> Iterator[str]:
     match expression:
-        case Key(name=name) | Reduced(key=name):
+        case MetricKey(name=name) | Reduced(key=name):
             yield name
         case Combined(left=left, right=right):
             yield from _keys(left)
@@ -91,7 +91,7 @@ def value(expression: Expression, series: SeriesOf) -> Point | None:
     match expression:
         case Number(value=number):
             return 0, number
-        case Key(name=name):
+        case MetricKey(name=name):
             return _reduced("last", series(name))
         case Reduced(word=word, key=key, window=window):
             return _reduced(word, window.of(series(key)))
@@ -105,7 +105,7 @@ def curve(expression: Expression, series: SeriesOf) -> list[Point]:
     match expression:
         case Number(value=number):
             return [(-1, number)]
-        case Key(name=name):
+        case MetricKey(name=name):
             return list(series(name))
         case Reduced(word=word, key=key, window=window):
             return list(_running(word, window, series(key)))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from autoresearch.core.metrics.expression import WORDS, Combined, Expression, Key, Number, Reduced, Window, keys
+from autoresearch.core.metrics.expression import WORDS, Combined, Expression, MetricKey, Number, Reduced, Window, keys
 from autoresearch.core.text.regex import later
 
 EXPRESSIONS = "a key as it is written, or max(key), mean(key, last 5), mean(key, 10..20), max(a) - last(b)"
@@ -43,10 +43,10 @@ class ExpressionError(ValueError):
 def parse(text: str) -> Expression:
     """What a text means. ExpressionError, with the place and what is expected there, for a broken expression."""
     if not _STARTS.match(text):
-        return Key(text)
+        return MetricKey(text)
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(text[:40], MOST_CHARACTERS, f"longer than {MOST_CHARACTERS} characters")
-    reader = _Reader(text)
+    reader = _ExpressionParser(text)
     found = reader.sum()
     if reader.left.strip():
         raise reader.wrong(f"expected + - * / or the end, found {reader.left.strip()[:20]!r}")
@@ -55,7 +55,7 @@ def parse(text: str) -> Expression:
     return found
 
 
-class _Reader:
+class _ExpressionParser:
     """One text, read from left to right."""
 
     def __init__(self, text: str) -> None:

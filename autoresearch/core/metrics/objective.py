@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from autoresearch.core.metrics import expression
-from autoresearch.core.metrics.expression import Combined, Expression, Key, Point
+from autoresearch.core.metrics.expression import Combined, Expression, MetricKey, Point
 from autoresearch.core.metrics.expression_parser import ExpressionError, parse
 from autoresearch.core.metrics.signal import Reading
 
@@ -79,7 +79,7 @@ class Objective:
         try:
             return parse(self.metric)
         except ExpressionError:  # told where it was declared; a record from elsewhere may hold it all the same
-            return Key(self.metric)
+            return MetricKey(self.metric)
 
 
 def _points(key: str, readings: Sequence[Reading]) -> list[Point]:

@@ -104,7 +104,7 @@ def parse(text: str) -> Condition:
     """What a text means. ConditionError, with the place and what is expected there, for a broken one."""
     if len(text) > MOST_CHARACTERS:
         raise ConditionError(text, MOST_CHARACTERS, f"longer than {MOST_CHARACTERS} characters")
-    reader = _Reader(text)
+    reader = _ConditionParser(text)
     root = reader.either()
     if reader.sign:
         hint = "write `a < b and b < c`" if reader.sign in _COMPARE else "expected `and`, `or` or the end"
@@ -114,7 +114,7 @@ def parse(text: str) -> Condition:
     return Condition(text, root, tuple(reader.words))
 
 
-class _Reader:
+class _ConditionParser:
     """One text, read from left to right; `sign` is the token that comes next, "" at the end."""
 
     def __init__(self, text: str) -> None:

@@ -44,7 +44,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StageOutcome:
     """One way in which a stage may come out; `when` None is `otherwise`."""
 
     when: Condition | None
@@ -66,7 +66,7 @@ class Stage:
     campaign: Mapping[str, Any]  # keys of a campaign file; `file` names one that these keys win over
     ideas: tuple[Any, ...]  # entries of a queue, tried in this order
     expectation: Expectation
-    outcomes: tuple[Outcome, ...]  # the last one is `otherwise`
+    outcomes: tuple[StageOutcome, ...]  # the last one is `otherwise`
     most_runs: int = 1  # how often the plan may come to it
 
     def outcome(self, facts: Mapping[str, float | None]) -> int:
@@ -99,7 +99,7 @@ class ReadPlan:
 
 def read_plan(value: object, lines: Mapping[Place, int] | None = None, where: str = "") -> ReadPlan:
     """The plan in a YAML document, and all that is wrong with it; `lines`: where each place stands in the text."""
-    reader = _Reader(lines or {}, where)
+    reader = _PlanReader(lines or {}, where)
     plan = reader.plan(value)
     if plan is not None:
         reader.connected(plan)
@@ -107,7 +107,7 @@ def read_plan(value: object, lines: Mapping[Place, int] | None = None, where: st
     return ReadPlan(None if bad else plan, tuple(sorted(reader.findings, key=lambda f: f.line)))
 
 
-class _Reader:
+class _PlanReader:
     """Reads one plan; goes on after a fault, so that all are told at once."""
 
     def __init__(self, lines: Mapping[Place, int], where: str) -> None:
@@ -221,9 +221,9 @@ class _Reader:
             self.wrong((*place, "when"), f"no idea of this stage has the slug `{strange[0]}`", hint)
         return found
 
-    def outcomes(self, holder: Mapping[Any, Any], stage: Place, slugs: set[str]) -> tuple[Outcome, ...]:
+    def outcomes(self, holder: Mapping[Any, Any], stage: Place, slugs: set[str]) -> tuple[StageOutcome, ...]:
         given = self.listed(holder, stage, "outcomes", MOST_OUTCOMES)
-        found: list[Outcome] = []
+        found: list[StageOutcome] = []
         for n, value in enumerate(given):
             place = (*stage, "outcomes", n)
             one = self.mapping(value, place, _OUTCOME_KEYS)
@@ -233,7 +233,7 @@ class _Reader:
             when = None if last else self.condition(one, place, slugs)
             if when and when.text in [earlier.condition for earlier in found]:
                 self.wrong((*place, "when"), f"`{when.text}` was asked before: this cannot happen")
-            found.append(Outcome(when, self.text(one, place, "conclusion"), self.text(one, place, "next")))
+            found.append(StageOutcome(when, self.text(one, place, "conclusion"), self.text(one, place, "next")))
         if given and not (isinstance(given[-1], Mapping) and given[-1].get("when") == OTHERWISE):
             hint = f"end the list with `- {{when: {OTHERWISE}, conclusion: ..., next: {REVISE}}}`"
             self.wrong((*stage, "outcomes"), "not every result leads somewhere", hint)
@@ -256,7 +256,7 @@ class _Reader:
                 self.wrong(place, f"no outcome leads to the stage `{name}`", severity=Severity.WARNING)
 
     def step(
-        self, place: Place, stage: Stage, outcome: Outcome, plan: StagedPlan, leads: Mapping[str, set[str]]
+        self, place: Place, stage: Stage, outcome: StageOutcome, plan: StagedPlan, leads: Mapping[str, set[str]]
     ) -> None:
         if outcome.next in ("", END, REVISE):
             return

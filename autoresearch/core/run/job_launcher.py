@@ -92,7 +92,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ProgramOutput:
     """What a program said. `out` and `err` may be cut at 1 MiB."""
 
     returncode: int
@@ -121,7 +121,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DirectoryState:
     """What lies in one far directory now."""
 
     there: bool = True  # the directory exists
@@ -142,13 +142,13 @@ class Reach(Protocol):
     def shared(self) -> bool:
         """Whether the far side sees our paths: nothing is copied."""
 
-    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         """All of these far directories in one round trip, by run."""
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
         """Write files into a directory (made if need be), each atomically; those in `private` with mode 0600."""
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         """Run a short program there, no shell in between. A missing program is Said(127)."""
 
     def clock_offset(self) -> float:

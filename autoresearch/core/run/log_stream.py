@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoresearch.core.run.job_launcher import Seen
+from autoresearch.core.run.job_launcher import DirectoryState
 
 LOG = "run.log"
 EVALUATION = "evaluation.log"
@@ -15,19 +15,19 @@ _MARK = b"\x1e{"
 
 
 @dataclass(slots=True)
-class Told:
+class JobLog:
     """One run, from the beginning of its job's log as far as it is known; files are whole from byte 0."""
 
     run: str
     files: dict[str, bytes] = field(default_factory=dict)  # growing files by name
     records: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # runner.json, exit.json
 
-    def seen(self, offsets: Mapping[str, int], most: int) -> Seen:
+    def seen(self, offsets: Mapping[str, int], most: int) -> DirectoryState:
         """What follows these offsets, at most so many bytes of each file."""
         grown = {name: data[offsets[name] :][:most] for name, data in self.files.items() if name in offsets}
         runner = self.records.get("runner.json", {})
         beat = self.records.get("lock", {}).get("t")
-        return Seen(
+        return DirectoryState(
             claimed=bool(runner),
             beat=float(beat) if isinstance(beat, int | float) else None,
             runner=runner,
@@ -38,12 +38,12 @@ class Told:
         )
 
 
-def read(stream: bytes, run: str) -> Told:
+def read(stream: bytes, run: str) -> JobLog:
     """Take a job's log apart. What is not framed by this run's Runner is the log, a cut frame at its end is not yet.
 
     A launcher's own lines before the Runner's are part of the log.
     """
-    told = Told(run)
+    told = JobLog(run)
     log = bytearray()
     at = 0
     stream = stream.removesuffix(_MARK[:1])
@@ -61,7 +61,7 @@ def read(stream: bytes, run: str) -> Told:
     return told
 
 
-def _take(told: Told, frame: Mapping[str, Any]) -> None:
+def _take(told: JobLog, frame: Mapping[str, Any]) -> None:
     name = str(frame["file"])
     if isinstance(frame.get("record"), dict):
         told.records[name] = frame["record"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 
 _RANK = {state: rank for rank, state in enumerate((  # what may need somebody comes first
     RunState.UNREACHABLE, RunState.DEAD, RunState.PENDING, RunState.STARTING, RunState.RUNNING,
@@ -200,7 +200,7 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class OverviewFilter:
     """Which runs are shown, and in which order. "" is any."""
 
     place: str = ""  # a label, a place's name or a kind
@@ -234,7 +234,7 @@ def mentions(line: RunLine, words: Sequence[str]) -> bool:
     return all(word.lower() in text for word in words)
 
 
-def label(place: Place) -> str:
+def label(place: Target) -> str:
     """A place as people say it: `local`, `slurm`, `ssh:gpu1`."""
     return place.name if place.name == place.kind.value else f"{place.kind.value}:{place.name}"
 

@@ -32,7 +32,7 @@ _HINT = "write places like `local:2, ssh:gpu1:4, slurm:8`"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Target:
     """One place with room for so many runs at a time."""
 
     name: str
@@ -71,12 +71,12 @@ class Place:
         return {"name": self.name, "kind": self.kind.value, "slots": self.slots, "options": dict(self.options)}
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Place:
+    def from_json(cls, record: Mapping[str, Any]) -> Target:
         """Read what `to_json` wrote. Raises KeyError, TypeError, ValueError."""
         return cls(str(record["name"]), Kind(record["kind"]), int(record["slots"]), dict(record["options"]))
 
 
-LOCAL = Place("local", Kind.LOCAL)
+LOCAL = Target("local", Kind.LOCAL)
 Declared = Mapping[str, Mapping[str, Any]]  # name -> its block, which holds `kind` unless its name is one
 
 
@@ -118,7 +118,7 @@ def check_declared(declared: Declared) -> None:
         _slots(name, block)
 
 
-def with_slots(places: tuple[Place, ...], parallel: int | None) -> tuple[Place, ...]:
+def with_slots(places: tuple[Target, ...], parallel: int | None) -> tuple[Target, ...]:
     """The same places, each with its slots. ValueError, one clause, where `parallel` contradicts them.
 
     A place that says none has one; if it is the only such place, what `parallel` leaves to it.
@@ -136,7 +136,7 @@ def with_slots(places: tuple[Place, ...], parallel: int | None) -> tuple[Place, 
     return found
 
 
-def parse_pool(text: str, declared: Declared) -> tuple[Place, ...]:
+def parse_pool(text: str, declared: Declared) -> tuple[Target, ...]:
     """The places of a `--launcher` value. ValueError, one clause, for what cannot be understood."""
     check_declared(declared)
     places = tuple(_place(item.strip(), declared) for item in text.split(",") if item.strip())
@@ -151,7 +151,7 @@ def parse_pool(text: str, declared: Declared) -> tuple[Place, ...]:
     return places
 
 
-def _place(item: str, declared: Declared) -> Place:
+def _place(item: str, declared: Declared) -> Target:
     words = item.split(":")
     slots = 0
     if len(words) > 1 and words[-1].isdecimal():
@@ -173,15 +173,15 @@ def _place(item: str, declared: Declared) -> Place:
         return found
     if kind is Kind.SSH and len(words) == 1:
         raise ValueError(f"{item!r} names no host: ssh:HOST, or ssh:HOST:SLOTS")
-    return Place(name, kind, slots, {"host": name} if kind is Kind.SSH else {})
+    return Target(name, kind, slots, {"host": name} if kind is Kind.SSH else {})
 
 
-def _declared(name: str, block: Mapping[str, Any], slots: int) -> Place:
+def _declared(name: str, block: Mapping[str, Any], slots: int) -> Target:
     options = {key: value for key, value in block.items() if key not in ("kind", "slots")}
     kind = kind_of(str(block.get("kind", name)))
     if kind is Kind.SSH:
         options.setdefault("host", name)
-    return Place(name, kind, slots or _slots(name, block), options)
+    return Target(name, kind, slots or _slots(name, block), options)
 
 
 def _slots(name: str, block: Mapping[str, Any]) -> int:
@@ -202,7 +202,7 @@ def kind_of(word: str) -> Kind:
         raise ValueError(f"{word!r} is no launcher: {', '.join(Kind)}, or a name under `launchers:`") from None
 
 
-def in_one_allocation(places: tuple[Place, ...]) -> tuple[Place, ...]:
+def in_one_allocation(places: tuple[Target, ...]) -> tuple[Target, ...]:
     """The same places, whose runs share one allocation of Slurm's. ValueError where there is nothing to share."""
     if other := [place for place in places if place.kind is not Kind.SLURM]:
         raise ValueError(f"only Slurm has an allocation that runs can share, and {other[0].name} is {other[0].kind}")

@@ -48,7 +48,7 @@ class Claim(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ConfirmationPlan:
     """How many fresh runs a round of confirmation takes."""
 
     candidates: int
@@ -81,7 +81,9 @@ def level(round_number: int, alpha: float = ALPHA) -> float:
     return float(alpha * 0.8 * 0.2 ** (round_number - 1))
 
 
-def plan(effect: float, noise: Noise, *, candidates: int = 1, round_number: int = 1, budget: int | None = None) -> Plan:
+def plan(
+    effect: float, noise: Noise, *, candidates: int = 1, round_number: int = 1, budget: int | None = None
+) -> ConfirmationPlan:
     """The smallest round that confirms a true gain of `effect` (the metric's unit) with probability POWER.
 
     `noise` is the campaign's; unknown noise or an effect that is not positive takes the largest round.
@@ -90,7 +92,7 @@ def plan(effect: float, noise: Noise, *, candidates: int = 1, round_number: int 
     smallest gain worth a claim, or 0.8 of that gain, is a better `effect`.
     """
     alpha = level(round_number) / candidates
-    found: Plan | None = None
+    found: ConfirmationPlan | None = None
     for each in range(2, MOST + 1):
         baseline = math.ceil(each * math.sqrt(candidates))
         runs = candidates * each + baseline
@@ -100,10 +102,10 @@ def plan(effect: float, noise: Noise, *, candidates: int = 1, round_number: int 
             break
         power = _power(effect, noise, each, baseline, alpha)
         reason = f"{each} fresh runs of each of {candidates} and {baseline} of the baseline, power {power:.0%}"
-        found = Plan(candidates, each, baseline, power, reason)
+        found = ConfirmationPlan(candidates, each, baseline, power, reason)
         if power >= POWER:
             break
-    return found or Plan(candidates, 0, 0, 0.0, f"no round for {candidates} fits {_allowed(budget)}")
+    return found or ConfirmationPlan(candidates, 0, 0, 0.0, f"no round for {candidates} fits {_allowed(budget)}")
 
 
 def confirm(

@@ -50,7 +50,7 @@ _FOLLOWED = later(r"\s*(?:to|until|till|for|before)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DurationMatch:
     """A duration in a text: where it stands in the *normalised* text and how long it is, in seconds.
 
     `seconds` may be impossible (NaN, zero, negative, more than a year); ask `problem`.
@@ -69,7 +69,7 @@ def normalise(text: str) -> str:
     return unicodedata.normalize("NFKC", text).lower()
 
 
-def find_durations(text: str) -> list[Found]:
+def find_durations(text: str) -> list[DurationMatch]:
     """Every duration in a prose text that went through `normalise`, in order; `1 h 30 min` is one."""
     found = [_clock(m) for m in _CLOCK.finditer(text)]
     rest = _CLOCK.sub(lambda m: "#" * len(m.group()), text)
@@ -140,7 +140,7 @@ def counted(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def _one(match: re.Match[str]) -> Found:
+def _one(match: re.Match[str]) -> DurationMatch:
     got = match.groupdict()
     unit = _letter(got["unit"] or got["half_unit"] or got["a_unit"] or got["cjk_unit"])
     if got["half"]:
@@ -155,21 +155,21 @@ def _one(match: re.Match[str]) -> Found:
         count += 0.5
     if (got["cjk_each"] or "") in ("个半", "個半"):
         count += 0.5
-    return Found(
+    return DurationMatch(
         match.start(), match.end(), -count * _SECONDS[unit] if got["sign"] else count * _SECONDS[unit], unit
     )
 
 
-def _clock(match: re.Match[str]) -> Found:
+def _clock(match: re.Match[str]) -> DurationMatch:
     days, hours, minutes, seconds = (int(match[g] or 0) for g in ("days", "h", "m", "s"))
     total = days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
-    return Found(match.start(), match.end(), math.nan if minutes > 59 or seconds > 59 else total, "s")
+    return DurationMatch(match.start(), match.end(), math.nan if minutes > 59 or seconds > 59 else total, "s")
 
 
-def _joined(found: list[Found], text: str) -> list[Found]:
+def _joined(found: list[DurationMatch], text: str) -> list[DurationMatch]:
     """Merge `1 hour 30 minutes` and `1 hour and 30 minutes`, but not `24 hours and 20 minutes to ...`."""
     order = "wdhms"
-    merged: list[Found] = []
+    merged: list[DurationMatch] = []
     for part in found:
         last = merged[-1] if merged else None
         gap = text[last.end : part.start] if last else "x"
@@ -179,7 +179,7 @@ def _joined(found: list[Found], text: str) -> list[Found]:
             gap.strip() == "," and last is not None and last.unit + part.unit == "ms"
         )
         if last is not None and smaller and adds_up and not split:
-            merged[-1] = Found(last.start, part.end, last.seconds + part.seconds, part.unit)
+            merged[-1] = DurationMatch(last.start, part.end, last.seconds + part.seconds, part.unit)
         else:
             merged.append(part)
     return merged

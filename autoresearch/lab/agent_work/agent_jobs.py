@@ -1,7 +1,7 @@
-"""Study: where the jobs of a campaign's researcher are done: propose, edit, fix, summarise.
+"""The jobs of a campaign's coding agent: propose, edit, fix, summarise.
 
 It runs in a thread beside the controller: it reads the campaign's files with eyes of its own, asks the agent, and works
-in worktrees that no run uses. It writes nothing into the journal; what is to be written is handed back as `Done`.
+in worktrees that no run uses. It writes nothing into the journal; what is to be written is handed back as `JobResult`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.agent import Answer, Bounds, Edit, Fault, Researcher, Role, Turn, Unmade
+from autoresearch.core.agents.agent import Agent, Answer, Bounds, Edit, NotMade, Turn, TurnFault, TurnRole
 from autoresearch.core.agents.proposal_schema import KINDS
 from autoresearch.core.agents.turns import TurnNote
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
@@ -21,20 +21,20 @@ from autoresearch.core.campaign.view import CampaignView, Idea
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.agent_work.edit import make_edit, make_fix
-from autoresearch.lab.agent_work.edit_workspace import Bench, bench_for
+from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, bench_for
 from autoresearch.lab.agent_work.guard import end_leftover
-from autoresearch.lab.agent_work.propose import Desk, Proposed, propose
-from autoresearch.lab.agent_work.propose_context import Matter, gather
+from autoresearch.lab.agent_work.propose import Desk, ProposeResult, propose
+from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
 from autoresearch.lab.agent_work.review import reviewed
 from autoresearch.lab.agent_work.summarise import summarise, write
 from autoresearch.lab.agents import agent_factory
 from autoresearch.lab.agents.rate_limits import patiently, posted
 from autoresearch.lab.agents.turn import lost_turns, run_turn
 from autoresearch.lab.agents.turn_dir import TurnDir, next_directory, read_result
-from autoresearch.lab.agents.turn_environment import Premises, guard_in
+from autoresearch.lab.agents.turn_environment import TurnEnvironment, guard_in
 from autoresearch.lab.campaigns import scheduler
-from autoresearch.lab.campaigns.campaign_state import Book
-from autoresearch.lab.campaigns.commit_builder import Workshop
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
@@ -43,12 +43,12 @@ Line = tuple[str, dict[str, Any]]
 
 
 @dataclass(slots=True)
-class Done:
+class JobResult:
     """What a job came to; the controller's thread acts on it."""
 
     lines: list[Line] = field(default_factory=list)  # of the journal, in order
     told: list[str] = field(default_factory=list)
-    fault: Fault | None = None
+    fault: TurnFault | None = None
     why: str = ""
     fix: Edit | None = None
     of: Idea | None = None  # whose fix it is
@@ -57,35 +57,35 @@ class Done:
 
 
 @dataclass(slots=True)
-class Study:
+class AgentJobs:
     """Everything that a job needs; `stop` ends the turn that is under way."""
 
     place: CampaignDir
-    shop: Workshop
+    shop: CommitBuilder
     parts: Parts
     say: Callable[[str], None]
     stop: threading.Event
-    researcher: Researcher
-    premises: Premises
-    bench: Bench
-    book: Book  # read by this thread only
+    researcher: Agent
+    premises: TurnEnvironment
+    bench: EditWorkspace
+    book: CampaignHistory  # read by this thread only
     _lines: list[Line] = field(default_factory=list)  # of turns that are over, and not handed back yet
     _sessions: dict[str, str] = field(default_factory=dict)  # by slug: of its edit turn
 
     @classmethod
     def of(
-        cls, place: CampaignDir, shop: Workshop, parts: Parts, say: Callable[[str], None], stop: threading.Event
-    ) -> Study:
+        cls, place: CampaignDir, shop: CommitBuilder, parts: Parts, say: Callable[[str], None], stop: threading.Event
+    ) -> AgentJobs:
         """The study of a campaign. EnvironmentUnusable where a sandbox is needed and cannot be had."""
         who, premises = agent_factory.call(shop.spec.research, parts.environ, readable=(Path(shop.spec.interpreter),))
 
-        def next_turn(role: Role) -> Path:
+        def next_turn(role: TurnRole) -> Path:
             return next_directory(place.turns, role)
 
         bench = bench_for(shop, shop.spec.research, next_turn, who.traits.leavings)
         confined = guard_in(premises)
         bench = replace(bench, environment=dict(parts.environ), stopped=stop.is_set, confined=confined)
-        return cls(place, shop, parts, say, stop, who, premises, bench, Book(place))
+        return cls(place, shop, parts, say, stop, who, premises, bench, CampaignHistory(place))
 
     def taken(self) -> list[Line]:
         """The journal lines of turns that are over, each handed out once."""
@@ -114,12 +114,12 @@ class Study:
         for path in sorted(self.place.turns.iterdir()) if self.place.turns.is_dir() else ():
             answer = read_result(TurnDir(path)) if path.name not in known else None
             if answer is not None:
-                role = Role(path.name.partition("-")[2].split("-")[0])
+                role = TurnRole(path.name.partition("-")[2].split("-")[0])
                 yield path.name, told(role, self.researcher, answer)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
-    def propose(self) -> Done:
+    def propose(self) -> JobResult:
         """Ask for new hypotheses; those that need no edit can be run at once."""
         view = self.book.view()
         best = view.best or view.baseline
@@ -133,7 +133,7 @@ class Study:
             found = propose(matter, self.bench.spec.ideas, desk, kinds)
         return self._told(found)
 
-    def _told(self, found: Proposed) -> Done:
+    def _told(self, found: ProposeResult) -> JobResult:
         """What a turn for ideas came to, as lines of the journal and for people."""
         lines = self.taken()
         names = _names(lines)
@@ -149,14 +149,14 @@ class Study:
         said += [f"{one.slug}: refused: {why}" for one, why in found.refused]
         if found.fault:
             said.append(f"{self.researcher.name} had no idea that can be used ({found.fault}): {found.said}")
-        return Done(lines, said, found.fault, found.said, turns=names)
+        return JobResult(lines, said, found.fault, found.said, turns=names)
 
     @property
     def _numbers_elsewhere(self) -> bool:
         """Whether an optimiser sees to the numbers."""
         return self.shop.spec.proposer.name == HYBRID
 
-    def _matter(self, view: CampaignView) -> Matter:
+    def _matter(self, view: CampaignView) -> ProposeContext:
         protection = self.bench.protection
         now = self.parts.clock()
         found = stand(view.spec.rules, scheduler.facts(view, now), view.spec.objective)
@@ -170,25 +170,25 @@ class Study:
         left = max(0.01, budget - (view.research.usage.usd or 0.0))
         return replace(bounds, usd=min(left, bounds.usd or left))
 
-    def _affordable(self, view: CampaignView) -> Bench:
+    def _affordable(self, view: CampaignView) -> EditWorkspace:
         """The bench, whose turns cost no more than is left."""
         return replace(self.bench, spec=replace(self.bench.spec, turn_usd=self._bounds(view).usd))
 
-    def edit(self, hypothesis: Hypothesis) -> Done:
+    def edit(self, hypothesis: Hypothesis) -> JobResult:
         """Put a code idea into code; the outcome is an idea that can be run, or one that cannot, with the reason."""
         view = self.book.view()
         parent = _parent(view, hypothesis)
         if parent is None:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
-            return Done(lines=[("refused", line)], told=[f"{hypothesis.slug}: refused: its parent is gone"])
+            return JobResult(lines=[("refused", line)], told=[f"{hypothesis.slug}: refused: its parent is gone"])
         self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.slug}")
         bench = self._affordable(view)
         edit = make_edit(bench, hypothesis, parent.commit, self.ask)
         if bench.spec.review:
             edit = reviewed(bench, hypothesis, parent.commit, edit, self.ask)
         lines = self.taken()
-        done = Done(lines, fault=edit.fault, why=edit.why, turns=_names(lines))
-        if edit.fault is Fault.STOPPED or (edit.fault is not None and edit.fault.needs_person):
+        done = JobResult(lines, fault=edit.fault, why=edit.why, turns=_names(lines))
+        if edit.fault is TurnFault.STOPPED or (edit.fault is not None and edit.fault.needs_person):
             return done  # it stays as it was, and is edited another time
         made = replace(
             hypothesis,
@@ -207,21 +207,21 @@ class Study:
         done.told += [f"{hypothesis.slug}: suspicious: {flag}" for flag in edit.flags]
         return done
 
-    def fix(self, idea: Idea) -> Done:
+    def fix(self, idea: Idea) -> JobResult:
         """Let the agent mend what made the last run of an idea fail."""
         shop = self.shop.for_idea(idea.hypothesis)
         try:
             failure = agent_factory.explained(idea, shop)
         except ConflictError as gone:
-            return Done(fix=Edit(unmade=Unmade.RESEARCHER, why=gone.message), of=idea)
+            return JobResult(fix=Edit(unmade=NotMade.RESEARCHER, why=gone.message), of=idea)
         session = self._sessions.get(idea.slug, "") if self.researcher.traits.resumes else ""
-        bench = self._affordable(Book(self.place).view())
+        bench = self._affordable(CampaignHistory(self.place).view())
         edit = make_fix(bench, idea.hypothesis, idea.commit, failure, self.ask, session)
         lines = self.taken()
-        fault = edit.fault if edit.fault in (None, Fault.STOPPED) or edit.fault.needs_person else None
-        return Done(lines, fix=edit, of=idea, turns=_names(lines), fault=fault, why=edit.why)
+        fault = edit.fault if edit.fault in (None, TurnFault.STOPPED) or edit.fault.needs_person else None
+        return JobResult(lines, fix=edit, of=idea, turns=_names(lines), fault=fault, why=edit.why)
 
-    def summarise(self) -> Done:
+    def summarise(self) -> JobResult:
         """What the researcher thinks of the campaign, as a document beside the report."""
         view = self.book.view()
         matter = self._matter(view)
@@ -235,11 +235,11 @@ class Study:
             found = summarise(matter, desk)
         lines = self.taken()
         if found.fault is not None:
-            return Done(lines, [f"no summary by {self.researcher.name} ({found.fault}): {found.why}"], found.fault)
-        return Done(lines, [f"wrote {write(matter, found, self.place.path)}"])
+            return JobResult(lines, [f"no summary by {self.researcher.name} ({found.fault}): {found.why}"], found.fault)
+        return JobResult(lines, [f"wrote {write(matter, found, self.place.path)}"])
 
 
-def told(role: Role, who: Researcher, answer: Answer) -> dict[str, Any]:
+def told(role: TurnRole, who: Agent, answer: Answer) -> dict[str, Any]:
     """What a line of the journal says of a turn."""
     usage = answer.usage
     found: dict[str, Any] = {
@@ -265,6 +265,6 @@ def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
     return view.by_slug(BASELINE if hypothesis.parent == BASELINE else hypothesis.parent)
 
 
-def _keeps_patch(unmade: Unmade | None) -> bool:
+def _keeps_patch(unmade: NotMade | None) -> bool:
     """Whether the branch shows the diff; one that touches what is protected, or is too large, stays in its turn."""
-    return unmade in (None, Unmade.GUARD, Unmade.REFUSED)
+    return unmade in (None, NotMade.GUARD, NotMade.REFUSED)

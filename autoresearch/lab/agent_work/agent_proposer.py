@@ -1,10 +1,10 @@
-"""Shelf: the hypotheses that a researcher has proposed and made ready, as a proposer of the campaign."""
+"""Proposers backed by a coding agent: its prepared hypotheses alone, or mixed with another proposer's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autoresearch.core.agents.turns import AGENT, Proposed
+from autoresearch.core.agents.turns import AGENT, ProposedIdea
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.core.campaign.view import CampaignView
@@ -12,7 +12,7 @@ from autoresearch.core.campaign.view import CampaignView
 HYBRID = "hybrid"
 
 
-class Shelf:
+class AgentProposer:
     """Hands out what is ready, oldest first; never waits for a turn."""
 
     name = AGENT
@@ -31,7 +31,7 @@ class Shelf:
         """Nothing is held open."""
 
 
-def waiting(view: CampaignView) -> list[Proposed]:
+def waiting(view: CampaignView) -> list[ProposedIdea]:
     """Proposals that are no ideas of the campaign yet and are still wanted, oldest first."""
     return [one for one in view.research.proposed.values() if one.hypothesis.slug not in view.unwanted]
 
@@ -45,7 +45,7 @@ def held(view: CampaignView) -> list[Hypothesis]:
     return [one for one in found if one.slug not in view.research.approved]
 
 
-class Hybrid:
+class MixedProposer:
     """Numbers from an optimiser, ideas from a researcher, in the share that the spec names.
 
     Who is behind his share is asked first, so that it is kept in the long run; where he has nothing ready, the
@@ -54,7 +54,7 @@ class Hybrid:
 
     name = HYBRID
 
-    def __init__(self, shelf: Shelf, optimiser: Proposer, share: float) -> None:
+    def __init__(self, shelf: AgentProposer, optimiser: Proposer, share: float) -> None:
         self._shelf, self._optimiser, self._share = shelf, optimiser, share
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:

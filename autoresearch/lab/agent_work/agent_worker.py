@@ -1,4 +1,4 @@
-"""The researcher of a campaign at work: one job at a time, in a thread beside the loop of the controller.
+"""A campaign's coding agent at work: one job at a time, in a thread beside the controller's loop.
 
 A job is a fix that is owed, the edit of the next code idea, or a turn for new ideas, in this order. The thread asks
 the agent and works in worktrees of its own; the journal is written, and branches are moved, by the controller's thread
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.core.agents.agent import Edit, Fault
+from autoresearch.core.agents.agent import Edit, TurnFault
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignState
@@ -24,12 +24,12 @@ from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.agent_proposer import HYBRID, held, waiting
 from autoresearch.lab.agent_work.edit_workspace import clean_slot, edited_slot
 from autoresearch.lab.campaigns import scheduler
-from autoresearch.lab.campaigns.commit_builder import Refused
+from autoresearch.lab.campaigns.commit_builder import IdeaRefused
 from autoresearch.records import campaign_records, journal
 from autoresearch.records.failpoint import failpoint
 
 if TYPE_CHECKING:
-    from autoresearch.lab.agent_work.agent_jobs import Done, Study
+    from autoresearch.lab.agent_work.agent_jobs import AgentJobs, JobResult
     from autoresearch.lab.campaigns.controller import Controller
 
 MOST_FAILED = 3  # turns for new ideas in a row that came to nothing
@@ -37,16 +37,16 @@ ENDS_IN_S = 30.0  # a turn that was told to stop
 WAIT_S = 0.1
 
 
-class Researching:
+class AgentWorker:
     """What the controller asks of its researcher."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
         self.spec = controller.spec.research
         self.barred = ""  # why it is not asked before somebody says `resume`
-        self._study: Study | None = None
+        self._study: AgentJobs | None = None
         self._thread: threading.Thread | None = None
-        self._done: Done | None = None
+        self._done: JobResult | None = None
         self._stop = threading.Event()
 
     @property
@@ -65,13 +65,13 @@ class Researching:
         return self._thread is not None and not self._thread.is_alive() and self._done is None
 
     @property
-    def study(self) -> Study:
+    def study(self) -> AgentJobs:
         """Where the jobs are done."""
         if self._study is None:
-            from autoresearch.lab.agent_work.agent_jobs import Study
+            from autoresearch.lab.agent_work.agent_jobs import AgentJobs
 
             controller = self.controller
-            self._study = Study.of(controller.place, controller.shop, controller.parts, controller.say, self._stop)
+            self._study = AgentJobs.of(controller.place, controller.shop, controller.parts, controller.say, self._stop)
         return self._study
 
     # -- the controller's thread --------------------------------------------------------------------------------
@@ -177,15 +177,15 @@ class Researching:
         if done.fault is not None:
             self._failed(self.controller.book.view(), done.fault, done.why)
 
-    def _write(self, done: Done) -> None:
+    def _write(self, done: JobResult) -> None:
         for do, fields in done.lines:
             self.controller.note(do, **fields)
         for text in done.told:
             self.controller.say(text)
 
-    def _failed(self, view: CampaignView, fault: Fault, why: str) -> None:
+    def _failed(self, view: CampaignView, fault: TurnFault, why: str) -> None:
         """Pause where nobody else has ideas; else go on without it."""
-        if fault is Fault.STOPPED:
+        if fault is TurnFault.STOPPED:
             return
         if view.research.failed >= MOST_FAILED:
             self._bar(view, f"{self.spec.agent} had no idea {view.research.failed} times in a row: {why or fault}")
@@ -220,7 +220,7 @@ class Researching:
             try:
                 commit = repair(self.controller.shop, idea, change, edit.said or "mended by the researcher")
                 failpoint("research.mended")
-            except Refused as refused:
+            except IdeaRefused as refused:
                 why = refused.message
         told = f"fix {number} of {most} by {self.spec.agent}"
         if commit:
@@ -238,7 +238,7 @@ class Researching:
 
     # -- what is due ----------------------------------------------------------------------------------------------
 
-    def _due(self, view: CampaignView) -> Callable[[], Done] | None:
+    def _due(self, view: CampaignView) -> Callable[[], JobResult] | None:
         """The next job; None where there is none, or it is not the time."""
         if self.barred or view.told_stop or view.state not in (CampaignState.RUNNING, CampaignState.WAITING):
             return None
@@ -277,10 +277,10 @@ class Researching:
         money = rules.budget_usd is not None and (usage.usd or 0.0) >= rules.budget_usd
         return money or (rules.budget_tokens is not None and (usage.tokens or 0) >= rules.budget_tokens)
 
-    def _fix(self, idea: Idea) -> Done:
+    def _fix(self, idea: Idea) -> JobResult:
         return self.study.fix(idea)
 
-    def _begin(self, job: Callable[[], Done]) -> None:
+    def _begin(self, job: Callable[[], JobResult]) -> None:
         view = self.controller.book.view()
         idea = self._next_fix(view)
         if idea is not None and idea.index not in view.research.fixing:
@@ -289,7 +289,7 @@ class Researching:
             self.controller.say(f"{idea.slug}: {self.spec.agent} is asked to mend it")
         self._start(job)
 
-    def _start(self, job: Callable[[], Done]) -> None:
+    def _start(self, job: Callable[[], JobResult]) -> None:
         self.study  # noqa: B018 - made by this thread
         failpoint("research.begins")
         self._thread = threading.Thread(target=self._work, args=(job,), name="researcher", daemon=True)
@@ -297,10 +297,10 @@ class Researching:
 
     # -- the other thread -----------------------------------------------------------------------------------------
 
-    def _work(self, job: Callable[[], Done]) -> None:
-        from autoresearch.lab.agent_work.agent_jobs import Done
+    def _work(self, job: Callable[[], JobResult]) -> None:
+        from autoresearch.lab.agent_work.agent_jobs import JobResult
 
         try:
             self._done = job()
         except (AutoresearchError, OSError) as error:
-            self._done = Done(lines=self.study.taken(), error=error)
+            self._done = JobResult(lines=self.study.taken(), error=error)

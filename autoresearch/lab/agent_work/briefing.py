@@ -16,10 +16,10 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.diagnosis.remedies import HINTS
 from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
 from autoresearch.lab.agent_work.landscape import landscape, shown, untried
-from autoresearch.lab.agent_work.propose_context import DEAD, Matter
+from autoresearch.lab.agent_work.propose_context import DEAD, ProposeContext
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED, fenced
 from autoresearch.lab.campaign_report import memory, summary, texts
-from autoresearch.lab.campaign_report.summary import IdeaLine, Standing
+from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.records.secrets import mask_text
 
 TOKENS = 24_000
@@ -84,13 +84,13 @@ With one JSON object and nothing else: {{"hypotheses": [...]}}, every key of the
 """
 
 
-def brief(matter: Matter, want: int, kinds: Sequence[str] = KINDS) -> str:
+def brief(matter: ProposeContext, want: int, kinds: Sequence[str] = KINDS) -> str:
     """The whole prompt, under BYTES of UTF-8. `kinds`: of hypotheses that are wanted."""
     last = (_waiting(matter), _people(matter), _now(matter, want, kinds))
     return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(matter), *last) if part)
 
 
-def facts(matter: Matter) -> list[str]:
+def facts(matter: ProposeContext) -> list[str]:
     """What is known of a campaign, what changes least first; sections that would be empty are."""
     return [
         _campaign(matter),
@@ -131,7 +131,7 @@ def schema_section(schema: Mapping[str, Any]) -> str:
     return _section("The schema of the answer", [json.dumps(schema, separators=(",", ":"))])
 
 
-def _campaign(matter: Matter) -> str:
+def _campaign(matter: ProposeContext) -> str:
     spec = matter.view.spec
     target = "" if spec.rules.target is None else f"; the target is {spec.rules.target:g}"
     half = SHARES["blueprint"] // 2
@@ -154,7 +154,7 @@ def _quoted(text: str, most: int) -> list[str]:
     return within(lines, most, lambda n: f"> ... and {n} more lines")
 
 
-def _judged(matter: Matter) -> str:
+def _judged(matter: ProposeContext) -> str:
     spec, rule = matter.view.spec, decision.DEFAULT
     band = summary.band_of(matter.view)
     noise = "The noise is not known yet."
@@ -175,7 +175,7 @@ def _judged(matter: Matter) -> str:
     )
 
 
-def _recipe(matter: Matter) -> str:
+def _recipe(matter: ProposeContext) -> str:
     best = matter.view.best
     named = best.slug if best else "the base"
     lines = []
@@ -188,7 +188,7 @@ def _recipe(matter: Matter) -> str:
     return _section(f"The recipe as {named} has it", fitted)
 
 
-def _ledger(matter: Matter) -> str:
+def _ledger(matter: ProposeContext) -> str:
     """All ideas if they fit, else the best and the newest."""
     if not matter.lines:
         return ""
@@ -214,16 +214,16 @@ def _ledger(matter: Matter) -> str:
     return _section("The ledger", [note, "", *head, *lines])
 
 
-def _by_interest(matter: Matter) -> list[IdeaLine]:
+def _by_interest(matter: ProposeContext) -> list[IdeaLine]:
     """The baseline and what was kept, then the newest."""
-    standing = (Standing.BASELINE, Standing.CONFIRMED, Standing.KEPT, Standing.DEMOTED)
+    standing = (IdeaStatus.BASELINE, IdeaStatus.CONFIRMED, IdeaStatus.KEPT, IdeaStatus.DEMOTED)
     first = [line for line in matter.lines if line.standing in standing]
     first = [*first[:1], *reversed(first[1:])][:60]
     chosen = {line.index for line in first}
     return [*first, *(line for line in reversed(matter.lines) if line.index not in chosen)]
 
 
-def _row(matter: Matter, line: IdeaLine) -> str:
+def _row(matter: ProposeContext, line: IdeaLine) -> str:
     failure = next((row.failure for row in reversed(line.rows) if row.failure), "")
     changed = line.changes or line.sentence
     best = " (best)" if matter.view.best is not None and matter.view.best.index == line.index else ""
@@ -231,7 +231,7 @@ def _row(matter: Matter, line: IdeaLine) -> str:
         str(line.index),
         line.slug + best,
         line.parent or "-",
-        "nothing" if line.standing is Standing.BASELINE else texts.plain(changed, 160),
+        "nothing" if line.standing is IdeaStatus.BASELINE else texts.plain(changed, 160),
         str(line.standing),
         "-" if line.mean is None else f"{line.mean:.4g}",
         "-" if line.delta is None else f"{line.delta:+.3g}",
@@ -242,7 +242,7 @@ def _row(matter: Matter, line: IdeaLine) -> str:
     return " | ".join(texts.plain(cell, 170).replace("|", "/") for cell in cells)
 
 
-def _dead_ends(matter: Matter) -> str:
+def _dead_ends(matter: ProposeContext) -> str:
     dead = [line for line in reversed(matter.lines) if line.standing in DEAD]
     ideas = {idea.index: idea.hypothesis for idea in matter.view.ideas}
     blocks = (_dead_end(matter, line, ideas[line.index]) for line in dead)
@@ -255,7 +255,7 @@ def _dead_ends(matter: Matter) -> str:
     return _section("Dead ends, newest first", fitted)
 
 
-def _dead_end(matter: Matter, line: IdeaLine, hypothesis: Hypothesis) -> str:
+def _dead_end(matter: ProposeContext, line: IdeaLine, hypothesis: Hypothesis) -> str:
     told = [f"- {line.slug} (on {line.parent}): {texts.plain(line.sentence, 240)}"]
     told.append(f"  lost because: {texts.plain(line.why or 'it was not better', 240)}")
     if hypothesis.expected:
@@ -268,7 +268,7 @@ def _dead_end(matter: Matter, line: IdeaLine, hypothesis: Hypothesis) -> str:
     return "\n".join(told)
 
 
-def _landscape(matter: Matter) -> str:
+def _landscape(matter: ProposeContext) -> str:
     axes = landscape(matter.view, matter.baseline)
     lines = []
     for axis in axes:
@@ -285,7 +285,7 @@ def _landscape(matter: Matter) -> str:
     return _section("The landscape so far", fitted)
 
 
-def _failures(matter: Matter) -> str:
+def _failures(matter: ProposeContext) -> str:
     lines = []
     for one in matter.failures:
         names = ", ".join(one.slugs[:5]) + (f" and {len(one.slugs) - 5} more" if len(one.slugs) > 5 else "")
@@ -296,7 +296,7 @@ def _failures(matter: Matter) -> str:
     return _section("How runs failed", within(lines, SHARES["failures"], lambda n: f"... and {n} more lines"))
 
 
-def _symptoms(matter: Matter) -> str:
+def _symptoms(matter: ProposeContext) -> str:
     found = [
         (f"in {run}" if run else "over all runs", one) for run, evidence in matter.seen for one in symptoms_of(evidence)
     ]
@@ -313,7 +313,7 @@ def _symptoms(matter: Matter) -> str:
     return _section("Symptoms", [*fitted, f"Looked for and not seen: {', '.join(absent)}."])
 
 
-def _waiting(matter: Matter) -> str:
+def _waiting(matter: ProposeContext) -> str:
     lines = [_waits(hypothesis) for hypothesis in matter.waiting]
     lines += [f"- {idea.slug} runs now" for idea in {idea.slug: idea for idea, _ in matter.view.live}.values()]
     return _section("What waits or runs now", within(lines, SHARES["waiting"], lambda n: f"... and {n} more"))
@@ -324,7 +324,7 @@ def _waits(hypothesis: Hypothesis) -> str:
     return f"- {hypothesis.slug} waits: {texts.plain(settings or hypothesis.sentence, 200)}"
 
 
-def _people(matter: Matter) -> str:
+def _people(matter: ProposeContext) -> str:
     lines = [f"- {texts.plain(note, 1000)}" for note in reversed(list(matter.notes))]
     lines += [f"- not wanted: {texts.plain(veto, 300)}" for veto in matter.vetoes]
     if not lines:
@@ -333,7 +333,7 @@ def _people(matter: Matter) -> str:
     return _section("What people say", [note, *within(lines, SHARES["people"], lambda n: f"... and {n} older ones")])
 
 
-def _now(matter: Matter, want: int, kinds: Sequence[str]) -> str:
+def _now(matter: ProposeContext, want: int, kinds: Sequence[str]) -> str:
     words = [f"Where the campaign stands: {matter.stand.sentence}."]
     used = matter.view.research.usage
     if used.usd is not None or used.tokens is not None:

@@ -1,7 +1,7 @@
 """Edit: from an agent's turn to a patch that can be committed. The truth is the diff, not what the agent says.
 
 The agent works in one worktree. What differs there afterwards is applied to a second, clean one, at the commit that it
-began from; the guard commands run there. Each way to come to nothing has its own word (`Unmade`).
+began from; the guard commands run there. Each way to come to nothing has its own word (`NotMade`).
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.agents import suspicion
-from autoresearch.core.agents.agent import Answer, Ask, Edit, Fault, Role, Turn, Unmade
+from autoresearch.core.agents.agent import Answer, Ask, Edit, NotMade, Turn, TurnFault, TurnRole
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.apply_patch import patched
-from autoresearch.git_repo.extract_patch import Gathered, TooLarge, Trespass, gathered
+from autoresearch.git_repo.extract_patch import ExtractedPatch, TooLarge, Trespass, gathered
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.hypothesis_commit import PatchError
 from autoresearch.git_repo.isolated_worktree import Opened
 from autoresearch.lab.agent_work.edit_prompt import edit_prompt, fix_prompt
-from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, Bench
+from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, EditWorkspace
 from autoresearch.lab.agent_work.guard import end_leftover, guard
 from autoresearch.lab.campaigns.trouble import is_full
 from autoresearch.lab.results.explain import Explanation
@@ -28,26 +28,28 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text
 
 PATCH = "edit.patch"
-GRADED = (None, Fault.SILENT, Fault.ANSWER)  # after any other fault the files may be half of what was meant
+GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the files may be half of what was meant
 SAID_LINES = 20
 
 
-def make_edit(bench: Bench, hypothesis: Hypothesis, base: str, ask: Ask) -> Edit:
+def make_edit(bench: EditWorkspace, hypothesis: Hypothesis, base: str, ask: Ask) -> Edit:
     """Let the agent put a hypothesis into code on `base`; what came of it.
 
     Where it came to nothing, `unmade` and `why` say so, and `patch` is there for the record if there is one. Raises an
     AutoresearchError for what is no fault of the edit: a full disk, a repository or a worktree that cannot be used.
     """
-    return _turn(bench, base, ask, Turn(Role.EDIT, edit_prompt(bench, hypothesis), *_nowhere()))
+    return _turn(bench, base, ask, Turn(TurnRole.EDIT, edit_prompt(bench, hypothesis), *_nowhere()))
 
 
-def make_fix(bench: Bench, hypothesis: Hypothesis, tip: str, failure: Explanation, ask: Ask, session: str = "") -> Edit:
+def make_fix(
+    bench: EditWorkspace, hypothesis: Hypothesis, tip: str, failure: Explanation, ask: Ask, session: str = ""
+) -> Edit:
     """Let the agent mend a run that failed; the patch is one against `tip`. As `make_edit` otherwise.
 
     `session`: of the edit turn, where the agent can go on with it.
     """
     prompt = fix_prompt(bench, hypothesis, failure)
-    return _turn(bench, tip, ask, Turn(Role.FIX, prompt, *_nowhere(), session=session))
+    return _turn(bench, tip, ask, Turn(TurnRole.FIX, prompt, *_nowhere(), session=session))
 
 
 def _nowhere() -> tuple[Path, Path]:
@@ -55,7 +57,7 @@ def _nowhere() -> tuple[Path, Path]:
     return Path(), Path()
 
 
-def _turn(bench: Bench, base: str, ask: Ask, asked: Turn) -> Edit:
+def _turn(bench: EditWorkspace, base: str, ask: Ask, asked: Turn) -> Edit:
     end_leftover(bench)
     _own_places(bench)
     directory = bench.next_turn(asked.role)
@@ -67,51 +69,51 @@ def _turn(bench: Bench, base: str, ask: Ask, asked: Turn) -> Edit:
             why = f"the agent's turn came to nothing ({answer.fault})" + (
                 f": {mask_text(answer.said)}" if answer.said else ""
             )
-            return replace(edit, unmade=Unmade.RESEARCHER, why=why, fault=answer.fault)
+            return replace(edit, unmade=NotMade.RESEARCHER, why=why, fault=answer.fault)
         found = _gathered(bench, opened)
         failpoint("research.gathered")
-    if not isinstance(found, Gathered):
+    if not isinstance(found, ExtractedPatch):
         return replace(edit, unmade=found[0], why=found[1])
     return _judged(bench, found, edit, directory, answer)
 
 
-def _own_places(bench: Bench) -> None:
+def _own_places(bench: EditWorkspace) -> None:
     """A link in a worktree's place would have the slot made wherever it leads."""
     for name in (EDITED, CLEAN):
         if (place := bench.trees / name).is_symlink():
             place.unlink()
 
 
-def _gathered(bench: Bench, opened: Opened) -> Gathered | tuple[Unmade, str]:
+def _gathered(bench: EditWorkspace, opened: Opened) -> ExtractedPatch | tuple[NotMade, str]:
     try:
         return gathered(opened, bench.leavings)
     except TooLarge as large:
-        return Unmade.LARGE, str(large)
+        return NotMade.LARGE, str(large)
     except Trespass as trespass:
-        return Unmade.PROTECTED, str(trespass)
+        return NotMade.PROTECTED, str(trespass)
     except GitFailed as failure:
         if is_full(failure):
             raise
-        return Unmade.PATCH, f"git could not take up what was changed: {failure.stderr[:500]}"
+        return NotMade.PATCH, f"git could not take up what was changed: {failure.stderr[:500]}"
 
 
-def _judged(bench: Bench, found: Gathered, edit: Edit, directory: Path, answer: Answer) -> Edit:
+def _judged(bench: EditWorkspace, found: ExtractedPatch, edit: Edit, directory: Path, answer: Answer) -> Edit:
     """The edit as it is worth being run, or why not: cheap questions first."""
     if not found.patch:
         denied = f"; it was not allowed to: {mask_text(', '.join(answer.denied))[:300]}" if answer.denied else ""
-        return replace(edit, unmade=Unmade.EMPTY, why=f"the agent changed no file{denied}")
+        return replace(edit, unmade=NotMade.EMPTY, why=f"the agent changed no file{denied}")
     (directory / PATCH).write_bytes(found.patch)
     paths = tuple(one.path for one in found.differences)
     edit = replace(edit, patch=found.patch.decode("utf-8", "surrogateescape"), paths=paths)
     if touched := bench.protection.touched(paths):
-        return replace(edit, unmade=Unmade.PROTECTED, why=f"it changes what is protected: {_some(touched)}")
+        return replace(edit, unmade=NotMade.PROTECTED, why=f"it changes what is protected: {_some(touched)}")
     try:
         tree = patched(bench.clean, found.base, found.patch, bench.include)
     except PatchError as failure:
-        return replace(edit, unmade=Unmade.PATCH, why=f"its patch does not apply: {failure.said[:500]}")
+        return replace(edit, unmade=NotMade.PATCH, why=f"its patch does not apply: {failure.said[:500]}")
     failpoint("research.patched")
     if tree != found.tree:
-        return replace(edit, unmade=Unmade.PATCH, why="its patch, applied, is not what the agent made")
+        return replace(edit, unmade=NotMade.PATCH, why="its patch, applied, is not what the agent made")
     if refused := _recipe(bench, found.base, tree):
         return replace(edit, unmade=refused[0], why=refused[1])
     held_out = bench.protection.validation_data(bench.settings(found.base))
@@ -119,18 +121,18 @@ def _judged(bench: Bench, found: Gathered, edit: Edit, directory: Path, answer: 
     edit = replace(edit, flags=flags)
     failed = guard(bench, directory)
     failpoint("research.guarded")
-    return replace(edit, unmade=Unmade.GUARD, why=failed) if failed else edit
+    return replace(edit, unmade=NotMade.GUARD, why=failed) if failed else edit
 
 
-def _recipe(bench: Bench, base: str, tree: str) -> tuple[Unmade, str] | None:
+def _recipe(bench: EditWorkspace, base: str, tree: str) -> tuple[NotMade, str] | None:
     """Why the recipe, with all that it inherits, must not be as the patch has it; None where it may."""
     before = bench.settings(base)
     try:
         after = bench.settings(tree)
     except AutoresearchError as broken:
-        return Unmade.GUARD, f"the recipe cannot be read any more: {broken.message}"
+        return NotMade.GUARD, f"the recipe cannot be read any more: {broken.message}"
     changed = bench.protection.keys_changed(before, after)
-    return (Unmade.PROTECTED, f"it changes protected keys of the recipe: {_some(changed)}") if changed else None
+    return (NotMade.PROTECTED, f"it changes protected keys of the recipe: {_some(changed)}") if changed else None
 
 
 def _said(answer: Answer) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.git_repo.extract_patch import MAX_FILES, MAX_PATCH_BYTES
-from autoresearch.lab.agent_work.edit_workspace import Bench
+from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED, fenced
 from autoresearch.lab.results.explain import Explanation
 from autoresearch.records.secrets import mask_text
@@ -33,13 +33,13 @@ LOG_CHARACTERS = 16_000
 _LAST = "When you are done, say in at most five lines what you changed and why."
 
 
-def edit_prompt(bench: Bench, hypothesis: Hypothesis) -> str:
+def edit_prompt(bench: EditWorkspace, hypothesis: Hypothesis) -> str:
     """The task of an edit turn."""
     head = "# Change the code so that this hypothesis can be tried\nOne training run, started by others, then shows it."
     return _joined(head, _idea(bench, hypothesis), _protected(bench), _guard(bench), _rules(bench), _LAST)
 
 
-def fix_prompt(bench: Bench, hypothesis: Hypothesis, failure: Explanation) -> str:
+def fix_prompt(bench: EditWorkspace, hypothesis: Hypothesis, failure: Explanation) -> str:
     """The task of a fix turn: mend what keeps the run from running, and nothing else."""
     head = (
         "# Mend a run that failed\nThe hypothesis below was put into code, and its run failed. Make it run, in as few "
@@ -55,7 +55,7 @@ def _joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _idea(bench: Bench, hypothesis: Hypothesis) -> str:
+def _idea(bench: EditWorkspace, hypothesis: Hypothesis) -> str:
     objective = bench.objective
     lines = [
         "## The hypothesis",
@@ -71,7 +71,7 @@ def _idea(bench: Bench, hypothesis: Hypothesis) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _recipe(bench: Bench) -> str:
+def _recipe(bench: EditWorkspace) -> str:
     if not bench.recipe:
         return ""
     fixed = " (not yours to change)" if bench.protection.why(bench.recipe) else ""
@@ -85,7 +85,7 @@ def _overrides(hypothesis: Hypothesis) -> str:
     return f"- the harness sets these recipe keys itself, so leave them alone: {_line(told)}"
 
 
-def _protected(bench: Bench) -> str:
+def _protected(bench: EditWorkspace) -> str:
     rules = bench.protection
     named = list(dict.fromkeys([*rules.protect, *rules.named, *(path for path in rules.blueprint if path)]))
     more = f"\nIn this campaign also: {_some(named)}." if named else ""
@@ -93,14 +93,14 @@ def _protected(bench: Bench) -> str:
     return _PROTECTED + more + less
 
 
-def _guard(bench: Bench) -> str:
+def _guard(bench: EditWorkspace) -> str:
     if not bench.spec.guard:
         return ""
     listed = "\n".join(f"- `{mask_text(command)}`" for command in bench.spec.guard)
     return f"## Guard commands\nEach must exit with 0 in a clean checkout with your patch:\n{listed}"
 
 
-def _rules(bench: Bench) -> str:
+def _rules(bench: EditWorkspace) -> str:
     return _RULES.format(metric=bench.objective.metric, files=min(MAX_FILES, 500), mebibytes=MAX_PATCH_BYTES >> 20)
 
 

@@ -1,4 +1,4 @@
-"""Bench: the two worktrees of a campaign's researcher, and all that an edit is judged by.
+"""The two worktrees in which a campaign's coding agent edits, and everything that an edit is judged by.
 
 An agent edits in the one, `agent-a`; what it did reaches the other, `agent-b`, as a patch and in no other way. There
 the guard commands run. Both are used by one idea at a time.
@@ -11,26 +11,28 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.agents.agent import ResearchSpec, Role
+from autoresearch.core.agents.agent import AgentSpec, TurnRole
 from autoresearch.core.agents.protection import Protection, named_by, named_in
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.isolated_worktree import Enclosure
+from autoresearch.git_repo.isolated_worktree import IsolatedWorktree
 from autoresearch.git_repo.worktrees import Slot, slot
-from autoresearch.lab.campaigns.commit_builder import OURS, Workshop
+from autoresearch.lab.campaigns.commit_builder import OURS, CommitBuilder
 from autoresearch.trainers import ask
 
 EDITED, CLEAN = "agent-a", "agent-b"
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class EditWorkspace:
     """What is needed to let an agent edit, and to judge what it did."""
 
     checkout: Checkout
-    spec: ResearchSpec
+    spec: AgentSpec
     trees: Path  # where the worktrees lie: outside of the checkout
-    next_turn: Callable[[Role], Path]  # makes the directory of the next turn: absolute, and not the agent's to write to
+    next_turn: Callable[
+        [TurnRole], Path
+    ]  # makes the directory of the next turn: absolute, and not the agent's to write to
     protection: Protection
     objective: Objective
     settings: Callable[[str], Mapping[str, object]]  # the recipe of a commit or tree, as its trainer has it
@@ -44,9 +46,9 @@ class Bench:
     stopped: Callable[[], bool] = lambda: False  # whether somebody asked to end what is under way
 
     @property
-    def enclosure(self) -> Enclosure:
+    def enclosure(self) -> IsolatedWorktree:
         """Where the agent edits."""
-        return Enclosure(edited_slot(self.checkout, self.trees))
+        return IsolatedWorktree(edited_slot(self.checkout, self.trees))
 
     @property
     def clean(self) -> Slot:
@@ -65,10 +67,10 @@ def clean_slot(checkout: Checkout, trees: Path) -> Slot:
 
 
 def bench_for(
-    shop: Workshop, spec: ResearchSpec, next_turn: Callable[[Role], Path], leavings: tuple[str, ...] = ()
-) -> Bench:
+    shop: CommitBuilder, spec: AgentSpec, next_turn: Callable[[TurnRole], Path], leavings: tuple[str, ...] = ()
+) -> EditWorkspace:
     """The bench of a campaign, protected as its blueprint, its trainer and its researcher's settings say."""
-    return Bench(
+    return EditWorkspace(
         checkout=shop.checkout,
         spec=spec,
         trees=Path(shop.spec.trees),
@@ -84,7 +86,7 @@ def bench_for(
     )
 
 
-def _measures(shop: Workshop, tracked: Collection[str]) -> tuple[str, ...]:
+def _measures(shop: CommitBuilder, tracked: Collection[str]) -> tuple[str, ...]:
     """Files that the commands of the evaluation name, from where they run."""
     below = f"{shop.spec.codebase}/" if shop.spec.codebase else ""
     text = "\n".join(shop.evaluation.evaluate).replace(f"{shop.spec.repository}/{below}", "")
@@ -92,7 +94,7 @@ def _measures(shop: Workshop, tracked: Collection[str]) -> tuple[str, ...]:
     return tuple(below + path for path in named_in(text, seen, measures=False))
 
 
-def protection_of(shop: Workshop, spec: ResearchSpec) -> Protection:
+def protection_of(shop: CommitBuilder, spec: AgentSpec) -> Protection:
     """What is protected in a campaign: built in, declared, and named by the blueprint's notes and the guard."""
     base = shop.spec.base_commit
     listed = shop.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", base)

@@ -18,7 +18,7 @@ from pathlib import Path
 from autoresearch.core.run.ending import Ending
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.remove_tree import wipe
-from autoresearch.lab.agent_work.edit_workspace import CLEAN, Bench
+from autoresearch.lab.agent_work.edit_workspace import CLEAN, EditWorkspace
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.runs.launch import RUNNER
 from autoresearch.lab.runs.run_status import tail_lines
@@ -35,7 +35,7 @@ ENDS_IN_S = 120.0  # a Runner that was told to stop ends its whole tree in less
 _NOT_ITS = ("AUTORESEARCH_", "GIT_", "CUDA_VISIBLE_DEVICES", "TMUX")
 
 
-def guard(bench: Bench, directory: Path) -> str:
+def guard(bench: EditWorkspace, directory: Path) -> str:
     """Run the guard commands in the clean worktree as it is now; "" where all succeeded, else what failed and how.
 
     `directory`: of the turn; each command gets `guard-<n>` in it. `spec.guard_s` is for all of them together.
@@ -52,7 +52,7 @@ def guard(bench: Bench, directory: Path) -> str:
     return ""
 
 
-def end_leftover(bench: Bench) -> None:
+def end_leftover(bench: EditWorkspace) -> None:
     """End the guard that a killed controller left running in the clean worktree, before that is used again.
 
     Raises ConflictError where it does not end.
@@ -70,7 +70,7 @@ def end_leftover(bench: Bench) -> None:
         note.unlink()
 
 
-def _run(bench: Bench, rundir: RunDir, command: str, limit_s: float) -> ExitRecord | None:
+def _run(bench: EditWorkspace, rundir: RunDir, command: str, limit_s: float) -> ExitRecord | None:
     """One command under a Runner; None where that left no record."""
     wipe(rundir.path)  # an earlier record there would be taken for this one's
     rundir.path.mkdir(parents=True)
@@ -98,7 +98,7 @@ def _run(bench: Bench, rundir: RunDir, command: str, limit_s: float) -> ExitReco
     return exit_record.read(rundir)
 
 
-def _wait(bench: Bench, rundir: RunDir, runner: subprocess.Popen[bytes]) -> None:
+def _wait(bench: EditWorkspace, rundir: RunDir, runner: subprocess.Popen[bytes]) -> None:
     """Until it is over, or somebody asked to end it, which its Runner does; the Runner enforces the limit."""
     try:
         while True:
@@ -117,7 +117,7 @@ def _stop(rundir: RunDir, reason: str) -> None:
     write_json(rundir.stop, {"how": "now", "reason": reason}, durable=False)
 
 
-def _note(bench: Bench) -> Path:
+def _note(bench: EditWorkspace) -> Path:
     """Where it is written which guard runs in the clean worktree."""
     return bench.trees / f"{CLEAN}.guard"
 
@@ -130,7 +130,7 @@ def _environment(given: Mapping[str, str], place: Path) -> dict[str, str]:
     return import_environment(plain, place)
 
 
-def _told(bench: Bench, command: str, rundir: RunDir, end: ExitRecord | None) -> str:
+def _told(bench: EditWorkspace, command: str, rundir: RunDir, end: ExitRecord | None) -> str:
     name = mask_text(command)
     if end is None:
         return f"the guard `{name}` left no record of its end: {rundir.path}"

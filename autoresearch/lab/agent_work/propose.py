@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.core.agents.agent import Answer, Ask, Bounds, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Ask, Bounds, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.agents.proposal_schema import KINDS, SCHEMA
 from autoresearch.core.agents.proposal_text import object_with, one_line
-from autoresearch.core.agents.proposals import Known, validate
+from autoresearch.core.agents.proposals import KnownIdeas, validate
 from autoresearch.core.campaign.duplicates import Earlier, all_earlier, earlier, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import unused
 from autoresearch.core.campaign.view import CampaignView
 from autoresearch.lab.agent_work.briefing import brief
-from autoresearch.lab.agent_work.propose_context import Matter
+from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agents.untrusted_text import fenced
 from autoresearch.records.secrets import mask_text
 
@@ -24,7 +24,7 @@ AGAIN = 2  # re-prompts
 MOST_TOLD = 12  # problems that an agent is told at once
 MOST_QUOTED = 8000  # characters of its own answer that an agent without a memory is shown
 EXTRA = "more than were asked for"
-_ASKED_AGAIN = (None, Fault.ANSWER, Fault.SILENT)  # faults that asking again may mend
+_ASKED_AGAIN = (None, TurnFault.ANSWER, TurnFault.SILENT)  # faults that asking again may mend
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +33,21 @@ class Desk:
 
     ask: Ask
     cwd: PurePath  # a clean worktree at the best commit
-    directory: Callable[[Role], PurePath]  # of the next turn; each re-prompt gets one of its own
+    directory: Callable[[TurnRole], PurePath]  # of the next turn; each re-prompt gets one of its own
     bounds: Bounds = field(default_factory=Bounds)
     session: str = ""  # to go on with
     resumes: bool = False  # whether the agent remembers its last turn
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class ProposeResult:
     """What came of asking for hypotheses. `fault` None: there is at least one."""
 
     hypotheses: tuple[Hypothesis, ...] = ()
     refused: tuple[tuple[Hypothesis, str], ...] = ()  # valid ones, and why they are not taken
     problems: tuple[str, ...] = ()  # of those that are not valid, of every answer
     usage: Usage = field(default_factory=Usage)
-    fault: Fault | None = None
+    fault: TurnFault | None = None
     said: str = ""  # one sentence about the fault
     turns: tuple[str, ...] = ()  # names of the turns' directories
     session: str = ""
@@ -82,11 +82,11 @@ class Past:
         return names | {h.slug for h in self.waiting}
 
 
-def propose(matter: Matter, want: int, desk: Desk, kinds: Collection[str] = KINDS) -> Proposed:
+def propose(matter: ProposeContext, want: int, desk: Desk, kinds: Collection[str] = KINDS) -> ProposeResult:
     """Ask for `want` hypotheses of these kinds, with all that is known of the campaign."""
     chosen = [kind for kind in KINDS if kind in kinds]
     view = matter.view
-    known = Known(
+    known = KnownIdeas(
         objective=view.spec.objective,
         metrics=matter.metrics,
         parents={idea.slug for idea in view.ideas if idea.commit},
@@ -99,7 +99,7 @@ def propose(matter: Matter, want: int, desk: Desk, kinds: Collection[str] = KIND
     return ask_for(brief(matter, want, chosen), want, desk, known, past)
 
 
-def ask_for(prompt: str, want: int, desk: Desk, known: Known, past: Past) -> Proposed:
+def ask_for(prompt: str, want: int, desk: Desk, known: KnownIdeas, past: Past) -> ProposeResult:
     """The same with a prompt that is there. Valid new ones are taken, even if others are not.
 
     Nothing left: it is asked again, with what is wrong, twice at most.
@@ -107,9 +107,9 @@ def ask_for(prompt: str, want: int, desk: Desk, known: Known, past: Past) -> Pro
     talk, had = _Talk(session=desk.session), all_earlier(past.view, past.waiting)
     words = prompt
     for _ in range(AGAIN + 1):
-        directory = desk.directory(Role.PROPOSE)
+        directory = desk.directory(TurnRole.PROPOSE)
         turn = Turn(
-            role=Role.PROPOSE,
+            role=TurnRole.PROPOSE,
             prompt=words,
             cwd=desk.cwd,
             directory=directory,
@@ -128,7 +128,7 @@ def ask_for(prompt: str, want: int, desk: Desk, known: Known, past: Past) -> Pro
             return _ended(talk, None, "")
         words = _again(prompt, answer, [*problems, *refused], resumes=desk.resumes and bool(answer.session))
     last = talk.problems[-1] if talk.problems else talk.refused[-1][1] if talk.refused else "no answer"
-    return _ended(talk, Fault.ANSWER, f"no usable hypothesis in {AGAIN + 1} answers; the last one: {last}")
+    return _ended(talk, TurnFault.ANSWER, f"no usable hypothesis in {AGAIN + 1} answers; the last one: {last}")
 
 
 def data_of(answer: Answer, key: str = "hypotheses") -> tuple[Any, str]:
@@ -139,7 +139,7 @@ def data_of(answer: Answer, key: str = "hypotheses") -> tuple[Any, str]:
 
 
 def _take(
-    answer: Answer, want: int, known: Known, past: Past, had: list[Earlier], talk: _Talk
+    answer: Answer, want: int, known: KnownIdeas, past: Past, had: list[Earlier], talk: _Talk
 ) -> tuple[list[str], list[str]]:
     """Sort what an answer holds into taken, refused and broken; what is to be told of the latter two."""
     data, missing = data_of(answer)
@@ -193,8 +193,8 @@ def _again(prompt: str, answer: Answer, told: Sequence[str], *, resumes: bool) -
     return f"{prompt}\n\n# Your answer so far\n\n{quoted}\n\n{ask}"
 
 
-def _ended(talk: _Talk, fault: Fault | None, said: str, retry_s: float | None = None) -> Proposed:
-    return Proposed(
+def _ended(talk: _Talk, fault: TurnFault | None, said: str, retry_s: float | None = None) -> ProposeResult:
+    return ProposeResult(
         hypotheses=tuple(talk.taken),
         refused=tuple(talk.refused),
         problems=tuple(talk.problems),

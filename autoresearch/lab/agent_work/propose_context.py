@@ -17,7 +17,7 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.campaign.view import CampaignView, Idea
-from autoresearch.core.diagnosis.symptom_signs import Evidence
+from autoresearch.core.diagnosis.symptom_signs import SymptomEvidence
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.run.ending import EXCUSED
 from autoresearch.core.run.ledger_row import LedgerRow
@@ -25,8 +25,8 @@ from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff, diff_of
-from autoresearch.lab.campaign_report.summary import IdeaLine, Standing, idea_lines
-from autoresearch.lab.campaigns.commit_builder import Workshop
+from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus, idea_lines
+from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.lab.results.measure import measure
 from autoresearch.lab.runs import outcome
 from autoresearch.records import spec_file
@@ -35,12 +35,12 @@ from autoresearch.trainers import registry
 
 MOST_DIFFS = 12
 MOST_LOGS = 20  # runs whose failure's line is looked up
-DEAD = (Standing.DISCARDED, Standing.DEMOTED, Standing.CRASHED)
+DEAD = (IdeaStatus.DISCARDED, IdeaStatus.DEMOTED, IdeaStatus.CRASHED)
 _SAYS_NOTHING = EXCUSED | {PRUNED, NO_SIGNAL}
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailureGroup:
     """Runs that failed alike: the class, the slugs of their ideas, and the line that proves the last one."""
 
     kind: str
@@ -49,7 +49,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Matter:
+class ProposeContext:
     """What a briefing is made of."""
 
     view: CampaignView
@@ -68,8 +68,8 @@ class Matter:
     notes: Sequence[str] = ()  # from people
     vetoes: Sequence[str] = ()
     diffs: Mapping[str, Diff] = field(default_factory=dict)  # by slug
-    failures: Sequence[Failed] = ()
-    seen: Sequence[tuple[str, Evidence]] = ()  # run id, and its metrics
+    failures: Sequence[FailureGroup] = ()
+    seen: Sequence[tuple[str, SymptomEvidence]] = ()  # run id, and its metrics
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -80,16 +80,16 @@ class Matter:
 def gather(
     view: CampaignView,
     stand: Stand,
-    shop: Workshop,
+    shop: CommitBuilder,
     protected: Callable[[str], str] = lambda key: "",
     closed: Callable[[str], str] = lambda path: "",
     queued: Sequence[Hypothesis] = (),
-) -> Matter:
+) -> ProposeContext:
     """Read what there is. `protected`, `closed`: `Protection.why_key`, `Protection.why`. `queued`: by people."""
     best = view.best
     lines = tuple(idea_lines(view))
     waiting = [*queued, *(one.hypothesis for one in view.research.proposed.values())]
-    return Matter(
+    return ProposeContext(
         view=view,
         stand=stand,
         lines=lines,
@@ -111,7 +111,7 @@ def gather(
     )
 
 
-def _misfit(view: CampaignView, shop: Workshop, overrides: Mapping[str, object], parent: str) -> str:
+def _misfit(view: CampaignView, shop: CommitBuilder, overrides: Mapping[str, object], parent: str) -> str:
     """Why these keys cannot be set on a parent, in words; "" where they can, as far as is known."""
     idea = view.by_slug(resolved(view, parent))
     try:
@@ -124,7 +124,7 @@ def _misfit(view: CampaignView, shop: Workshop, overrides: Mapping[str, object],
     return ""
 
 
-def _recipe(shop: Workshop, commit: str) -> Mapping[str, object]:
+def _recipe(shop: CommitBuilder, commit: str) -> Mapping[str, object]:
     try:
         return flatten(shop.whole(commit))
     except (AutoresearchError, OSError):
@@ -143,7 +143,7 @@ def _diffs(view: CampaignView, lines: Sequence[IdeaLine]) -> dict[str, Diff]:
     }
 
 
-def _failures(view: CampaignView) -> list[Failed]:
+def _failures(view: CampaignView) -> list[FailureGroup]:
     """By class, the most frequent first."""
     found: dict[str, list[tuple[Idea, LedgerRow]]] = {}
     for idea in view.ideas:
@@ -158,7 +158,7 @@ def _failures(view: CampaignView) -> list[Failed]:
             budget -= 1
             if budget >= 0 and not line:
                 line = _proof(row)
-        told.append(Failed(kind, tuple(dict.fromkeys(idea.slug for idea, _ in cases)), line))
+        told.append(FailureGroup(kind, tuple(dict.fromkeys(idea.slug for idea, _ in cases)), line))
     return told
 
 
@@ -173,15 +173,15 @@ def _proof(row: LedgerRow) -> str:
     return done.failure_line if done else ""
 
 
-def _seen(view: CampaignView) -> list[tuple[str, Evidence]]:
+def _seen(view: CampaignView) -> list[tuple[str, SymptomEvidence]]:
     """The metrics of the last run, of the best idea's and of the baseline's, each once; failures with the first."""
     kinds = Counter(row.failure for row in view.rows if row.failure and row.failure not in _SAYS_NOTHING)
-    found: list[tuple[str, Evidence]] = []
+    found: list[tuple[str, SymptomEvidence]] = []
     for row in _telling(view):
         if series := _series(row.run_dir):
-            found.append((row.run_id, Evidence(view.spec.objective, series)))
+            found.append((row.run_id, SymptomEvidence(view.spec.objective, series)))
     if kinds:
-        found.append(("", Evidence(view.spec.objective, {}, dict(kinds))))
+        found.append(("", SymptomEvidence(view.spec.objective, {}, dict(kinds))))
     return found
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from autoresearch.core.agents.agent import Ask, Edit, Fault, Role, Turn, Unmade, Usage
+from autoresearch.core.agents.agent import Ask, Edit, NotMade, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.agents.proposal_text import object_with, one_line
 from autoresearch.core.agents.review_schema import SCHEMA, read_review
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.lab.agent_work.edit_workspace import Bench
+from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED, fenced
 from autoresearch.records.secrets import mask_text
 
@@ -44,41 +44,41 @@ class Review:
     refused: bool = False
     why: str = ""  # its reasons, masked, on one line
     usage: Usage = field(default_factory=Usage)
-    fault: Fault | None = None  # why there is none: the edit is unreviewed
+    fault: TurnFault | None = None  # why there is none: the edit is unreviewed
 
 
-def review(bench: Bench, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Review:
+def review(bench: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Review:
     """Ask for a verdict on an edit that was made on `base`. Raises as `make_edit` does."""
-    directory = bench.next_turn(Role.REVIEW)
+    directory = bench.next_turn(TurnRole.REVIEW)
     with bench.enclosure.opened(base) as opened:
         opened.apply(edit.patch.encode("utf-8", "surrogateescape"))
         prompt = _prompt(bench, hypothesis, edit)
-        turn = Turn(Role.REVIEW, prompt, opened.path, directory, schema=SCHEMA, bounds=bench.spec.bounds)
+        turn = Turn(TurnRole.REVIEW, prompt, opened.path, directory, schema=SCHEMA, bounds=bench.spec.bounds)
         answer = ask(turn)
     data = answer.data if answer.data is not None else object_with("verdict", answer.text)[0]
     try:
         refused, reasons = read_review(data)
     except ValueError as broken:
         why = mask_text(one_line(answer.said, 300)) if answer.fault else str(broken)
-        return Review(why=why, usage=answer.usage, fault=answer.fault or Fault.ANSWER)
+        return Review(why=why, usage=answer.usage, fault=answer.fault or TurnFault.ANSWER)
     return Review(refused, mask_text("; ".join(reasons)), answer.usage)
 
 
-def reviewed(bench: Bench, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Edit:
+def reviewed(bench: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Edit:
     """The edit, refused or flagged as its review says, and charged with it; one that came to nothing as it is."""
     if edit.unmade is not None:
         return edit
     found = review(bench, hypothesis, base, edit, ask)
     edit = replace(edit, usage=edit.usage + found.usage)
     if found.refused:
-        return replace(edit, unmade=Unmade.REFUSED, why=f"the review refused it: {found.why}")
+        return replace(edit, unmade=NotMade.REFUSED, why=f"the review refused it: {found.why}")
     if found.fault is not None:
         told = f"nobody reviewed it, as the review came to nothing ({found.fault}): {found.why}"
         return replace(edit, flags=(*edit.flags, told))
     return replace(edit, flags=(*edit.flags, f"its review says: {found.why}")) if found.why else edit
 
 
-def _prompt(bench: Bench, hypothesis: Hypothesis, edit: Edit) -> str:
+def _prompt(bench: EditWorkspace, hypothesis: Hypothesis, edit: Edit) -> str:
     claim = hypothesis.sentence + (f"\nexpected: {hypothesis.expected}" if hypothesis.expected else "")
     noticed = "\n".join(f"- {flag}" for flag in edit.flags)
     parts = [

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.agent import Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.agents.proposal_schema import closed
 from autoresearch.core.agents.proposal_text import one_line
-from autoresearch.core.agents.quoted_numbers import Facts, Known, unproven
+from autoresearch.core.agents.quoted_numbers import IdeaNumbers, KnownNumbers, unproven
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.lab.agent_work.briefing import facts, schema_section
 from autoresearch.lab.agent_work.propose import Desk, data_of
-from autoresearch.lab.agent_work.propose_context import Matter
+from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED
 from autoresearch.lab.campaign_report import summary, texts
-from autoresearch.lab.campaign_report.summary import IdeaLine, Standing
+from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.records.rundir import write_page
 from autoresearch.records.secrets import mask_text
 
@@ -53,24 +53,24 @@ class Opinion:
     headline: str = ""
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the names in LISTS
     usage: Usage = field(default_factory=Usage)
-    fault: Fault | None = None
+    fault: TurnFault | None = None
     why: str = ""
     turns: tuple[str, ...] = ()
 
 
-def summarise(matter: Matter, desk: Desk) -> Opinion:
+def summarise(matter: ProposeContext, desk: Desk) -> Opinion:
     """Ask for a summary; an answer that is no such object is asked for again, once."""
     prompt = prompt_of(matter)
     words, session, why = prompt, desk.session, ""
     usage = Usage()
     names: list[str] = []
     for _ in range(2):
-        directory = desk.directory(Role.SUMMARISE)
-        turn = Turn(Role.SUMMARISE, words, desk.cwd, directory, SCHEMA, session=session, bounds=desk.bounds)
+        directory = desk.directory(TurnRole.SUMMARISE)
+        turn = Turn(TurnRole.SUMMARISE, words, desk.cwd, directory, SCHEMA, session=session, bounds=desk.bounds)
         answer = desk.ask(turn)
         usage, session = usage + answer.usage, answer.session or session
         names.append(directory.name)
-        if answer.fault not in (None, Fault.ANSWER, Fault.SILENT) and answer.data is None:
+        if answer.fault not in (None, TurnFault.ANSWER, TurnFault.SILENT) and answer.data is None:
             said = mask_text(one_line(answer.said, 400))
             return Opinion(usage=usage, fault=answer.fault, why=said, turns=tuple(names))
         data, why = data_of(answer, "headline")
@@ -79,10 +79,10 @@ def summarise(matter: Matter, desk: Desk) -> Opinion:
             return replace(opinion, usage=usage, turns=tuple(names))
         why = opinion
         words = f"{prompt}\n\nYour last answer could not be used: {why}. Answer again with the JSON object only.\n"
-    return Opinion(usage=usage, fault=Fault.ANSWER, why=why, turns=tuple(names))
+    return Opinion(usage=usage, fault=TurnFault.ANSWER, why=why, turns=tuple(names))
 
 
-def prompt_of(matter: Matter) -> str:
+def prompt_of(matter: ProposeContext) -> str:
     """The whole prompt; the facts are those of a propose turn."""
     honest = "\n".join(f"- {texts.plain(line, 600)}" for line in summary.honest(matter.view, matter.lines))
     end = f"# What the harness concludes\n\n{honest}\n\n# Now\n\n{matter.stand.sentence}. Sum it up.\n"
@@ -102,14 +102,14 @@ def read(data: object) -> Opinion | str:
     return Opinion(mask_text(one_line(data["headline"], MOST_TEXT)), said)
 
 
-def write(matter: Matter, opinion: Opinion, directory: Path) -> Path:
+def write(matter: ProposeContext, opinion: Opinion, directory: Path) -> Path:
     """Write `agent_summary.md`, atomically; returns its path. OSError where it cannot be written."""
     path = directory / NAME
     write_page(path, document(matter, opinion), durable=False)
     return path
 
 
-def document(matter: Matter, opinion: Opinion) -> str:
+def document(matter: ProposeContext, opinion: Opinion) -> str:
     """Two parts: what the harness measured, and what the agent thinks of it, as a quotation."""
     spec = matter.view.spec
     known = facts_of(matter)
@@ -125,21 +125,21 @@ def document(matter: Matter, opinion: Opinion) -> str:
     return "\n".join(lines)
 
 
-def facts_of(matter: Matter) -> Facts:
+def facts_of(matter: ProposeContext) -> KnownNumbers:
     """Every number that a sentence about these ideas may hold."""
     view, band = matter.view, summary.band_of(matter.view)
     others = [v for v in (band.sd if band else None, view.spec.rules.target) if v is not None]
     means = {line.slug: line.mean for line in matter.lines if line.mean is not None}
     overrides = {idea.slug: idea.hypothesis.overrides for idea in view.ideas}
     ideas = {
-        line.slug: Known(
+        line.slug: IdeaNumbers(
             [means[slug] for slug in (line.slug, line.parent) if slug in means],
             [*_numbers(line), *_settings(overrides[line.slug], matter.baseline)],
         )
         for line in matter.lines
     }
     names = {view.spec.objective.metric, *view.spec.objective.keys, *matter.baseline}
-    return Facts(ideas, Known([band.mean] if band else [], others), names)
+    return KnownNumbers(ideas, IdeaNumbers([band.mean] if band else [], others), names)
 
 
 def _numbers(line: IdeaLine) -> list[float]:
@@ -154,14 +154,14 @@ def _settings(overrides: Mapping[str, object], baseline: Mapping[str, object]) -
     return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
-def _marked(sentence: str, known: Facts) -> str:
+def _marked(sentence: str, known: KnownNumbers) -> str:
     """A sentence as markdown, with a mark behind what the ledger does not show."""
     text = texts.cell(sentence, MOST_TEXT)
     wrong = unproven(sentence, known)
     return f"{text} **[not in the ledger: {texts.cell(', '.join(wrong), 120)}]**" if wrong else text
 
 
-def _table(matter: Matter) -> list[str]:
+def _table(matter: ProposeContext) -> list[str]:
     shown = [line for line in matter.lines if line.standing in _SHOWN][-30:]
     rows = [
         f"| {line.index} | {texts.cell(line.slug)} | {texts.cell(line.changes or line.sentence, 100)} | "
@@ -176,4 +176,11 @@ def _table(matter: Matter) -> list[str]:
     ]
 
 
-_SHOWN = (Standing.BASELINE, Standing.CONFIRMED, Standing.KEPT, Standing.DEMOTED, Standing.DISCARDED, Standing.CRASHED)
+_SHOWN = (
+    IdeaStatus.BASELINE,
+    IdeaStatus.CONFIRMED,
+    IdeaStatus.KEPT,
+    IdeaStatus.DEMOTED,
+    IdeaStatus.DISCARDED,
+    IdeaStatus.CRASHED,
+)

@@ -20,7 +20,7 @@ from autoresearch.lab.agentjet.child import Child, listening_to_signals, pass_on
 from autoresearch.lab.agentjet.fault import EXIT, SwarmFault
 from autoresearch.lab.agentjet.follow_logs import ClientLog, ServerLog
 from autoresearch.lab.agentjet.gate import boot_failed
-from autoresearch.lab.agentjet.swarm_dir import Place, surroundings
+from autoresearch.lab.agentjet.swarm_dir import SwarmDir, surroundings
 from autoresearch.lab.agentjet.up import server_died
 
 Say = Callable[[str], None]
@@ -33,7 +33,7 @@ LAST_S = 5.0  # a dying server's Runner needs a moment to write down how it ende
 OVER_S = 60.0  # a client may still evaluate or save when its engine is off; then it hangs
 
 
-def client(place: Place, say: Say) -> int:
+def client(place: SwarmDir, say: Say) -> int:
     """Run the client to its end; its exit code, or 3 where the run cannot go on."""
     look = place.server().look()
     if look.status != OFFLINE:
@@ -73,7 +73,7 @@ def _watch(watched: Watched, child: Child) -> int:
 class Watched:
     """What is known of one client, its engine and its server."""
 
-    def __init__(self, place: Place, say: Say) -> None:
+    def __init__(self, place: SwarmDir, say: Say) -> None:
         self.place = place
         self.say = say
         self.watch = SwarmWatch()

@@ -14,7 +14,7 @@ from autoresearch.core.swarm.spec import OFFLINE
 from autoresearch.core.swarm.watch import TAG
 from autoresearch.lab.agentjet import server_session
 from autoresearch.lab.agentjet.serve import end_container
-from autoresearch.lab.agentjet.swarm_dir import Place, listening, port_of
+from autoresearch.lab.agentjet.swarm_dir import SwarmDir, listening, port_of
 from autoresearch.lab.runs.end_leftovers import SWEEP_S, sweep
 
 Say = Callable[[str], None]
@@ -23,7 +23,7 @@ PATIENCE_S = 40.0
 PORT_S = 10.0
 
 
-def down(place: Place, say: Say) -> bool:
+def down(place: SwarmDir, say: Say) -> bool:
     """Whether nothing of the server's half is left; what is, has been said."""
     url = place.url()
     if url and place.owns_engine():
@@ -42,7 +42,7 @@ def down(place: Place, say: Say) -> bool:
     return True
 
 
-def _stop_engine(place: Place, say: Say) -> None:
+def _stop_engine(place: SwarmDir, say: Say) -> None:
     if place.swarm.ours and not server_session.alive(place):
         return
     look = place.server().look()

@@ -24,7 +24,7 @@ from autoresearch.lab.agentjet import server_session
 from autoresearch.lab.agentjet.child import Child, listening_to_signals, shell
 from autoresearch.lab.agentjet.fault import SwarmFault
 from autoresearch.lab.agentjet.server_failure import evidence, root_cause
-from autoresearch.lab.agentjet.swarm_dir import Place, surroundings
+from autoresearch.lab.agentjet.swarm_dir import SwarmDir, surroundings
 from autoresearch.lab.parts import Parts
 from autoresearch.records.rundir import write_json
 
@@ -35,7 +35,7 @@ _FILE = re.compile(r"\.(?:py|sh|ya?ml|json|toml)\Z")
 _LARGEST = 1 << 20
 
 
-def check(place: Place, parts: Parts, say: Say) -> None:
+def check(place: SwarmDir, parts: Parts, say: Say) -> None:
     """Run the check unless it has passed on the same inputs. SwarmFault where it does not pass."""
     passed = parts.index.directory / "gates" / f"{fingerprint(place)}.json"
     if passed.exists():
@@ -44,7 +44,7 @@ def check(place: Place, parts: Parts, say: Say) -> None:
     say(f"{TAG}one episode first: {place.swarm.debug}")
     before = place.server().look()
     watch = SwarmWatch()
-    pool = Pool(before)
+    pool = EpisodePool(before)
     took = _run(place, watch, pool)
     lines = server_session.log_lines(place.gate_log)
     reward = reward_of(lines)
@@ -61,7 +61,7 @@ def check(place: Place, parts: Parts, say: Say) -> None:
     say(f"{TAG}one episode worked: reward {reward:g} in {took:.0f} s; it was aborted, nothing of it trains")
 
 
-class Pool:
+class EpisodePool:
     """Completed episodes while this engine collects; what a server that is off says is of some earlier run."""
 
     def __init__(self, before: Look) -> None:
@@ -89,7 +89,7 @@ def reward_of(lines: list[str]) -> float | None:
     return found[-1] if found else None
 
 
-def _run(place: Place, watch: SwarmWatch, pool: Pool) -> float:
+def _run(place: SwarmDir, watch: SwarmWatch, pool: EpisodePool) -> float:
     """Seconds that it took. SwarmFault for a bad end, for an engine that dies under it, and for too much time."""
     url = place.url()
     env = {**os.environ, **surroundings(url)}
@@ -106,7 +106,7 @@ def _run(place: Place, watch: SwarmWatch, pool: Pool) -> float:
         child.close()
 
 
-def _await(place: Place, child: Child, watch: SwarmWatch, pool: Pool) -> float:
+def _await(place: SwarmDir, child: Child, watch: SwarmWatch, pool: EpisodePool) -> float:
     began = time.monotonic()
     offset = _size(place.server_dir.log)
     while not child.ended(place.swarm.poll_s):
@@ -129,7 +129,7 @@ def _await(place: Place, child: Child, watch: SwarmWatch, pool: Pool) -> float:
     return time.monotonic() - began
 
 
-def boot_failed(place: Place, offset: int, seconds: float) -> SwarmFault:
+def boot_failed(place: SwarmDir, offset: int, seconds: float) -> SwarmFault:
     """BOOTING to OFFLINE: the client would wait for ever. The reason stands in the server's log, if it is here."""
     lines = server_session.log_lines(place.server_dir.log, offset)
     cause = root_cause(lines)
@@ -144,7 +144,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def fingerprint(place: Place) -> str:
+def fingerprint(place: SwarmDir) -> str:
     """A hash of commands, recipe, the files that they name, and the tree of the code."""
     spec, swarm = place.spec, place.swarm
     parts = [spec.command, swarm.debug, swarm.server, swarm.ssh, swarm.url, spec.interpreter, spec.cwd, _tree(place)]
@@ -160,7 +160,7 @@ def fingerprint(place: Place) -> str:
     return digest.hexdigest()[:32]
 
 
-def _files(place: Place) -> Iterator[Path]:
+def _files(place: SwarmDir) -> Iterator[Path]:
     if place.spec.recipe:
         yield Path(place.spec.recipe)
     for command in (place.spec.command, place.swarm.debug, place.swarm.server):
@@ -171,7 +171,7 @@ def _files(place: Place) -> Iterator[Path]:
         yield from (Path(place.spec.cwd) / word for word in words if _FILE.search(word))
 
 
-def _tree(place: Place) -> str:
+def _tree(place: SwarmDir) -> str:
     """The tree that the run's commit holds: the same code has the same, whatever the commit says of itself."""
     if not place.spec.commit:
         return ""

@@ -43,7 +43,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ScaffoldResult:
     """What the files did: items to train on, the first of them, an episode's reward and seconds, what to know."""
 
     items: int
@@ -62,7 +62,7 @@ class CheckFailed(BlueprintError):  # noqa: N818 - it names what happened
     code = "check_failed"
 
 
-def check(directory: Path, python: str, endpoint: Endpoint, *, item: str = "") -> Checked:
+def check(directory: Path, python: str, endpoint: Endpoint, *, item: str = "") -> ScaffoldResult:
     """Run the collector and one episode with this interpreter.
 
     Raises NotFoundError where files are missing and CheckFailed for the first thing that does not work.
@@ -88,7 +88,7 @@ def check(directory: Path, python: str, endpoint: Endpoint, *, item: str = "") -
             _was_asked(model)
             asked = model.asked
     where = endpoint.base_url or "a stand-in model"
-    return Checked(told["count"], first, wanted, reward, seconds, where, asked, _client(directory, python))
+    return ScaffoldResult(told["count"], first, wanted, reward, seconds, where, asked, _client(directory, python))
 
 
 def _was_asked(model: StandIn) -> None:
@@ -147,7 +147,7 @@ def _compiles(path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _ProgramResult:
     returncode: int
     output: str
     errors: str
@@ -172,7 +172,9 @@ def _json(
     return told
 
 
-def _run(directory: Path, python: str, words: Sequence[str], extra: Mapping[str, str], limit_s: float) -> _Done:
+def _run(
+    directory: Path, python: str, words: Sequence[str], extra: Mapping[str, str], limit_s: float
+) -> _ProgramResult:
     """Run a program of the scaffold, for so long at most; of what it says the end is kept."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **extra}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -188,7 +190,7 @@ def _run(directory: Path, python: str, words: Sequence[str], extra: Mapping[str,
                 returncode = process.wait(limit_s)
             except subprocess.TimeoutExpired:
                 raise CheckFailed(f"{words[0]} ran longer than {limit_s:.0f} s and was ended") from None
-        return _Done(returncode, _end_of(output), _end_of(errors))
+        return _ProgramResult(returncode, _end_of(output), _end_of(errors))
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from autoresearch.core.swarm.spec import Swarm
 from autoresearch.lab.agentjet.child import Asked, Child, listening_to_signals, shell
-from autoresearch.lab.agentjet.swarm_dir import Place, port_of
+from autoresearch.lab.agentjet.swarm_dir import SwarmDir, port_of
 from autoresearch.records.rundir import is_locked
 
 Say = Callable[[str], None]
@@ -26,7 +26,7 @@ LONGEST_S = 30.0
 DOCKER_S = 30.0
 
 
-def serve(place: Place, say: Say) -> int:
+def serve(place: SwarmDir, say: Say) -> int:
     """Until the server ends, or the run does. The exit code is the server's, as `subprocess` has it."""
     with listening_to_signals() as asked:
         if place.swarm.ssh:
@@ -42,7 +42,7 @@ def forward_words(swarm: Swarm, port: int) -> list[str]:
     return ["ssh", "-N", *words, "-L", f"127.0.0.1:{port}:{swarm.there}", *shlex.split(swarm.ssh)]
 
 
-def end_container(place: Place) -> None:
+def end_container(place: SwarmDir) -> None:
     """Stop and remove the server's container by its name; quiet where there is none."""
     if not place.swarm.container:
         return
@@ -55,7 +55,7 @@ def end_container(place: Place) -> None:
             return
 
 
-def _forward(place: Place, asked: Asked, say: Say) -> int:
+def _forward(place: SwarmDir, asked: Asked, say: Say) -> int:
     pause = 1.0
     while True:
         words = forward_words(place.swarm, port_of(place.url()))
@@ -71,7 +71,7 @@ def _forward(place: Place, asked: Asked, say: Say) -> int:
             time.sleep(0.1)
 
 
-def _watched(place: Place, child: Child, asked: Asked, say: Say) -> int:
+def _watched(place: SwarmDir, child: Child, asked: Asked, say: Say) -> int:
     """Its return code once it has ended, by itself or because the run has."""
     asked.children[:] = [child]
     try:

@@ -20,7 +20,7 @@ STOP_S = 45.0  # /stop_engine ends a tree with 16 s of grace, and blocks the ser
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class SwarmServer:
     """One server, by its address; proxies of the environment are not asked, as it is ours or our forward's."""
 
     url: str

@@ -13,7 +13,7 @@ from pathlib import Path
 from autoresearch.core.run.limits import MAX_TIME_S
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.lines import logical_lines
-from autoresearch.lab.agentjet.swarm_dir import Place, quiet, surroundings
+from autoresearch.lab.agentjet.swarm_dir import SwarmDir, quiet, surroundings
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.sessions import session_info
 from autoresearch.records.rundir import RunDir, read_json, write_atomically, write_json
@@ -28,7 +28,7 @@ def program(verb: str, run_dir: str) -> str:
     return f"{shlex.quote(sys.executable)} -P -m autoresearch swarm {verb} {run_dir}"
 
 
-def start(place: Place, parts: Parts) -> None:
+def start(place: SwarmDir, parts: Parts) -> None:
     """Start the server's Runner in its session; the server itself comes up when it likes."""
     server = place.server_dir
     server.path.mkdir()
@@ -44,7 +44,7 @@ def start(place: Place, parts: Parts) -> None:
     write_json(server.session, asdict(info), durable=False)
 
 
-def _spec(place: Place) -> Mapping[str, object]:
+def _spec(place: SwarmDir) -> Mapping[str, object]:
     """What the server's Runner has to know: no signals, no collector, and a limit far behind the run's own."""
     spec = place.spec
     return {
@@ -58,17 +58,17 @@ def _spec(place: Place) -> Mapping[str, object]:
     }
 
 
-def _environment(place: Place) -> dict[str, str]:
+def _environment(place: SwarmDir) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
     return {**own, **quiet(own)}
 
 
-def alive(place: Place) -> bool:
+def alive(place: SwarmDir) -> bool:
     """Whether the server's Runner lives or is about to."""
     return place.server_dir.state() in (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
 
 
-def how_it_ended(place: Place) -> str:
+def how_it_ended(place: SwarmDir) -> str:
     """Why there is no server any more, in words; "" while there is one."""
     record = read_json(place.server_dir.exit_record)
     if record is not None:
@@ -76,7 +76,7 @@ def how_it_ended(place: Place) -> str:
     return "" if alive(place) else "its Runner died without a record"
 
 
-def end(place: Place, *, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+def end(place: SwarmDir, *, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
     """INT to the server, then its Runner's own stop; back once the Runner has recorded the end, or is dead."""
     server = place.server_dir
     if not server.path.is_dir():

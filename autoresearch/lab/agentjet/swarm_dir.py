@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.swarm.spec import PORT, Swarm
-from autoresearch.lab.agentjet.server_api import Server
+from autoresearch.lab.agentjet.server_api import SwarmServer
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir, read_json, write_json
 
@@ -23,7 +23,7 @@ _QUIET = {"NO_COLOR": "1", "LOGURU_COLORIZE": "NO", "RAY_COLOR_PREFIX": "0"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SwarmDir:
     """The two halves of one run: every path and name."""
 
     rundir: RunDir
@@ -56,8 +56,8 @@ class Place:
         """Where the server answers; "" before that is known."""
         return str((read_json(self.state) or {}).get("url") or "")
 
-    def server(self) -> Server:
-        return Server(self.url())
+    def server(self) -> SwarmServer:
+        return SwarmServer(self.url())
 
     def owns_engine(self) -> bool:
         """Whether the engine was seen offline for us, so that whatever it does since is this run's."""
@@ -73,10 +73,10 @@ def server_session(session: str) -> str:
     return f"{session[: 65 - len(SUFFIX)]}{SUFFIX}"
 
 
-def place_of(rundir: RunDir) -> Place | None:
+def place_of(rundir: RunDir) -> SwarmDir | None:
     """The place of a run in swarm mode; None for any other run."""
     spec = spec_file.read(rundir)
-    return Place(rundir, spec, spec.swarm) if spec.swarm else None
+    return SwarmDir(rundir, spec, spec.swarm) if spec.swarm else None
 
 
 def settle_url(swarm: Swarm, environ: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.core.swarm.metrics import PREFIX
 from autoresearch.core.swarm.spec import Swarm, is_url
@@ -122,7 +122,7 @@ def one_server_for_all(trainer: str, blueprint: Blueprint, parallel: int) -> tup
     return (Finding(Severity.ERROR, "one_swarm_server", message, hint),)
 
 
-def only_here(trainer: str, where: Place) -> tuple[Finding, ...]:
+def only_here(trainer: str, where: Target) -> tuple[Finding, ...]:
     """An error where a run of swarm mode would go elsewhere: its two sessions, and the checks of them, are ours."""
     if trainer != TRAINER or where.is_local:
         return ()

@@ -13,7 +13,7 @@ from autoresearch.core.swarm.watch import TAG
 from autoresearch.lab.agentjet import gate, server_session
 from autoresearch.lab.agentjet.fault import SwarmFault
 from autoresearch.lab.agentjet.server_failure import evidence, root_cause
-from autoresearch.lab.agentjet.swarm_dir import Place, listening, port_of, settle_url
+from autoresearch.lab.agentjet.swarm_dir import SwarmDir, listening, port_of, settle_url
 from autoresearch.lab.parts import Parts
 
 Say = Callable[[str], None]
@@ -22,7 +22,7 @@ LOOK_S = 1.0
 FIRST_LOOKS_S = 0.1  # a server is up within seconds; the first look need not wait for one
 
 
-def up(place: Place, parts: Parts, say: Say) -> None:
+def up(place: SwarmDir, parts: Parts, say: Say) -> None:
     """Raises SwarmFault where the client must not be started."""
     url = settle_url(place.swarm, parts.environ)
     if place.swarm.ours and listening(port_of(url)):
@@ -46,7 +46,7 @@ def taken(port: int) -> str:
     return f"port {port} is taken by somebody else; end that server, or give this one another port"
 
 
-def await_health(place: Place, *, clock: Callable[[], float] = time.monotonic) -> float:
+def await_health(place: SwarmDir, *, clock: Callable[[], float] = time.monotonic) -> float:
     """Seconds until GET /health said ok. SwarmFault if the server ends first, or takes too long."""
     began, pause = clock(), FIRST_LOOKS_S
     server = place.server()
@@ -60,7 +60,7 @@ def await_health(place: Place, *, clock: Callable[[], float] = time.monotonic) -
     return clock() - began
 
 
-def server_died(place: Place, how: str) -> SwarmFault:
+def server_died(place: SwarmDir, how: str) -> SwarmFault:
     """The server's own end, with what its log says about it."""
     lines = server_session.log_lines(place.server_dir.log)
     what = "forward" if place.swarm.ssh else "server"
@@ -69,7 +69,7 @@ def server_died(place: Place, how: str) -> SwarmFault:
     return SwarmFault("server_died", text, tuple(evidence(lines, f"the {what}'s log")))
 
 
-def _unhealthy(place: Place, trouble: str) -> SwarmFault:
+def _unhealthy(place: SwarmDir, trouble: str) -> SwarmFault:
     text = f"no healthy server at {place.url()} within {place.swarm.health_s:.0f} s: {trouble}"
     if not place.swarm.ours:
         text += "; `- swarm_server: ajet-swarm start --swarm-port=10086` in the notes starts one"
@@ -79,7 +79,7 @@ def _unhealthy(place: Place, trouble: str) -> SwarmFault:
     )
 
 
-def guarantee_offline(place: Place, say: Say) -> None:
+def guarantee_offline(place: SwarmDir, say: Say) -> None:
     """An engine that is not off trains somebody's run: refused or stopped, never used."""
     look = place.server().look()
     if look.status == OFFLINE:
@@ -94,13 +94,13 @@ def guarantee_offline(place: Place, say: Say) -> None:
     _stop(place)
 
 
-def stop_own_engine(place: Place, say: Say) -> None:
+def stop_own_engine(place: SwarmDir, say: Say) -> None:
     """What the check has booted is not what the run trains with."""
     if place.server().look().status != OFFLINE:
         say(f"{TAG}the engine that the check has booted is stopped")
         _stop(place)
 
 
-def _stop(place: Place) -> None:
+def _stop(place: SwarmDir) -> None:
     if trouble := place.server().stop():
         raise SwarmFault("engine_stuck", f"the engine cannot be stopped: {trouble}")

@@ -1,4 +1,4 @@
-"""Crew: the researcher that a spec names, ready to be asked, and where its turns take place."""
+"""Make the coding agent that a spec names, and find out where its turns can run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from autoresearch.agents import registry
-from autoresearch.core.agents.agent import Researcher, ResearchSpec
+from autoresearch.core.agents.agent import Agent, AgentSpec
 from autoresearch.core.campaign.view import Idea
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.lab.agents import agent_sandbox
-from autoresearch.lab.agents.turn import Premises
-from autoresearch.lab.campaigns.commit_builder import Workshop
+from autoresearch.lab.agents.turn import TurnEnvironment
+from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.lab.results.explain import Explanation, explain_run
 from autoresearch.records import exit_record, spec_file
 from autoresearch.records.rundir import RunDir
@@ -22,8 +22,8 @@ TAIL = 40  # lines of the log that a fixing agent is shown
 
 
 def call(
-    spec: ResearchSpec, environ: Mapping[str, str], *, readable: Iterable[Path] = ()
-) -> tuple[Researcher, Premises]:
+    spec: AgentSpec, environ: Mapping[str, str], *, readable: Iterable[Path] = ()
+) -> tuple[Agent, TurnEnvironment]:
     """The agent of a spec and the premises of its turns.
 
     Raises UsageError for one that is not known, EnvironmentUnusable where a sandbox is needed and none can be had.
@@ -34,10 +34,10 @@ def call(
     others = (registry.researcher(name, spec.chosen()) for name in registry.NAMES if name not in (who.name, "command"))
     mine = {str(home) for home in who.homes(environ)}
     hidden = tuple(Path(home) for one in others for home in one.homes(environ) if str(home) not in mine)
-    return who, Premises(environ=environ, level=level, keep=spec.keep, readable=tuple(readable), hidden=hidden)
+    return who, TurnEnvironment(environ=environ, level=level, keep=spec.keep, readable=tuple(readable), hidden=hidden)
 
 
-def check(spec: ResearchSpec, environ: Mapping[str, str], *, usd: bool = False) -> agent_sandbox.Level:
+def check(spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = False) -> agent_sandbox.Level:
     """Whether the agent of a spec can be asked here, as far as it can be told beforehand, and how it is confined.
 
     Raises UsageError, EnvironmentUnusable. `usd`: a budget in money is set.
@@ -60,11 +60,11 @@ def check(spec: ResearchSpec, environ: Mapping[str, str], *, usd: bool = False) 
 
 def installed(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The agents that are on PATH."""
-    every = (registry.researcher(name, ResearchSpec().chosen()) for name in registry.NAMES if name != "command")
+    every = (registry.researcher(name, AgentSpec().chosen()) for name in registry.NAMES if name != "command")
     return tuple(one.name for one in every if shutil.which(one.program(), path=environ.get("PATH")))
 
 
-def explained(idea: Idea, shop: Workshop) -> Explanation:
+def explained(idea: Idea, shop: CommitBuilder) -> Explanation:
     """Why the last run of an idea failed. ConflictError where its records are gone."""
     row = idea.rows[-1]
     rundir = RunDir(Path(row.run_dir))

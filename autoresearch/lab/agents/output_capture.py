@@ -14,7 +14,7 @@ from autoresearch.records.rundir import write_all
 CHUNK = 1 << 16
 
 
-class Pump:
+class OutputCapture:
     """Pipes and the files that they flow into; use it in a `with` statement."""
 
     def __init__(self, paths: Iterable[Path], most_bytes: int) -> None:
@@ -24,7 +24,7 @@ class Pump:
         self._streams: list[IO[bytes]] = []
         self._selector = selectors.DefaultSelector()
 
-    def __enter__(self) -> Pump:
+    def __enter__(self) -> OutputCapture:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.agents.agent import Answer, Ask, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Ask, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.run.report_cadence import nap
 from autoresearch.lab.agents.turn_dir import anew
 from autoresearch.records.rundir import read_json, write_json
 from autoresearch.records.secrets import mask_text
 
-MOST_S = {Fault.QUOTA: 5 * 3600.0, Fault.OUTAGE: 16 * 60.0}  # between two tries, whatever the agent says
-TOTAL_S = {Fault.QUOTA: 24 * 3600.0, Fault.OUTAGE: 2 * 3600.0}  # in all, where no deadline is set
+MOST_S = {TurnFault.QUOTA: 5 * 3600.0, TurnFault.OUTAGE: 16 * 60.0}  # between two tries, whatever the agent says
+TOTAL_S = {TurnFault.QUOTA: 24 * 3600.0, TurnFault.OUTAGE: 2 * 3600.0}  # in all, where no deadline is set
 LOOK_S = 60.0  # of wall time: a machine that slept goes on when it is time
 
 
@@ -24,8 +24,8 @@ LOOK_S = 60.0  # of wall time: a machine that slept goes on when it is time
 class Waiting:
     """What a question waits for, and until when; times are seconds since 1970."""
 
-    role: Role
-    fault: Fault
+    role: TurnRole
+    fault: TurnFault
     said: str  # the agent's words, masked
     since: float  # when it was first told to come back
     until: float  # when it is asked again
@@ -34,7 +34,7 @@ class Waiting:
     @property
     def sentence(self) -> str:
         """For a log, and for `campaign status`."""
-        what = "a usage limit" if self.fault is Fault.QUOTA else "an outage"
+        what = "a usage limit" if self.fault is TurnFault.QUOTA else "an outage"
         clock = time.strftime("%H:%M", time.localtime(self.until))
         words = (
             f"the {self.role} turn waits for the end of {what}, and is tried again at {clock} (try {self.tries + 1})"
@@ -80,7 +80,7 @@ def patiently(
                 rest(min(LOOK_S, until - clock()))
             tell(None)
             if stop.is_set():
-                return replace(answer, fault=Fault.STOPPED)
+                return replace(answer, fault=TurnFault.STOPPED)
 
     return persist
 
@@ -103,5 +103,5 @@ def read_waiting(path: Path) -> Waiting | None:
     record = read_json(path)
     with contextlib.suppress(KeyError, TypeError, ValueError):
         if record is not None:
-            return Waiting(**record | {"role": Role(record["role"]), "fault": Fault(record["fault"])})
+            return Waiting(**record | {"role": TurnRole(record["role"]), "fault": TurnFault(record["fault"])})
     return None

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.agents.agent import Answer, Fault, Researcher, Spoken, Turn
+from autoresearch.core.agents.agent import Agent, Answer, Spoken, Turn, TurnFault
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.remove_tree import wipe
@@ -27,7 +27,7 @@ from autoresearch.lab.agents import agent_supervisor
 from autoresearch.lab.agents.agent_environment import surroundings
 from autoresearch.lab.agents.agent_sandbox import PROGRAM, Level, confined
 from autoresearch.lab.agents.disk_growth import Growth
-from autoresearch.lab.agents.output_capture import Pump
+from autoresearch.lab.agents.output_capture import OutputCapture
 from autoresearch.lab.agents.turn_dir import (
     TurnDir,
     in_words,
@@ -38,7 +38,7 @@ from autoresearch.lab.agents.turn_dir import (
     write_result,
     write_start,
 )
-from autoresearch.lab.agents.turn_environment import Premises as Premises
+from autoresearch.lab.agents.turn_environment import TurnEnvironment as TurnEnvironment
 from autoresearch.lab.resolve.run_plan import new_token
 from autoresearch.lab.runs.end_leftovers import SWEEP_S, VARIABLE, sweep
 from autoresearch.records.failpoint import failpoint
@@ -46,8 +46,8 @@ from autoresearch.records.rundir import is_locked, locked
 
 LOOK_S = 0.1  # between two looks at its processes, its clock and the disk
 _NO_PROGRAM = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR})
-_Early = tuple[Fault, str]
-_End = tuple[int | None, Fault | None, str]
+_Early = tuple[TurnFault, str]
+_End = tuple[int | None, TurnFault | None, str]
 _ITS_OWN = f"{PROGRAM}: "  # begins what bubblewrap itself says, before it exits with 1
 _NOT_RUN = (126, 127)  # what a shell, and `env`, answer for a program that cannot be run
 _INSTALL = {
@@ -60,7 +60,7 @@ _INSTALL = {
 }
 
 
-def run_turn(researcher: Researcher, turn: Turn, premises: Premises, stop: threading.Event) -> Answer:
+def run_turn(researcher: Agent, turn: Turn, premises: TurnEnvironment, stop: threading.Event) -> Answer:
     """Ask and wait for the answer; safe in any thread, several at once. `stop` ends it early.
 
     How a turn can fail is a Fault. Raises ConflictError for a directory whose turn is under way,
@@ -71,11 +71,11 @@ def run_turn(researcher: Researcher, turn: Turn, premises: Premises, stop: threa
         if not ours:
             raise ConflictError(f"{place.path}: this turn is under way already", code="turn_running")
         with _scratch(place, premises) as scratch:
-            call = _Call.of(researcher, turn, premises, scratch)
+            call = _TurnCall.of(researcher, turn, premises, scratch)
             write_start(place, turn, **call.record)
             answer, returncode = call.ask(place, stop)
             write_result(place, answer, role=turn.role, returncode=returncode, **call.record)
-    if answer.fault is Fault.ENDED and answer.said.startswith(_ITS_OWN):
+    if answer.fault is TurnFault.ENDED and answer.said.startswith(_ITS_OWN):
         raise EnvironmentUnusable(
             f"the agent cannot be confined: {answer.said}",
             hint="--sandbox off goes without; what it changes is looked at all the same",
@@ -84,7 +84,7 @@ def run_turn(researcher: Researcher, turn: Turn, premises: Premises, stop: threa
     return answer
 
 
-def lost_turns(turns: Path, researcher: Researcher) -> list[tuple[Path, Answer]]:
+def lost_turns(turns: Path, researcher: Agent) -> list[tuple[Path, Answer]]:
     """Finish the turns whose controller was killed: end what lives of them, and read what they cost.
 
     Turns under way are left alone. Each gets its result.json (Fault.LOST), so that a second call finds none.
@@ -97,7 +97,7 @@ def lost_turns(turns: Path, researcher: Researcher) -> list[tuple[Path, Answer]]
             continue
         turn, record = started
         sweep(str(record["id"]), grace_s=1.0)
-        lost = _spoken(place, turn, None, Fault.LOST, 0.0)
+        lost = _spoken(place, turn, None, TurnFault.LOST, 0.0)
         answer = _understood(researcher, turn, lost, "its controller was killed")
         _discard(Path(str(record["scratch"])))
         write_result(place, answer, **{key: record[key] for key in ("role", "id", "level", "command", "scratch")})
@@ -106,12 +106,12 @@ def lost_turns(turns: Path, researcher: Researcher) -> list[tuple[Path, Answer]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _TurnCall:
     """All that is decided before a turn is started."""
 
-    researcher: Researcher
+    researcher: Agent
     turn: Turn
-    premises: Premises
+    premises: TurnEnvironment
     token: str  # what its processes carry
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -119,7 +119,7 @@ class _Call:
     homes: tuple[Path, ...]
 
     @classmethod
-    def of(cls, researcher: Researcher, turn: Turn, premises: Premises, scratch: Path) -> _Call:
+    def of(cls, researcher: Agent, turn: Turn, premises: TurnEnvironment, scratch: Path) -> _TurnCall:
         given = surroundings(premises.environ, needs=researcher.needs(), keep=premises.keep)
         if premises.level is not Level.BUBBLEWRAP:
             given |= {"TMPDIR": str(scratch), "TMUX_TMPDIR": str(scratch)}
@@ -138,25 +138,25 @@ class _Call:
         """Run it; the answer and the exit code (None: it was not started, or we ended it)."""
         program = shutil.which(self.argv[0], path=self.env.get("PATH", os.defpath))
         if program is None:
-            return Answer(fault=Fault.NOT_INSTALLED, said=self._missing()), None
+            return Answer(fault=TurnFault.NOT_INSTALLED, said=self._missing()), None
         if stop.is_set():
-            return Answer(fault=Fault.STOPPED), None
+            return Answer(fault=TurnFault.STOPPED), None
         failpoint("turn.begun")
         began = time.monotonic()
         try:
             returncode, fault, why = self._run(self._boxed(program), place, stop)
         except OSError as error:
             if error.errno in _NO_PROGRAM and error.filename in (program, self.argv[0]):
-                return Answer(fault=Fault.NOT_INSTALLED, said=f"{error.filename}: {error.strerror}"), None
+                return Answer(fault=TurnFault.NOT_INSTALLED, said=f"{error.filename}: {error.strerror}"), None
             if error.errno == errno.E2BIG:
-                return Answer(fault=Fault.ENDED, said="its command line is longer than the kernel takes"), None
+                return Answer(fault=TurnFault.ENDED, said="its command line is longer than the kernel takes"), None
             raise
         heard = _spoken(place, self.turn, returncode, fault, time.monotonic() - began)
         if self.premises.level is Level.BUBBLEWRAP and returncode == 1 and not heard.out:
             said = _last_line(heard.err)
             if said.startswith(_ITS_OWN):
                 missing = said.startswith(f"{_ITS_OWN}execvp")
-                return Answer(fault=Fault.NOT_INSTALLED if missing else Fault.ENDED, said=said), returncode
+                return Answer(fault=TurnFault.NOT_INSTALLED if missing else TurnFault.ENDED, said=said), returncode
         return _understood(self.researcher, self.turn, heard, why), returncode
 
     def _missing(self) -> str:
@@ -174,7 +174,10 @@ class _Call:
     def _run(self, argv: tuple[str, ...], place: TurnDir, stop: threading.Event) -> _End:
         """Exit code, what ended it early, and why in words."""
         growth = Growth((Path(self.turn.cwd), self.scratch, place.answer, *self.homes), self.premises.written_bytes)
-        with Pump((place.out, place.err), self.premises.printed_bytes) as pump, self._started(argv, pump) as line:
+        with (
+            OutputCapture((place.out, place.err), self.premises.printed_bytes) as pump,
+            self._started(argv, pump) as line,
+        ):
             heard = self._attend(line, pump, growth, stop)
         if isinstance(heard, tuple):
             return None, *heard
@@ -182,11 +185,11 @@ class _Call:
         if word == "errno":
             raise OSError(int(number), os.strerror(int(number)), argv[0])
         if word != "exit":
-            return None, Fault.ENDED, "its warden was killed"
+            return None, TurnFault.ENDED, "its warden was killed"
         return int(number), None, ""
 
     @contextlib.contextmanager
-    def _started(self, argv: tuple[str, ...], pump: Pump) -> Iterator[socket.socket]:
+    def _started(self, argv: tuple[str, ...], pump: OutputCapture) -> Iterator[socket.socket]:
         """The line to its warden; afterwards the process tree is gone, and what it printed is in the files."""
         ours, theirs = socket.socketpair()
         with contextlib.ExitStack() as stack:
@@ -223,7 +226,9 @@ class _Call:
         if process.returncode != 0:
             sweep(self.token, grace_s=0.0)
 
-    def _attend(self, line: socket.socket, pump: Pump, growth: Growth, stop: threading.Event) -> bytes | _Early:
+    def _attend(
+        self, line: socket.socket, pump: OutputCapture, growth: Growth, stop: threading.Event
+    ) -> bytes | _Early:
         """Until it exits by itself (what the warden says of it, b"" if that died), or must be ended."""
         until = time.monotonic() + self.turn.bounds.seconds
         pump.wake(line)
@@ -234,17 +239,17 @@ class _Call:
             except BlockingIOError:
                 pass
             if stop.is_set():
-                return Fault.STOPPED, ""
+                return TurnFault.STOPPED, ""
             if time.monotonic() > until:
-                return Fault.TIMEOUT, f"it took longer than {spoken(self.turn.bounds.seconds)}"
+                return TurnFault.TIMEOUT, f"it took longer than {spoken(self.turn.bounds.seconds)}"
             if pump.flooded:
-                return Fault.FLOOD, f"it printed more than {self.premises.printed_bytes >> 20} MiB"
+                return TurnFault.FLOOD, f"it printed more than {self.premises.printed_bytes >> 20} MiB"
             if growth.exceeded():
-                return Fault.FLOOD, f"it wrote more than it may ({growth.most >> 20} MiB) to the disk"
+                return TurnFault.FLOOD, f"it wrote more than it may ({growth.most >> 20} MiB) to the disk"
 
 
 @contextlib.contextmanager
-def _scratch(place: TurnDir, premises: Premises) -> Iterator[Path]:
+def _scratch(place: TurnDir, premises: TurnEnvironment) -> Iterator[Path]:
     """A directory for what is temporary; a short path where it is seen as it is, as sockets may be put there."""
     if premises.level is Level.BUBBLEWRAP:
         path = place.path / "tmp"
@@ -262,22 +267,22 @@ def _discard(path: Path) -> None:
         wipe(path)
 
 
-def _spoken(place: TurnDir, turn: Turn, returncode: int | None, fault: Fault | None, seconds: float) -> Spoken:
+def _spoken(place: TurnDir, turn: Turn, returncode: int | None, fault: TurnFault | None, seconds: float) -> Spoken:
     out, err = (read_plain(path, 1 << 30) for path in (place.out, place.err))
     return Spoken(out, err, returncode, read_last(turn), fault, seconds)
 
 
-def _understood(researcher: Researcher, turn: Turn, heard: Spoken, why: str = "") -> Answer:
+def _understood(researcher: Agent, turn: Turn, heard: Spoken, why: str = "") -> Answer:
     """What the agent's own file makes of it, with what we know better: how its process ended, and `why` by us."""
     answer = researcher.read(turn, heard)
     fault, said = answer.fault or heard.fault, answer.said
     if why:
         said = f"{why}; its last words: {said}" if said else why
-    elif fault in (None, Fault.ENDED, Fault.SILENT) and heard.returncode in _NOT_RUN:
-        fault, said = Fault.NOT_INSTALLED, said or _last_line(heard.err)
+    elif fault in (None, TurnFault.ENDED, TurnFault.SILENT) and heard.returncode in _NOT_RUN:
+        fault, said = TurnFault.NOT_INSTALLED, said or _last_line(heard.err)
     elif fault is None and heard.returncode is not None and heard.returncode < 0:
-        fault = Fault.ENDED
-    if fault is Fault.ENDED and not said and heard.returncode is not None:
+        fault = TurnFault.ENDED
+    if fault is TurnFault.ENDED and not said and heard.returncode is not None:
         said = f"it was killed by signal {-heard.returncode}" if heard.returncode < 0 else "it failed without a word"
     return replace(answer, fault=fault, said=said, usage=replace(answer.usage, seconds=heard.seconds))
 

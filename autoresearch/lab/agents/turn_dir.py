@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.agent import Answer, Bounds, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Bounds, Turn, TurnFault, TurnRole, Usage
 from autoresearch.records.rundir import read_json, write_atomically, write_json
 from autoresearch.records.secrets import mask_text
 
@@ -64,7 +64,7 @@ class TurnDir:
         return self.path / "result.json"
 
 
-def next_directory(turns: Path, role: Role) -> Path:
+def next_directory(turns: Path, role: TurnRole) -> Path:
     """Make the next one: numbers only grow over a campaign, and two callers never get the same."""
     turns.mkdir(parents=True, exist_ok=True)
     found = (_NUMBERED.match(entry.name) for entry in turns.iterdir())
@@ -112,7 +112,7 @@ def read_start(place: TurnDir) -> tuple[Turn, dict[str, Any]] | None:
     prompt = read_plain(place.path / "prompt.md", MOST_LAST).decode("utf-8", "surrogateescape")
     schema = read_json(place.path / "schema.json")
     try:
-        role, bounds = Role(record["role"]), Bounds(**record["bounds"])
+        role, bounds = TurnRole(record["role"]), Bounds(**record["bounds"])
         turn = Turn(role, prompt, Path(record["cwd"]), place.path, schema, str(record["session"]), bounds)
     except (KeyError, TypeError, ValueError):
         return None
@@ -178,5 +178,5 @@ def _answer(record: Mapping[str, Any]) -> Answer:
     known = {name: record[name] for name in Answer.__dataclass_fields__ if name in record}
     known["usage"] = Usage(**known.get("usage", {}))
     known["denied"] = tuple(known.get("denied", ()))
-    known["fault"] = Fault(known["fault"]) if known.get("fault") else None
+    known["fault"] = TurnFault(known["fault"]) if known.get("fault") else None
     return Answer(**known)

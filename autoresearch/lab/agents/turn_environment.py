@@ -1,4 +1,4 @@
-"""Premises: where the turns of a campaign are run, and what they may see and use up there."""
+"""Where the turns of a campaign run, and what they may see and use up there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autoresearch.lab.agents.hidden_paths import worth_hiding
 
 
 @dataclass(frozen=True, slots=True)
-class Premises:
+class TurnEnvironment:
     """The same for all turns of a campaign."""
 
     environ: Mapping[str, str] = field(repr=False)
@@ -39,7 +39,7 @@ class Premises:
         )
 
 
-def guard_in(premises: Premises) -> Callable[[str, Path], str]:
+def guard_in(premises: TurnEnvironment) -> Callable[[str, Path], str]:
     """How a guard command is started in a worktree (`Bench.confined`): within bubblewrap, where turns are.
 
     It may write to the worktree and to a /tmp of its own, which lies beside the worktree as `<name>.tmp` until the next

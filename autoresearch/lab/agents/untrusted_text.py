@@ -1,4 +1,4 @@
-"""Fence: text that others wrote, shown to an agent as data: bounded, masked, and so that it cannot end the fence.
+"""Untrusted text, shown to an agent as data: bounded, masked, and unable to end the fence around it.
 
 A training log, a diff or an agent's earlier words may hold instructions. The mark around them is made from the text
 itself, so that it differs from text to text, is the same each time, and never stands in the text.

@@ -15,7 +15,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.lab.campaign_report import texts
 from autoresearch.lab.campaign_report.plot_data import Curve, thinned
-from autoresearch.lab.campaign_report.summary import IdeaLine, Standing
+from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.results.measure import Measurement, measure
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir
@@ -70,7 +70,7 @@ def measured_again(row: LedgerRow) -> Measurement:
 
 def diffs_of(view: CampaignView, lines: Sequence[IdeaLine]) -> list[Diff]:
     """What each kept idea changed, the best last; at most 40 ideas, 160 lines each."""
-    kept = [line for line in lines if line.standing in (Standing.KEPT, Standing.CONFIRMED)]
+    kept = [line for line in lines if line.standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)]
     ideas = {idea.slug: idea for idea in view.ideas}
     repository = Path(view.spec.repository)
     found = []

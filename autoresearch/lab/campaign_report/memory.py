@@ -26,7 +26,7 @@ from autoresearch.core.campaign.view import CampaignView
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.campaign_report import summary, texts
-from autoresearch.lab.campaign_report.summary import IdeaLine, Standing
+from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.campaign_report.timeline import happenings
 from autoresearch.lab.campaigns.campaign_status import next_commands, reason_now, state_now
 from autoresearch.records.campaign_records import CampaignDir, entries
@@ -63,7 +63,7 @@ def update_memory(place: CampaignDir, view: CampaignView, stand: Stand, *, now: 
         "assumptions": _assumptions(view),
         "blockers": _blockers(view, state, reason_now(place, view, state)),
         "next": next_commands(view, state),
-        "kept": [line for line in lines if line.standing in (Standing.KEPT, Standing.CONFIRMED)][-SHOWN:],
+        "kept": [line for line in lines if line.standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)][-SHOWN:],
         "files": _files(place, view.spec),
         "told": told if len(told) <= FIRST + LAST else [*told[:FIRST], *told[-LAST:]],
         "untold": max(0, len(told) - FIRST - LAST),
@@ -180,21 +180,21 @@ def _order(title: str) -> tuple[int, str]:
 
 def _group(line: IdeaLine) -> str:
     match line.standing:
-        case Standing.CONFIRMED:
+        case IdeaStatus.CONFIRMED:
             return line.claim
-        case Standing.KEPT:
+        case IdeaStatus.KEPT:
             return "kept, not confirmed"
-        case Standing.DEMOTED:
+        case IdeaStatus.DEMOTED:
             return "demoted: fresh runs did not confirm it"
-        case Standing.SMOKE if line.why.startswith(NO_SIGNAL):
+        case IdeaStatus.SMOKE if line.why.startswith(NO_SIGNAL):
             return "no signal: there was nothing to learn from, so that they judge nothing"
-        case Standing.SMOKE:
+        case IdeaStatus.SMOKE:
             return "smoke runs, which judge nothing"
-        case Standing.CRASHED:
+        case IdeaStatus.CRASHED:
             return line.why if line.why.startswith(("crashed", "not tried")) else f"crashed, {line.why}"
-        case Standing.DISCARDED if line.why.startswith(summary.PENDING):
+        case IdeaStatus.DISCARDED if line.why.startswith(summary.PENDING):
             return summary.PENDING
-        case Standing.DISCARDED:
+        case IdeaStatus.DISCARDED:
             return _lost(line.gain, line.noise)
     return ""
 
@@ -226,7 +226,7 @@ def _by_key(lines: Sequence[IdeaLine]) -> list[str]:
     words = []
     for key, ideas in often[:6]:
         best = max(ideas, key=lambda one: one.gain if one.gain is not None else -1e300)
-        kept = sum(one.standing in (Standing.KEPT, Standing.CONFIRMED) for one in ideas)
+        kept = sum(one.standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED) for one in ideas)
         words.append(f"key {key}: {len(ideas)} tried, {kept} kept, best {_named(best)} ({best.changes})")
     return words
 
@@ -246,8 +246,8 @@ def _band_words(band: summary.Band) -> str:
 
 
 def _idea_words(line: IdeaLine) -> str:
-    word = line.claim if line.standing is Standing.CONFIRMED else "not confirmed"
-    if line.standing is Standing.BASELINE:
+    word = line.claim if line.standing is IdeaStatus.CONFIRMED else "not confirmed"
+    if line.standing is IdeaStatus.BASELINE:
         word = "nothing beats it so far"
     delta = "" if line.delta is None else f", {texts.signed(line.delta)} to {line.parent}"
     runs = f"{line.n} {'run' if line.n == 1 else 'runs'}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autoresearch.core.campaign.view import CampaignView
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.lab.campaign_report import summary, texts
-from autoresearch.lab.campaign_report.summary import Band, IdeaLine, Standing
+from autoresearch.lab.campaign_report.summary import Band, IdeaLine, IdeaStatus
 
 FAR = 2.0  # worse than what counts by more than so many spans of it is far out
 USUAL = 0.85  # unless so large a share of all ideas would be
@@ -22,7 +22,7 @@ class Point:
 
     x: int
     y: float | None
-    standing: Standing
+    standing: IdeaStatus
     slug: str
     title: str
     replicates: tuple[float, ...] = ()
@@ -45,7 +45,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class BudgetCurve:
     """One budget over wall time: (seconds since the epoch, share of it that is left, 0 to 1)."""
 
     name: str
@@ -60,7 +60,7 @@ class Curve:
     run: str
     index: int
     slug: str
-    standing: Standing
+    standing: IdeaStatus
     points: tuple[tuple[int, float], ...]
 
 
@@ -75,7 +75,7 @@ def progress_of(view: CampaignView, lines: Sequence[IdeaLine]) -> Progress:
         Point(line.index, line.mean, line.standing, line.slug, _title(line, objective.metric), line.values,
               line.index in moved)
         for line in lines
-        if line.standing not in (Standing.RUNNING, Standing.PREPARED)
+        if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
     )  # fmt: skip
     maximize = objective.direction is Direction.MAXIMIZE
     low, high = _range(points, path, band, view.spec.rules.target, 1.0 if maximize else -1.0)
@@ -115,7 +115,7 @@ def _range(
     return low - pad, high + pad
 
 
-def budgets_of(view: CampaignView, now: float) -> list[Budget]:
+def budgets_of(view: CampaignView, now: float) -> list[BudgetCurve]:
     """Ideas, time and GPU hours that are left, over wall time; those that have a rule."""
     spec, rules = view.spec, view.spec.rules
     rows = sorted((row for row in view.rows if row.ended is not None), key=lambda row: row.ended or 0.0)
@@ -126,16 +126,16 @@ def budgets_of(view: CampaignView, now: float) -> list[Budget]:
         steps = [(spec.created, 1.0)]
         for n, t in enumerate(begun, 1):
             steps += [(t, steps[-1][1]), (t, max(0.0, 1 - n / rules.count))]
-        found.append(Budget("ideas", f"{rules.count} ideas", (*steps, (max(end, steps[-1][0]), steps[-1][1]))))
+        found.append(BudgetCurve("ideas", f"{rules.count} ideas", (*steps, (max(end, steps[-1][0]), steps[-1][1]))))
     if rules.deadline is not None and rules.deadline > spec.created:
         left = max(0.0, 1 - (end - spec.created) / (rules.deadline - spec.created))
-        found.append(Budget("time", f"until {texts.stamp(rules.deadline)}", ((spec.created, 1.0), (end, left))))
+        found.append(BudgetCurve("time", f"until {texts.stamp(rules.deadline)}", ((spec.created, 1.0), (end, left))))
     if rules.budget_gpu_hours:
         spent, points = 0.0, [(spec.created, 1.0)]
         for row in rows:
             spent += (row.elapsed_min or 0.0) / 60 * spec.gpus_per_run
             points.append((row.ended or end, max(0.0, 1 - spent / rules.budget_gpu_hours)))
-        found.append(Budget("GPU hours", f"{rules.budget_gpu_hours:g} GPU hours", (*points, (end, points[-1][1]))))
+        found.append(BudgetCurve("GPU hours", f"{rules.budget_gpu_hours:g} GPU hours", (*points, (end, points[-1][1]))))
     return found
 
 

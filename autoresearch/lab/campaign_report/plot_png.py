@@ -8,17 +8,17 @@ from typing import Any
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign_report.plot_data import Progress
-from autoresearch.lab.campaign_report.summary import Standing
+from autoresearch.lab.campaign_report.summary import IdeaStatus
 from autoresearch.records.rundir import write_atomically
 
 # marker, size, face, edge; the colours are those of the page (Okabe and Ito's, told apart by all eyes)
-STYLES: dict[Standing, tuple[str, float, str, str]] = {
-    Standing.SMOKE: ("s", 20, "none", "#8a8f98"),
-    Standing.DISCARDED: ("o", 34, "none", "#8a8f98"),
-    Standing.DEMOTED: ("v", 60, "none", "#b35900"),
-    Standing.BASELINE: ("s", 52, "#4a4f57", "#4a4f57"),
-    Standing.KEPT: ("o", 58, "#0072b2", "#0072b2"),
-    Standing.CONFIRMED: ("*", 190, "#00805d", "#00805d"),
+STYLES: dict[IdeaStatus, tuple[str, float, str, str]] = {
+    IdeaStatus.SMOKE: ("s", 20, "none", "#8a8f98"),
+    IdeaStatus.DISCARDED: ("o", 34, "none", "#8a8f98"),
+    IdeaStatus.DEMOTED: ("v", 60, "none", "#b35900"),
+    IdeaStatus.BASELINE: ("s", 52, "#4a4f57", "#4a4f57"),
+    IdeaStatus.KEPT: ("o", 58, "#0072b2", "#0072b2"),
+    IdeaStatus.CONFIRMED: ("*", 190, "#00805d", "#00805d"),
 }
 
 
@@ -74,7 +74,7 @@ def _points(axes: Any, data: Progress) -> None:
     for standing, (marker, size, face, colour) in STYLES.items():
         found = [(p.x, _within(p.y, data)) for p in data.points if p.standing is standing and p.y is not None]
         if found:
-            word = "kept (not confirmed)" if standing is Standing.KEPT else str(standing)
+            word = "kept (not confirmed)" if standing is IdeaStatus.KEPT else str(standing)
             xs, ys = zip(*found, strict=True)
             look = {"s": size, "marker": marker, "facecolors": face, "edgecolors": colour, "label": word}
             axes.scatter(xs, ys, **look, clip_on=False, zorder=3)

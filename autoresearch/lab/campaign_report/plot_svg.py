@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from autoresearch.lab.campaign_report.plot_data import Budget, Curve, Point, Progress
-from autoresearch.lab.campaign_report.summary import Standing
+from autoresearch.lab.campaign_report.plot_data import BudgetCurve, Curve, Point, Progress
+from autoresearch.lab.campaign_report.summary import IdeaStatus
 from autoresearch.lab.campaign_report.svg import Frame, mark, ticks, whole_ticks
 
 SHAPES = {
-    Standing.BASELINE: ("square", 5.0),
-    Standing.CONFIRMED: ("ring", 5.0),
-    Standing.KEPT: ("circle", 5.5),
-    Standing.DEMOTED: ("triangle", 6.0),
-    Standing.DISCARDED: ("circle", 4.0),
-    Standing.SMOKE: ("square", 3.0),
-    Standing.CRASHED: ("cross", 4.5),
+    IdeaStatus.BASELINE: ("square", 5.0),
+    IdeaStatus.CONFIRMED: ("ring", 5.0),
+    IdeaStatus.KEPT: ("circle", 5.5),
+    IdeaStatus.DEMOTED: ("triangle", 6.0),
+    IdeaStatus.DISCARDED: ("circle", 4.0),
+    IdeaStatus.SMOKE: ("square", 3.0),
+    IdeaStatus.CRASHED: ("cross", 4.5),
 }
 LETTER = 6.4  # width of a character of a label, about
 
@@ -35,13 +35,13 @@ def progress_svg(data: Progress) -> str:
     parts.append(frame.line(_stairs(data.path, last + 0.6), "best"))
     parts += _replicates(frame, data.points)
     parts += [_point(frame, data, point) for point in sorted(data.points, key=_importance)]
-    parts += _labels(frame, [p for p in data.points if p.best and p.standing is not Standing.BASELINE])
+    parts += _labels(frame, [p for p in data.points if p.best and p.standing is not IdeaStatus.BASELINE])
     return frame.whole(parts, f"{data.metric} over {len(data.points)} attempted ideas, {data.better}")
 
 
 def _importance(point: Point) -> int:
     """Later is drawn on top."""
-    order = (Standing.SMOKE, Standing.DISCARDED, Standing.CRASHED, Standing.DEMOTED, Standing.BASELINE)
+    order = (IdeaStatus.SMOKE, IdeaStatus.DISCARDED, IdeaStatus.CRASHED, IdeaStatus.DEMOTED, IdeaStatus.BASELINE)
     return order.index(point.standing) if point.standing in order else len(order)
 
 
@@ -126,13 +126,13 @@ def legend(data: Progress) -> list[tuple[str, str]]:
     """(a small drawing, its meaning) for each kind that is shown."""
     present = {p.standing for p in data.points}
     words = {
-        Standing.BASELINE: "baseline",
-        Standing.CONFIRMED: "confirmed",
-        Standing.KEPT: "kept (not confirmed)",
-        Standing.DEMOTED: "demoted",
-        Standing.DISCARDED: "discarded",
-        Standing.SMOKE: "smoke run",
-        Standing.CRASHED: "crashed, at the edge",
+        IdeaStatus.BASELINE: "baseline",
+        IdeaStatus.CONFIRMED: "confirmed",
+        IdeaStatus.KEPT: "kept (not confirmed)",
+        IdeaStatus.DEMOTED: "demoted",
+        IdeaStatus.DISCARDED: "discarded",
+        IdeaStatus.SMOKE: "smoke run",
+        IdeaStatus.CRASHED: "crashed, at the edge",
     }
     marks = {s: mark(shape, 11, 9, str(s), "", size * 0.9) for s, (shape, size) in SHAPES.items()}
     found = [(_key(marks[s]), word) for s, word in words.items() if s in present]
@@ -150,7 +150,7 @@ def _key(inside: str) -> str:
     return f'<svg class="key" viewBox="0 0 22 18" width="22" height="18" aria-hidden="true">{inside}</svg>'
 
 
-def budget_svg(budgets: Sequence[Budget]) -> str:
+def budget_svg(budgets: Sequence[BudgetCurve]) -> str:
     """What is left of each budget over wall time, in percent; "" where there is none."""
     if not budgets:
         return ""
@@ -196,7 +196,7 @@ def small_multiples(curves: Sequence[Curve], most: int = 60) -> list[tuple[str, 
     if not shown:
         return []
     frame = _frame_of(shown, 220, 120, small=True)
-    base = [frame.line(c.points, "curve behind") for c in shown if c.standing is Standing.BASELINE]
+    base = [frame.line(c.points, "curve behind") for c in shown if c.standing is IdeaStatus.BASELINE]
     found = []
     for index in sorted({c.index for c in shown})[:most]:
         own = [c for c in shown if c.index == index]
@@ -208,8 +208,15 @@ def small_multiples(curves: Sequence[Curve], most: int = 60) -> list[tuple[str, 
     return found
 
 
-def _rank(standing: Standing) -> int:
-    back = (Standing.CRASHED, Standing.SMOKE, Standing.DISCARDED, Standing.RUNNING, Standing.DEMOTED, Standing.BASELINE)
+def _rank(standing: IdeaStatus) -> int:
+    back = (
+        IdeaStatus.CRASHED,
+        IdeaStatus.SMOKE,
+        IdeaStatus.DISCARDED,
+        IdeaStatus.RUNNING,
+        IdeaStatus.DEMOTED,
+        IdeaStatus.BASELINE,
+    )
     return back.index(standing) if standing in back else len(back)
 
 

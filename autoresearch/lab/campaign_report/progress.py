@@ -13,7 +13,7 @@ from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.memory import update_memory
-from autoresearch.lab.campaigns.commit_builder import Workshop
+from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.records import evidence, finish_flag
 from autoresearch.records.campaign_records import CampaignDir
 
@@ -93,7 +93,7 @@ def write_end(place: CampaignDir, view: CampaignView, stand: Stand, why: str, sa
     )
 
 
-def unmade_row(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
+def unmade_row(shop: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
     """The row of a run that could not be made."""
     said = " ".join(reason.split())
     row = _bare_row(shop, idea, run, said if len(said) <= 300 else f"{said[:120]} ... {said[-170:]}", now)
@@ -117,14 +117,14 @@ def never_tried_row(spec: CampaignSpec, slug: str, reason: str, now: float) -> L
     )
 
 
-def record_lost(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
+def record_lost(shop: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
     """The row of a run whose records are gone, so that nobody knows what became of it."""
     row = _bare_row(shop, idea, run, reason, now)
     lost = replace(row, run_dir=run.run_dir, ending="lost", failure="runner_died")
     evidence.record(Path(shop.spec.directory) / "results.tsv", lost)
 
 
-def _bare_row(shop: Workshop, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
+def _bare_row(shop: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
     spec = shop.spec
     return LedgerRow(
         index=idea.index,

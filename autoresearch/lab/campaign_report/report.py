@@ -26,7 +26,7 @@ from autoresearch.lab.campaign_report import (
     summary,
     texts,
 )
-from autoresearch.lab.campaign_report.summary import IdeaLine, Standing
+from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.campaigns.campaign_status import next_commands, state_now
 from autoresearch.records.campaign_records import CampaignDir, entries
 from autoresearch.records.rundir import write_page
@@ -37,7 +37,7 @@ MOST_ROWS = 2000  # that are told how to be reproduced
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CampaignReport:
     """What was written, to be iterated over; `picture` is None where it could not be drawn."""
 
     markdown: Path
@@ -51,7 +51,7 @@ class Report:
 
 def write_report(
     place: CampaignDir, view: CampaignView, stand: Stand, *, now: float | None = None, png: bool = True
-) -> Report:
+) -> CampaignReport:
     """Write report.md, report.html and (unless `png` is False) progress.png.
 
     Raises OSError where the directory cannot be written; everything else that is missing becomes a remark.
@@ -91,7 +91,7 @@ def write_report(
     markdown, page = place.path / MARKDOWN, place.path / PAGE
     _write(markdown, render(f"{MARKDOWN}.j2", **values))
     _write(page, render(f"{PAGE}.j2", **values, **drawings))
-    return Report(markdown, page, picture, tuple(remarks))
+    return CampaignReport(markdown, page, picture, tuple(remarks))
 
 
 def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) -> Mapping[str, Any]:
@@ -124,7 +124,7 @@ def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) ->
 
 def _counts(lines: Sequence[IdeaLine]) -> list[tuple[str, int]]:
     """How many ideas ended in which way, in a fixed order, those without any left out."""
-    found = [(str(s), sum(line.standing is s for line in lines)) for s in Standing]
+    found = [(str(s), sum(line.standing is s for line in lines)) for s in IdeaStatus]
     return [(word, count) for word, count in found if count]
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Any
 
-from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.spec import CampaignSpec, CampaignState
 from autoresearch.core.campaign.view import CampaignView, Idea, SeedCheck, measured
 from autoresearch.core.run.ending import Ending, Verdict
@@ -23,7 +23,7 @@ PENDING = "re-tests are pending"
 CLAIMS = ("confirmed", "demoted", "undecided")
 
 
-class Standing(StrEnum):
+class IdeaStatus(StrEnum):
     """What became of an idea, in the word that a reader needs."""
 
     BASELINE = "baseline"
@@ -45,7 +45,7 @@ class IdeaLine:
     slug: str
     sentence: str
     parent: str
-    standing: Standing
+    standing: IdeaStatus
     claim: str  # confirmed, demoted, undecided; "" where nobody asked
     marked: str  # the demoted ancestor
     values: tuple[float, ...]
@@ -77,7 +77,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimText:
     """A line of verdicts.jsonl about an idea, in words."""
 
     index: int
@@ -108,13 +108,13 @@ def _line(view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band 
     above = parent.value if parent else None
     standing = _standing(idea)
     values = tuple(idea.values)
-    if standing is Standing.SMOKE:  # they judge nothing, and are shown all the same
+    if standing is IdeaStatus.SMOKE:  # they judge nothing, and are shown all the same
         values = tuple(v for row in idea.rows if (v := measured(row)) is not None)
     value = fmean(values) if values else None
     delta = value - above if value is not None and above is not None else None
     sign = 1.0 if view.spec.objective.better(1.0, 0.0) else -1.0
     noise = next((row.metric_noise for row in reversed(idea.rows) if row.metric_noise is not None), None)
-    if band and (noise is None or standing is Standing.BASELINE):  # its rows hold what was known before the last run
+    if band and (noise is None or standing is IdeaStatus.BASELINE):  # its rows hold what was known before the last run
         noise = band.sd
     apart = {run.run for run in idea.runs if run.why == "confirm"}
     spent = [row.elapsed_min for row in idea.rows if row.elapsed_min is not None]
@@ -149,22 +149,22 @@ def _retested(view: CampaignView, idea: Idea) -> bool:
     return decision is not None and decision.retest
 
 
-def _standing(idea: Idea) -> Standing:
+def _standing(idea: Idea) -> IdeaStatus:
     if idea.hypothesis.is_baseline:
-        return Standing.BASELINE
+        return IdeaStatus.BASELINE
     if not idea.judged and idea.live:
-        return Standing.RUNNING
+        return IdeaStatus.RUNNING
     if not idea.rows:
-        return Standing.PREPARED
+        return IdeaStatus.PREPARED
     if not idea.judged and (idea.smoke or idea.hypothesis.smoke):
-        return Standing.SMOKE
+        return IdeaStatus.SMOKE
     if idea.confirmed == "demoted":
-        return Standing.DEMOTED
+        return IdeaStatus.DEMOTED
     if idea.status == Verdict.CRASH:
-        return Standing.CRASHED
+        return IdeaStatus.CRASHED
     if idea.status == Verdict.KEEP:
-        return Standing.CONFIRMED if idea.confirmed == "confirmed" else Standing.KEPT
-    return Standing.DISCARDED
+        return IdeaStatus.CONFIRMED if idea.confirmed == "confirmed" else IdeaStatus.KEPT
+    return IdeaStatus.DISCARDED
 
 
 def changes(idea: Idea) -> str:
@@ -180,28 +180,28 @@ def changes(idea: Idea) -> str:
 
 
 def _why(
-    idea: Idea, standing: Standing, delta: float | None, sign: float, noise: float | None, *, retested: bool
+    idea: Idea, standing: IdeaStatus, delta: float | None, sign: float, noise: float | None, *, retested: bool
 ) -> str:
     """Why it stands where it stands, from the numbers."""
     rows = idea.judged or idea.rows
-    if standing in (Standing.RUNNING, Standing.PREPARED) or not rows:
+    if standing in (IdeaStatus.RUNNING, IdeaStatus.PREPARED) or not rows:
         return "its first run goes on" if idea.live else "not begun"
-    if standing is Standing.CRASHED:
+    if standing is IdeaStatus.CRASHED:
         return ended_badly(rows[-1])
     if rows[-1].failure == PRUNED:
         return rows[-1].description.rpartition("[")[2].rstrip("]") or "ended early by its curve"
-    if standing is Standing.SMOKE and rows[-1].failure == NO_SIGNAL:
+    if standing is IdeaStatus.SMOKE and rows[-1].failure == NO_SIGNAL:
         return rows[-1].description.rpartition("[")[2].rstrip("]") or "there was nothing to learn from"
-    if standing is Standing.SMOKE:
+    if standing is IdeaStatus.SMOKE:
         return "a smoke run: it shows that the plumbing works, and judges nothing"
     if idea.hypothesis.is_baseline or delta is None:
         return "" if idea.hypothesis.is_baseline else "its parent has no metric to compare with"
     size = f"{delta:+.3g} to {idea.parent}"
     if noise:
         size += f", {abs(delta) / noise:.1f} sd of one run"
-    if standing is Standing.DEMOTED:
+    if standing is IdeaStatus.DEMOTED:
         return f"it looked better ({size}), and fresh runs did not confirm it"
-    if standing in (Standing.KEPT, Standing.CONFIRMED):
+    if standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED):
         return f"simpler and as good ({size})" if delta * sign <= 0 else f"better ({size})"
     if retested:
         return f"{PENDING} ({size})"
@@ -212,7 +212,7 @@ def _why(
 
 def ended_badly(row: LedgerRow) -> str:
     """How a crashed run ended, in words; an idea that a researcher's edit never brought to a run has not ended."""
-    if row.ending == Ending.LAUNCH_FAILED and row.failure in set(Unmade):
+    if row.ending == Ending.LAUNCH_FAILED and row.failure in set(NotMade):
         return f"not tried: {row.failure}"
     try:
         words = Ending(row.ending).wording
@@ -223,7 +223,7 @@ def ended_badly(row: LedgerRow) -> str:
     return words if row.ending != Ending.FINISHED else "it finished without a metric that can be used"
 
 
-def claims(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> list[Claim]:
+def claims(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> list[ClaimText]:
     """Everything that was claimed later, oldest first."""
     names = {idea.index: idea.slug for idea in view.ideas}
     found = []
@@ -233,7 +233,7 @@ def claims(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> list[Cl
         if word not in (*CLAIMS, "marked", "smoke") or index not in names:
             continue
         t = verdict.get("t")
-        found.append(Claim(index, names[index], word, _detail(verdict), t if isinstance(t, int | float) else None))
+        found.append(ClaimText(index, names[index], word, _detail(verdict), t if isinstance(t, int | float) else None))
     return found
 
 
@@ -281,9 +281,9 @@ def _why_unseeded(check: SeedCheck) -> str:
 
 def honest(view: CampaignView, lines: Sequence[IdeaLine]) -> list[str]:
     """What may be said about the outcome, and what may not."""
-    kept = [line for line in lines if line.standing is Standing.KEPT]
-    sure = [line for line in lines if line.standing is Standing.CONFIRMED]
-    gone = [line for line in lines if line.standing is Standing.DEMOTED]
+    kept = [line for line in lines if line.standing is IdeaStatus.KEPT]
+    sure = [line for line in lines if line.standing is IdeaStatus.CONFIRMED]
+    gone = [line for line in lines if line.standing is IdeaStatus.DEMOTED]
     words = []
     if sure:
         names = ", ".join(f"{line.slug}{line.claim.removeprefix('confirmed')}" for line in sure[:10])

@@ -78,7 +78,7 @@ def _rows(view: CampaignView) -> Iterable[tuple[Any, str]]:
             yield row, texts.cell(f"{row.status} {row.run_id} ({idea.slug}): {value}, {took}{bad}")
 
 
-def _claimed(claim: summary.Claim) -> str:
+def _claimed(claim: summary.ClaimText) -> str:
     return texts.cell(f"{claim.word} {claim.slug}{f': {claim.detail}' if claim.detail else ''}")
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from autoresearch.core.agents.agent import ResearchSpec
+from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.metrics.python_values import truth
 
 BUDGETS: dict[str, Any] = {"budget_usd": None, "budget_tokens": None}
@@ -92,7 +92,7 @@ def converted(key: str, value: Any, seconds: Callable[[Any], float]) -> Any:
     return str(value).strip()
 
 
-def research_spec(values: Mapping[str, Any]) -> ResearchSpec:
+def research_spec(values: Mapping[str, Any]) -> AgentSpec:
     """The spec that checked values make."""
     found = {name: values[key] for key, name in _FIELDS.items()}
-    return ResearchSpec.from_json(found)
+    return AgentSpec.from_json(found)

@@ -26,7 +26,7 @@ from autoresearch.git_repo.survey import survey
 from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.campaign_setup.agent_options import research_spec
-from autoresearch.lab.campaign_setup.campaign_options import Declared
+from autoresearch.lab.campaign_setup.campaign_options import CampaignOptions
 from autoresearch.lab.campaign_setup.run_targets import gpu_terms, where
 from autoresearch.lab.campaigns.idea_sources import OPTIMISER
 from autoresearch.lab.parts import Parts
@@ -34,7 +34,7 @@ from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
 from autoresearch.lab.resolve.gpu_check import wanted as wanted_gpus
 from autoresearch.lab.resolve.preflight import Resolved, raise_on_errors, resolve
 from autoresearch.lab.resolve.run_plan import key_of, limits_of
-from autoresearch.lab.resolve.trainer_settings import Terms, raise_on, terms
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on, terms
 from autoresearch.lab.runs.snapshot_code import masked_files
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.settings import load as load_settings
@@ -52,11 +52,11 @@ class Charter:
     """A campaign as it would be started; `spec.base_commit` is "" until it is."""
 
     spec: CampaignSpec
-    declared: Declared
+    declared: CampaignOptions
     resolved: Resolved
     checkout: Checkout
     trainer: Trainer
-    terms: Terms
+    terms: TrainerSettings
     findings: tuple[Finding, ...]
     dirty: tuple[str, ...]  # what the base would hold beyond HEAD
     first_step_rule: str  # what the limit to the first step will do in each run
@@ -76,7 +76,7 @@ def _no_repository(why: str) -> EnvironmentUnusable:
 
 
 def charter(
-    declared: Declared,
+    declared: CampaignOptions,
     parts: Parts,
     *,
     tmux_socket: str = "",
@@ -181,7 +181,7 @@ def _seen_in_prints(spec: CampaignSpec, resolved: Resolved) -> tuple[Finding, ..
     return (Finding(Severity.WARNING, "pruned_by_prints", message),)
 
 
-def _gpus_wanted(asked: Terms, parts: Parts) -> int:
+def _gpus_wanted(asked: TrainerSettings, parts: Parts) -> int:
     """How many GPUs the recipe asks for; 0 where it says nothing, or has them elsewhere."""
     if swarm_setup.engine_elsewhere(asked.trainer.name, asked.resolved.blueprint):
         return 0
@@ -198,7 +198,7 @@ def _one_name_for_all(command: str) -> tuple[Finding, ...]:
     return (Finding(Severity.ERROR, "ray_job_named_for_all", message, hint),)
 
 
-def _objective(declared: Declared, asked: Terms) -> tuple[Objective, dict[str, str]]:
+def _objective(declared: CampaignOptions, asked: TrainerSettings) -> tuple[Objective, dict[str, str]]:
     notes, trainer = asked.resolved.blueprint.notes, asked.trainer
     usual = trainer.objective(asked.whole)
     said: dict[str, str] = {}
@@ -232,7 +232,7 @@ def _objective(declared: Declared, asked: Terms) -> tuple[Objective, dict[str, s
     return Objective(metric, direction), said
 
 
-def _rules(declared: Declared, objective: Objective, now: float) -> Rules:
+def _rules(declared: CampaignOptions, objective: Objective, now: float) -> Rules:
     target = None
     if declared["target"]:
         try:
@@ -263,8 +263,8 @@ def _trees(campaign: Path, parts: Parts) -> Path:
 
 
 def _spec(
-    declared: Declared,
-    asked: Terms,
+    declared: CampaignOptions,
+    asked: TrainerSettings,
     checkout: Checkout,
     objective: Objective,
     rules: Rules,
@@ -321,7 +321,7 @@ def _inside(path: Path | None, checkout: Checkout) -> str:
     return str(real.relative_to(root)) if real == root or root in real.parents else str(real)
 
 
-def _proposer(declared: Declared, asked: Terms) -> ProposerSpec:
+def _proposer(declared: CampaignOptions, asked: TrainerSettings) -> ProposerSpec:
     trainer = asked.trainer
     space: Any = declared["space"]
     name = declared["proposer"] or ("queue" if declared["queue"] else "tpe")
@@ -354,7 +354,7 @@ def _proposer(declared: Declared, asked: Terms) -> ProposerSpec:
     return ProposerSpec(name, space=dict(space), queue=declared["queue"], seed=declared["seed"])
 
 
-def _proposer_source(declared: Declared) -> dict[str, str]:
+def _proposer_source(declared: CampaignOptions) -> dict[str, str]:
     """Where the two that have no built-in value came from."""
     said = {}
     if not declared.given("proposer"):
@@ -403,7 +403,7 @@ def _promise(spec: CampaignSpec) -> list[Finding]:
     return found
 
 
-def _dirty(checkout: Checkout, spec: CampaignSpec, declared: Declared) -> tuple[str, ...]:
+def _dirty(checkout: Checkout, spec: CampaignSpec, declared: CampaignOptions) -> tuple[str, ...]:
     if declared["base"]:
         return ()
     found = survey(checkout, leave_out=[Path(spec.directory).parent, Path(spec.result_dir)])

@@ -16,7 +16,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.view import CampaignView
 from autoresearch.errors import BlueprintError, UsageError
 from autoresearch.git_repo.branches import branch_fault
-from autoresearch.lab.resolve.overrides import Launch, holds
+from autoresearch.lab.resolve.overrides import LaunchSettings, holds
 from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue import Queue
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_entry
@@ -29,7 +29,7 @@ class QueueInvalid(BlueprintInvalid):
     code = "bad_queue"
 
 
-def refuse(spec: CampaignSpec, launch: Launch) -> tuple[Finding, ...]:
+def refuse(spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
     """Raise UsageError or BlueprintError for the first thing that no campaign can do; else what is doubtful."""
     if fault := branch_fault(spec.branch("baseline")):
         raise UsageError(f"--prefix {spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
@@ -42,7 +42,7 @@ def refuse(spec: CampaignSpec, launch: Launch) -> tuple[Finding, ...]:
     return _doubtful_space(launch, tuple(spec.proposer.space))
 
 
-def refuse_queue(spec: CampaignSpec, launch: Launch, past: CampaignView | None) -> None:
+def refuse_queue(spec: CampaignSpec, launch: LaunchSettings, past: CampaignView | None) -> None:
     """Raise QueueInvalid with all that is wrong with the queue. `past`: the campaign that is to go on."""
     if not spec.proposer.queue:
         return
@@ -69,7 +69,7 @@ def entry_findings(entries: Sequence[object], file: str) -> list[Finding]:
     return found
 
 
-def _misfit(launch: Launch, recipe: str, idea: Hypothesis) -> str:
+def _misfit(launch: LaunchSettings, recipe: str, idea: Hypothesis) -> str:
     """What the recipe or the command says against an idea's overrides, as far as neither is the idea's own."""
     own = idea.blueprint or idea.patches or recipe in idea.files or idea.parent not in (BEST, BASELINE)
     if own or not idea.overrides:
@@ -87,7 +87,7 @@ def _misfit(launch: Launch, recipe: str, idea: Hypothesis) -> str:
     return ""
 
 
-def _doubtful_space(launch: Launch, keys: tuple[str, ...]) -> tuple[Finding, ...]:
+def _doubtful_space(launch: LaunchSettings, keys: tuple[str, ...]) -> tuple[Finding, ...]:
     """Every key must be one of the recipe, of the command, or one that the trainer has a default for."""
     _, behind = launch.split(dict.fromkeys(keys))
     if not behind:

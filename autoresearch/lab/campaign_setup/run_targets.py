@@ -8,22 +8,22 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
-from autoresearch.core.run.targets import Place, with_slots
+from autoresearch.core.run.targets import Target, with_slots
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.campaign_options import Declared
+from autoresearch.lab.campaign_setup.campaign_options import CampaignOptions
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
-from autoresearch.lab.resolve.gpu_check import Far, Wanted, elsewhere
+from autoresearch.lab.resolve.gpu_check import Far, GpuRequest, elsewhere
 from autoresearch.lab.resolve.host_check import far_findings
 from autoresearch.lab.settings import Settings, places_of
 from autoresearch.launchers import gpus
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class CampaignTargets:
     """The places of a campaign, each with its slots."""
 
-    places: tuple[Place, ...]
+    places: tuple[Target, ...]
     source: str  # who said so; "" where nobody did
     findings: tuple[Finding, ...] = ()
 
@@ -57,19 +57,19 @@ class GpuTerms:
     wanted: int  # by the recipe; 0 where it says nothing, or nobody shall look
     said: bool  # whether anybody said how many each run gets
 
-    def findings(self, where: Where, project: Settings, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    def findings(self, where: CampaignTargets, project: Settings, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """What the recipe asks for against what each run is given, here and at the other places."""
         if not self.wanted:
             return ()
         far = Far(None, self.per_run if self.said else self.wanted)
-        found = [one for place in where.places if not place.is_local for one in Wanted(self.wanted).at(place, far)]
+        found = [one for place in where.places if not place.is_local for one in GpuRequest(self.wanted).at(place, far)]
         if where.here:
-            here = Wanted(self.wanted, self.per_run, elsewhere(project, self.wanted))
+            here = GpuRequest(self.wanted, self.per_run, elsewhere(project, self.wanted))
             found = [*here.compared(environ), *found]
         return tuple(found)
 
 
-def gpu_terms(declared: Declared, where: Where, wanted: int, parts: Parts) -> GpuTerms:
+def gpu_terms(declared: CampaignOptions, where: CampaignTargets, wanted: int, parts: Parts) -> GpuTerms:
     """Decide them. UsageError where one run needs more than the pool here holds."""
     uuids = _pool(declared["gpus"], parts) if where.here else ()
     per_run, said = declared["gpus_per_run"], declared.given("gpus_per_run")
@@ -93,14 +93,14 @@ def _pool(wanted: str, parts: Parts) -> tuple[str, ...]:
     return gpus.select(wanted, found, taken=gpus.taken(found, parts.environ))
 
 
-def where(declared: Declared, project: Settings, note: str) -> Where:
+def where(declared: CampaignOptions, project: Settings, note: str) -> CampaignTargets:
     """Decide it; `note` is what its blueprint says. UsageError names the value that cannot be."""
     value, source = _value(declared, project, note)
     places = _with_slots(project.sharing(places_of(value, project.launchers, source)), declared, source)
-    return Where(places, source, (*_overruled(note, source), *_overruled_ideas(declared["queue"])))
+    return CampaignTargets(places, source, (*_overruled(note, source), *_overruled_ideas(declared["queue"])))
 
 
-def _with_slots(places: tuple[Place, ...], declared: Declared, source: str) -> tuple[Place, ...]:
+def _with_slots(places: tuple[Target, ...], declared: CampaignOptions, source: str) -> tuple[Target, ...]:
     """Each with its slots; where they contradict `parallel`, what was typed now wins over what a file says."""
     parallel = declared["parallel"] if declared.given("parallel") else None
     typed_now = source.startswith(("flag", "environment"))
@@ -113,7 +113,7 @@ def _with_slots(places: tuple[Place, ...], declared: Declared, source: str) -> t
         raise UsageError(f"{source}: {error}", hint=hint, code="bad_launcher") from None
 
 
-def _value(declared: Declared, project: Settings, note: str) -> tuple[object, str]:
+def _value(declared: CampaignOptions, project: Settings, note: str) -> tuple[object, str]:
     own, setting = declared.sources.get("launcher", ""), project.values["launcher"]
     if _is_flag(own) or (own and not setting.source.startswith("environment")):
         return declared["launcher"], own

@@ -24,12 +24,12 @@ from autoresearch.git_repo.includes import check_includes
 from autoresearch.git_repo.missing_inputs import lacking
 from autoresearch.lab.campaign_setup.campaign_spec import Charter, named_base, with_base
 from autoresearch.lab.campaign_setup.checks import refuse, refuse_queue
-from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import fault_of
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_place
-from autoresearch.lab.resolve.overrides import Launch
+from autoresearch.lab.resolve.overrides import LaunchSettings
 from autoresearch.lab.resolve.run_plan import key_of, new_token
 from autoresearch.lab.runs import detached
 from autoresearch.records import campaign_records
@@ -45,14 +45,16 @@ READY_IN_S = 5.0  # a controller that takes longer to find what an earlier one l
 def preflight(plan: Charter) -> tuple[Finding, ...]:
     """What speaks for or against starting it here; nothing is touched. ConflictError where the prefix is taken."""
     resolved = plan.resolved
-    launch = Launch(plan.trainer, resolved.inherited if resolved.recipe else None, resolved.blueprint.launch_command)
+    launch = LaunchSettings(
+        plan.trainer, resolved.inherited if resolved.recipe else None, resolved.blueprint.launch_command
+    )
     doubts = refuse(plan.spec, launch)
     place = CampaignDir(Path(plan.spec.directory))
     if place.controlled:
         raise ConflictError(
             f"the campaign {plan.spec.name} is running", fix=f"autoresearch campaign status {plan.spec.name}"
         )
-    refuse_queue(plan.spec, launch, Book(place).view() if place.spec.exists() else None)
+    refuse_queue(plan.spec, launch, CampaignHistory(place).view() if place.spec.exists() else None)
     if place.spec.exists():
         _same_again(plan, place)
     elif taken := branches.branch_commit(plan.checkout, plan.spec.branch("baseline")):
@@ -73,7 +75,7 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
 
 def _same_again(plan: Charter, place: CampaignDir) -> None:
     """A campaign that ended may go on under new rules, and then its baseline is used again."""
-    old = Book(place).view()
+    old = CampaignHistory(place).view()
     if old.state is not CampaignState.ENDED:
         raise ConflictError(
             f"the campaign {plan.spec.name} was begun and has not ended",
@@ -198,7 +200,7 @@ def _known(parts: Parts) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownCampaign:
     """A campaign of this account."""
 
     name: str
@@ -216,7 +218,7 @@ class Known:
         return name in names or name.endswith("/" + self.name)
 
 
-def known(parts: Parts) -> list[Known]:
+def known(parts: Parts) -> list[KnownCampaign]:
     """Every campaign of this account that is still on the disk, newest first."""
     found = []
     for path in _known(parts).glob("*.json"):
@@ -224,7 +226,7 @@ def known(parts: Parts) -> list[Known]:
         place = CampaignDir(Path(str(record.get("directory", ""))))
         if place.spec.is_file():
             created, started_in = float(record.get("created") or 0.0), str(record.get("started_in", ""))
-            found.append(Known(str(record.get("name")), place, created, started_in))
+            found.append(KnownCampaign(str(record.get("name")), place, created, started_in))
     return sorted(found, key=lambda one: -one.created)
 
 
@@ -281,7 +283,7 @@ def go_on(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> str:
     until = time.monotonic() + READY_IN_S
     while place.controlled and time.monotonic() < until and not (read_json(place.controller) or {}).get("ready"):
         time.sleep(0.02)
-    if fault := fault_of(place, Book(place).view()):
+    if fault := fault_of(place, CampaignHistory(place).view()):
         raise EnvironmentUnusable(
             f"{spec.name} cannot go on: {fault}",
             hint=f"what it printed: {place.log}",

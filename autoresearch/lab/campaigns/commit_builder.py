@@ -1,4 +1,4 @@
-"""Workshop: what is needed to make commits for the ideas of one campaign, and to read recipes from them."""
+"""What is needed to commit the ideas of one campaign, and to read recipes from those commits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.lab.agentjet.swarm_setup import trainer_of
-from autoresearch.lab.resolve.overrides import Launch, rewritten, variables
+from autoresearch.lab.resolve.overrides import LaunchSettings, rewritten, variables
 from autoresearch.lab.resolve.recipe_parents import inherited
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import ask
@@ -30,14 +30,14 @@ RECIPE = f"{OURS}/recipe.yaml"  # where the recipe lies outside of the repositor
 ARGUMENTS = f"{OURS}/arguments.yaml"  # the settings of an idea that stand on its command, its parents' included
 
 
-class Refused(ConflictError):  # noqa: N818 - it names what happened to the idea
+class IdeaRefused(ConflictError):  # noqa: N818 - it names what happened to the idea
     """This hypothesis cannot be tried; it is recorded and the campaign goes on."""
 
     code = "refused"
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class CommitBuilder:
     """What is needed to make commits for the ideas of one campaign."""
 
     spec: CampaignSpec
@@ -46,7 +46,7 @@ class Workshop:
     trainer: Trainer
 
     @classmethod
-    def of(cls, spec: CampaignSpec, checkout: Checkout) -> Workshop:
+    def of(cls, spec: CampaignSpec, checkout: Checkout) -> CommitBuilder:
         """Read the campaign's blueprint again from what was kept of it."""
         blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
         return cls(spec, checkout, blueprint, trainer_of(blueprint))
@@ -103,7 +103,7 @@ class Workshop:
     def command(self, arguments: Mapping[str, object]) -> str:
         """The launch command with these settings on it."""
         own = self.blueprint.launch_command
-        return Launch(self.trainer, None, own).with_settings(arguments) if arguments else own
+        return LaunchSettings(self.trainer, None, own).with_settings(arguments) if arguments else own
 
     def whole(self, commit: str) -> Recipe:
         """The recipe of a commit as its trainer has it: over its parents, under the settings of the command."""
@@ -124,7 +124,7 @@ class Workshop:
         `arguments`: those that stand there already. `text`: the recipe, where it is not the commit's.
         """
         recipe = self.inherited(commit, text)
-        launch = Launch(self.trainer, recipe, self.blueprint.launch_command)
+        launch = LaunchSettings(self.trainer, recipe, self.blueprint.launch_command)
         inside, behind = launch.split(overrides, new_keys=new_keys)
         both = {**arguments, **behind}
         self.command(both)  # raises for what would not be heard
@@ -133,7 +133,7 @@ class Workshop:
         own = self.recipe_text(commit) if text is None else text
         return rewritten(own, recipe or {}, inside, self.recipe_path), both
 
-    def for_idea(self, hypothesis: Hypothesis) -> Workshop:
+    def for_idea(self, hypothesis: Hypothesis) -> CommitBuilder:
         """The same for an idea that brings a blueprint of its own, which may name another recipe."""
         if not hypothesis.blueprint:
             return self

@@ -1,4 +1,4 @@
-"""Claims: rounds of confirmation, planned before their first run and judged after their last."""
+"""Rounds of confirmation: planned before their first run, judged after their last."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autoresearch.core.run.ending import UNPROVEN
 from autoresearch.core.statistics.confirmation import Claim, Confirmation, confirm, plan
 from autoresearch.core.statistics.noise import noise_of
 from autoresearch.lab.campaigns import scheduler, seed_check
-from autoresearch.lab.campaigns.idea_run import Wanted
+from autoresearch.lab.campaigns.idea_run import RunRequest
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.evidence import TAMPERED
@@ -40,7 +40,7 @@ def plan_round(view: CampaignView, candidates: Sequence[Idea] = ()) -> tuple[Rou
     return Round(number, tuple(idea.index for idea in chosen), found.each, found.baseline), found.reason
 
 
-def owed_to_round(view: CampaignView) -> Wanted | None:
+def owed_to_round(view: CampaignView) -> RunRequest | None:
     """A fresh run that the open round still needs; before it, what shows whether the seed does anything."""
     ongoing = view.open_round
     if ongoing is None or view.unseeded:
@@ -53,7 +53,7 @@ def owed_to_round(view: CampaignView) -> Wanted | None:
     for idea, wanted in sorted(needs, key=lambda need: _begun(need[0], ongoing.number) / need[1]):
         spent = sum(run.round == ongoing.number for run in idea.runs)
         if _begun(idea, ongoing.number) < wanted and spent < MOST_TRIES * wanted:
-            return Wanted(idea, 1 + max(run.replicate for run in idea.runs), "confirm")
+            return RunRequest(idea, 1 + max(run.replicate for run in idea.runs), "confirm")
     return None
 
 

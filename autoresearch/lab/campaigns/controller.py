@@ -19,16 +19,16 @@ from autoresearch.core.campaign.view import CampaignView
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.agent_work.agent_proposer import Shelf
-from autoresearch.lab.agent_work.agent_worker import Researching
+from autoresearch.lab.agent_work.agent_proposer import AgentProposer
+from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import confirmation_rounds, prepare_next, recovery, requests, scheduler, seed_check
-from autoresearch.lab.campaigns.campaign_state import book_of
-from autoresearch.lab.campaigns.commit_builder import Workshop
-from autoresearch.lab.campaigns.idea_run import Ready, Wanted
+from autoresearch.lab.campaigns.campaign_history import book_of
+from autoresearch.lab.campaigns.commit_builder import CommitBuilder
+from autoresearch.lab.campaigns.idea_run import Ready, RunRequest
 from autoresearch.lab.campaigns.idea_sources import Sources
 from autoresearch.lab.campaigns.pruner import Pruner
-from autoresearch.lab.campaigns.slots import Pool
+from autoresearch.lab.campaigns.slots import SlotPool
 from autoresearch.lab.campaigns.trouble import is_full, is_trouble
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.sessions import close_session
@@ -57,12 +57,12 @@ class Controller:
         checkout = repository.find(Path(self.spec.repository) / self.spec.codebase)
         if checkout is None:
             raise AutoresearchError(f"the repository {self.spec.repository} is gone")
-        self.shop = Workshop.of(self.spec, checkout)
-        self.pool = Pool(self.spec, checkout, parts.environ)
-        self.sources = Sources(self.spec, place, self.shop, Shelf(self.book.view))
+        self.shop = CommitBuilder.of(self.spec, checkout)
+        self.pool = SlotPool(self.spec, checkout, parts.environ)
+        self.sources = Sources(self.spec, place, self.shop, AgentProposer(self.book.view))
         self.ready: Ready | None = None
         self.pruner = Pruner(self.spec, say)
-        self.research = Researching(self)
+        self.research = AgentWorker(self)
         self.live: dict[str, RunDir] = {}
         self.dry = False
         self.healthy = False  # it got through the loop since the last trouble
@@ -131,8 +131,8 @@ class Controller:
         self.sources.close()
         self.research.close()
         self.ready, self.live, self.healthy = None, {}, False
-        self.pool = Pool(self.spec, self.shop.checkout, self.parts.environ)
-        self.sources = Sources(self.spec, self.place, self.shop, Shelf(self.book.view))
+        self.pool = SlotPool(self.spec, self.shop.checkout, self.parts.environ)
+        self.sources = Sources(self.spec, self.place, self.shop, AgentProposer(self.book.view))
 
     def take_requests(self) -> CampaignView:
         """Do what people asked for since the last look."""
@@ -200,7 +200,7 @@ class Controller:
 
     # -- beginning ----------------------------------------------------------------------------------------------
 
-    def may_begin(self, view: CampaignView, wanted: Wanted) -> bool:
+    def may_begin(self, view: CampaignView, wanted: RunRequest) -> bool:
         """Whether a run may be started now."""
         if view.state in (CampaignState.PAUSED, CampaignState.DRAINING) or view.told_stop:
             return False
@@ -304,7 +304,7 @@ class Controller:
             return False
         best = view.best
         assert best is not None
-        if not self.may_begin(view, Wanted(best, 0, "confirm")):
+        if not self.may_begin(view, RunRequest(best, 0, "confirm")):
             return not self._too_late(view)
         self.begin_round(planned.number, planned.candidates, planned.each, planned.baseline)
         self.say(f"confirming {best.slug}: {why}")

@@ -1,4 +1,4 @@
-"""Evaluating: where the runs of a campaign are measured, so that no idea measures itself.
+"""Where the runs of a campaign are measured, so that no idea measures itself.
 
 Beside each worktree that runs train in lies another, at the campaign's base commit: no edit of a researcher is ever in
 it. It is made afresh when the trainer and all that it started are dead, by the Runner, right before the evaluation.
@@ -20,7 +20,7 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.campaigns.worktree_paths import environment_in, places_in
 from autoresearch.lab.resolve.path_mapping import Mapped, map_launch
-from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.lab.resolve.run_plan import RunPlan
 from autoresearch.runner.spawn import FOR_EVALUATION
 
 REASON = "where runs are evaluated"
@@ -41,8 +41,8 @@ def make_place(root: Path, path: Path, commit: str, include: Iterable[str]) -> N
 
 
 def evaluated_apart(
-    spec: CampaignSpec, trained_in: Slot, checkout: Checkout, plan: Plan, environ: Mapping[str, str]
-) -> tuple[Plan, tuple[Mapped, ...]]:
+    spec: CampaignSpec, trained_in: Slot, checkout: Checkout, plan: RunPlan, environ: Mapping[str, str]
+) -> tuple[RunPlan, tuple[Mapped, ...]]:
     """The plan with its evaluation in the worktree for that; every path into the user's codebase is mapped there.
 
     Comes before the plan itself is mapped. Raises BlueprintError for a path that the base commit does not have.

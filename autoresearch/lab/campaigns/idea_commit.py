@@ -23,7 +23,7 @@ from autoresearch.git_repo.comparison import changed_paths, code_fingerprint
 from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.git_repo.tree_changes import intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
-from autoresearch.lab.campaigns.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, Refused, Workshop
+from autoresearch.lab.campaigns.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
 from autoresearch.lab.campaigns.trouble import is_full
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.overrides import variables
@@ -34,10 +34,10 @@ from autoresearch.records.secrets import mask_text
 from autoresearch.trainers import ask
 
 
-def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: int) -> Idea:
+def conceive(shop: CommitBuilder, view: CampaignView, hypothesis: Hypothesis, index: int) -> Idea:
     """Commit an idea on its parent; its branch is still to be claimed. Raises Refused with the reason."""
     if hypothesis.slug in view.unwanted:
-        raise Refused("somebody asked to skip it")
+        raise IdeaRefused("somebody asked to skip it")
     try:
         shop = shop.for_idea(hypothesis)
         parent = _parent(view, hypothesis)
@@ -53,15 +53,15 @@ def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: 
         )
         if not hypothesis.unmade:
             if made.changes_nothing and _same_settings(shop, hypothesis, base, made.commit):
-                raise Refused("it changes nothing in its parent")
+                raise IdeaRefused("it changes nothing in its parent")
             if hypothesis.proposer == AGENT and (touched := _protected(shop, base, made.commit)):
-                raise Refused(f"it changes what is protected: {', '.join(touched[:5])}")
+                raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
         empty = hypothesis.unmade and made.changes_nothing  # what it has of its parent is no idea of its own
         mark = "" if empty else _fingerprint(shop, made.commit, hypothesis)
         twin = next((idea for idea in view.ideas if mark and idea.fingerprint == mark), None)
         if twin is not None and not hypothesis.unmade:
-            raise Refused(f"it is the same as idea {twin.index}, {twin.slug}")
-    except Refused:
+            raise IdeaRefused(f"it is the same as idea {twin.index}, {twin.slug}")
+    except IdeaRefused:
         raise
     except AutoresearchError as error:
         raise refused(error) from error
@@ -78,7 +78,7 @@ def conceive(shop: Workshop, view: CampaignView, hypothesis: Hypothesis, index: 
     )
 
 
-def _protected(shop: Workshop, base: str, commit: str) -> tuple[str, ...]:
+def _protected(shop: CommitBuilder, base: str, commit: str) -> tuple[str, ...]:
     """What a researcher's idea changes and may not, as its commit shows it: paths, and keys of the recipe."""
     protection = protection_of(shop, shop.spec.research)
     ours = (OURS, *([shop.recipe_path] if shop.recipe_path else []))
@@ -86,7 +86,7 @@ def _protected(shop: Workshop, base: str, commit: str) -> tuple[str, ...]:
     return (*intact(shop.checkout, base, commit, protection, ours=ours), *keys)
 
 
-def claim(shop: Workshop, draft: Idea) -> Idea:
+def claim(shop: CommitBuilder, draft: Idea) -> Idea:
     """Claim the branch of a draft; after a crash, the one that was claimed for it already."""
 
     def ours(name: str) -> bool:
@@ -102,7 +102,7 @@ def claim(shop: Workshop, draft: Idea) -> Idea:
 
 def refused(error: AutoresearchError) -> AutoresearchError:
     """What is said of an idea; the error itself where the disk is full, which is not the idea's fault."""
-    return error if is_full(error) else Refused(error.message, hint=error.hint, code=error.code)
+    return error if is_full(error) else IdeaRefused(error.message, hint=error.hint, code=error.code)
 
 
 def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
@@ -117,18 +117,18 @@ def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
         else view.by_slug(hypothesis.parent)
     )
     if found is None:
-        raise Refused(f"its parent {hypothesis.parent!r} is no idea of this campaign")
+        raise IdeaRefused(f"its parent {hypothesis.parent!r} is no idea of this campaign")
     return found
 
 
-def _same_settings(shop: Workshop, hypothesis: Hypothesis, base: str, commit: str) -> bool:
+def _same_settings(shop: CommitBuilder, hypothesis: Hypothesis, base: str, commit: str) -> bool:
     """Whether an idea that leaves the code alone leaves the recipe and the command alone, too."""
     if hypothesis.is_baseline or hypothesis.blueprint:
         return False
     return shop.whole(base) == shop.whole(commit)
 
 
-def _files(shop: Workshop, hypothesis: Hypothesis, base: str) -> dict[str, bytes | None]:
+def _files(shop: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[str, bytes | None]:
     """Whole files of the commit: those of the idea, its recipe, its settings on the command, its blueprint."""
     files: dict[str, bytes | None] = {path: text.encode() for path, text in hypothesis.files.items()}
     if hypothesis.is_baseline and shop.recipe_path == RECIPE:
@@ -151,7 +151,7 @@ def _files(shop: Workshop, hypothesis: Hypothesis, base: str) -> dict[str, bytes
     return files
 
 
-def _recipe_from_outside(shop: Workshop) -> str:
+def _recipe_from_outside(shop: CommitBuilder) -> str:
     """A recipe that lies outside of the repository, with what it has from its parents: they stay where they are."""
     path = Path(shop.spec.recipe)
     own = load_mapping(path)
@@ -160,7 +160,7 @@ def _recipe_from_outside(shop: Workshop) -> str:
     return dump(inherited(own, str(path), lambda other: load_mapping(Path(other))))
 
 
-def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mapping[str, bytes | None]) -> str:
+def _difference(shop: CommitBuilder, hypothesis: Hypothesis, base: str, files: Mapping[str, bytes | None]) -> str:
     """How it differs from its parent, in words."""
     if hypothesis.is_baseline:
         return "Nothing is changed: this is what all others are measured against."
@@ -183,7 +183,7 @@ def _difference(shop: Workshop, hypothesis: Hypothesis, base: str, files: Mappin
 
 
 def fields_of(
-    shop: Workshop, hypothesis: Hypothesis, told: str, result_dir: str = "", command: str = ""
+    shop: CommitBuilder, hypothesis: Hypothesis, told: str, result_dir: str = "", command: str = ""
 ) -> BlueprintFields:
     """The seven sections of an idea, good in any worktree: paths inside the repository are relative."""
     own = shop.blueprint_of(hypothesis)
@@ -207,13 +207,13 @@ def fields_of(
     )
 
 
-def _recipe_seen_from(shop: Workshop) -> str:
+def _recipe_seen_from(shop: CommitBuilder) -> str:
     """The recipe's path as the blueprint says it: from the codebase, where it is below that."""
     path, codebase = shop.recipe_path, shop.spec.codebase
     return path.removeprefix(codebase + "/") if codebase and path.startswith(codebase + "/") else path
 
 
-def _fingerprint(shop: Workshop, commit: str, hypothesis: Hypothesis) -> str:
+def _fingerprint(shop: CommitBuilder, commit: str, hypothesis: Hypothesis) -> str:
     """Equal for equal ideas: the code, and recipe and command without what differs from run to run."""
     code = code_fingerprint(shop.checkout, commit, ignoring=(OURS, *([shop.recipe_path] if shop.recipe_path else [])))
     recipe = shop.whole(commit)
@@ -229,7 +229,7 @@ def baseline_of(spec: CampaignSpec) -> Hypothesis:
 
 
 def follow_up(
-    shop: Workshop, idea: Idea, files: Mapping[str, bytes | None], message: str
+    shop: CommitBuilder, idea: Idea, files: Mapping[str, bytes | None], message: str
 ) -> tuple[str, str]:
     """A further commit of an idea, and the branch that it is on. Nothing new is nothing done.
 
@@ -250,7 +250,7 @@ def follow_up(
     return commit, branches.claim_branch(shop.checkout, idea.branch, commit)
 
 
-def _is_idea(shop: Workshop, idea: Idea, tip: str, files: Mapping[str, bytes | None]) -> bool:
+def _is_idea(shop: CommitBuilder, idea: Idea, tip: str, files: Mapping[str, bytes | None]) -> bool:
     """Whether a commit differs from the idea in nothing but the files that are written anew for each run."""
     if tip == idea.commit:
         return True
@@ -258,7 +258,7 @@ def _is_idea(shop: Workshop, idea: Idea, tip: str, files: Mapping[str, bytes | N
     return set(changed_paths(shop.checkout, idea.commit, tip)) <= ours
 
 
-def repair(shop: Workshop, idea: Idea, change: Hypothesis, note: str) -> str:
+def repair(shop: CommitBuilder, idea: Idea, change: Hypothesis, note: str) -> str:
     """A follow-up fix on an idea's branch; the commit that is the idea from now on. Raises Refused."""
     shop = shop.for_idea(idea.hypothesis)
     try:
@@ -274,22 +274,22 @@ def repair(shop: Workshop, idea: Idea, change: Hypothesis, note: str) -> str:
             return _mended(shop, idea, change, tip, message)
         made = commit_hypothesis(shop.checkout, tip, Change(change.patches, files), message=message, uncounted=(OURS,))
         if not (change.overrides or change.files or change.patches):
-            raise Refused("it repairs nothing")
+            raise IdeaRefused("it repairs nothing")
         branches.advance_branch(shop.checkout, idea.branch, made.commit, tip)
-    except Refused:
+    except IdeaRefused:
         raise
     except AutoresearchError as error:
-        raise Refused(error.message, hint=error.hint, code=error.code) from error
+        raise IdeaRefused(error.message, hint=error.hint, code=error.code) from error
     return made.commit
 
 
-def _mended(shop: Workshop, idea: Idea, change: Hypothesis, tip: str, message: str) -> str:
+def _mended(shop: CommitBuilder, idea: Idea, change: Hypothesis, tip: str, message: str) -> str:
     """A researcher's patch, made against the idea, as a commit on top of its branch: the runs' own files are gone."""
     made = commit_hypothesis(shop.checkout, idea.commit, Change(change.patches), message=message, uncounted=(OURS,))
     if made.changes_nothing:
-        raise Refused("it repairs nothing")
+        raise IdeaRefused("it repairs nothing")
     if touched := _protected(shop, idea.commit, made.commit):
-        raise Refused(f"it changes what is protected: {', '.join(touched[:5])}")
+        raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
     commit = commit_tree(shop.checkout.git, made.tree, tip, message)
     branches.advance_branch(shop.checkout, idea.branch, commit, tip)
     return commit

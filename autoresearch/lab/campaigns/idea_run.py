@@ -14,16 +14,16 @@ from autoresearch.core.text.naming import slugify
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab import settings as project
-from autoresearch.lab.campaigns.commit_builder import BLUEPRINT, Workshop
+from autoresearch.lab.campaigns.commit_builder import BLUEPRINT, CommitBuilder
 from autoresearch.lab.campaigns.evaluation import evaluated_apart, evaluation_slot
 from autoresearch.lab.campaigns.idea_commit import fields_of, follow_up
 from autoresearch.lab.campaigns.worktree_paths import at_home_in, environment_in, proof
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve import seeds
-from autoresearch.lab.resolve.run_plan import Member, Plan, Wishes, free_name, make_plan
+from autoresearch.lab.resolve.run_plan import Member, RunOptions, RunPlan, free_name, make_plan
 from autoresearch.lab.runs.launch import Prepared, prepare
-from autoresearch.lab.runs.run_sandbox import Sandbox, writable_paths
+from autoresearch.lab.runs.run_sandbox import RunSandbox, writable_paths
 from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text
@@ -37,7 +37,7 @@ class SharedOutputError(ConflictError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunRequest:
     """A run that should be made."""
 
     idea: Idea
@@ -55,13 +55,15 @@ class Wanted:
 class Ready:
     """A run that waits for the word, in a worktree of its own."""
 
-    wanted: Wanted
+    wanted: RunRequest
     run: IdeaRun
     slot: Slot
     prepared: Prepared
 
 
-def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None) -> Ready:
+def get_ready(
+    shop: CommitBuilder, wanted: RunRequest, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
+) -> Ready:
     """Commit what differs from run to run, check it out, start its Runner.
 
     `busy`: files that live runs write -> the run that does. Raises an AutoresearchError where this run
@@ -97,7 +99,7 @@ def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Ma
         gpus=(spec.gpus_per_run or None) if all(place.is_local for place in spec.places) else None,
         far_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
     )
-    plan = make_plan(slot.path / BLUEPRINT, settings, parts, Wishes(trainer=shop.trainer.name, member=member))
+    plan = make_plan(slot.path / BLUEPRINT, settings, parts, RunOptions(trainer=shop.trainer.name, member=member))
     plan, apart = evaluated_apart(spec, slot, shop.checkout, plan, parts.environ)
     plan, mapped = at_home_in(shop, slot, plan)
     spec_here = replace(plan.spec, worktree=str(slot.path))
@@ -124,21 +126,21 @@ def get_ready(shop: Workshop, wanted: Wanted, slot: Slot, parts: Parts, busy: Ma
     return Ready(wanted, run, slot, prepared)
 
 
-def sandbox_of(shop: Workshop, slot: Slot, plan: Plan) -> Sandbox | None:
+def sandbox_of(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> RunSandbox | None:
     """What a run trains in, where a researcher may edit what is trained; None for nothing."""
     spec = shop.spec
     if not spec.research.agent or spec.research.sandbox == "off":
         return None
     records = (Path(spec.directory).parent, Path(spec.trees))
     codebase, home = Path(spec.repository), plan.environment.get("HOME", "/")
-    return Sandbox(
+    return RunSandbox(
         worktree=slot.path,
         evaluation=evaluation_slot(shop.checkout, slot).path if plan.spec.evaluate else None,
         writable=writable_paths(shop.evaluation.writable, codebase, home, records),
     )
 
 
-def seed_of(wanted: Wanted, first: int, *, repeats: bool = True) -> int:
+def seed_of(wanted: RunRequest, first: int, *, repeats: bool = True) -> int:
     """The first run of an idea has the first seed; each further one the next, confirmations fresh ones.
 
     The baseline's second run repeats the first one's seed (`core.statistics.seeding`), as soon as three runs of it
@@ -165,7 +167,7 @@ def _counted(idea: Idea) -> set[str]:
     return {run.run for run in idea.runs if run.why != "confirm" and (run.run in judged or run.run not in over)}
 
 
-def _commit(shop: Workshop, wanted: Wanted, seeded: tuple[SeedWay, int], result_dir: str) -> tuple[str, str]:
+def _commit(shop: CommitBuilder, wanted: RunRequest, seeded: tuple[SeedWay, int], result_dir: str) -> tuple[str, str]:
     """The idea with this run's seed and its own places to write to, as a follow-up commit; and its branch."""
     idea, (way, seed) = wanted.idea, seeded
     text, arguments = shop.changed(
@@ -183,7 +185,9 @@ def _commit(shop: Workshop, wanted: Wanted, seeded: tuple[SeedWay, int], result_
     return follow_up(shop, idea, files, f"{idea.slug}: run {wanted.replicate}, {wanted.why}\n")
 
 
-def _own_settings(shop: Workshop, wanted: Wanted, seeded: tuple[SeedWay, int], result_dir: str) -> dict[str, object]:
+def _own_settings(
+    shop: CommitBuilder, wanted: RunRequest, seeded: tuple[SeedWay, int], result_dir: str
+) -> dict[str, object]:
     """What differs from run to run. A run that is made again never writes where the last one left something."""
     recipe = shop.whole(wanted.idea.commit)
     before = sum(row.replicate == wanted.replicate for row in wanted.idea.rows)

@@ -13,8 +13,8 @@ from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.core.campaign.space_file import read_space
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.view import CampaignView
-from autoresearch.lab.agent_work.agent_proposer import HYBRID, Hybrid, Shelf
-from autoresearch.lab.campaigns.commit_builder import Workshop
+from autoresearch.lab.agent_work.agent_proposer import HYBRID, AgentProposer, MixedProposer
+from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue import Queue
 from autoresearch.proposers.queue_entry import QUEUE
@@ -34,7 +34,7 @@ def waiting_names(place: CampaignDir, spec: CampaignSpec) -> set[str]:
 class Sources:
     """The queue of `campaign add`, then the campaign's own proposer."""
 
-    def __init__(self, spec: CampaignSpec, place: CampaignDir, shop: Workshop, shelf: Shelf) -> None:
+    def __init__(self, spec: CampaignSpec, place: CampaignDir, shop: CommitBuilder, shelf: AgentProposer) -> None:
         self.spec, self.place, self.shop, self.shelf = spec, place, shop, shelf
         self._added: Queue | None = None
         self._queue: Queue | None = None
@@ -58,7 +58,7 @@ class Sources:
         if name == AGENT:
             return self.shelf
         if name == HYBRID:
-            return Hybrid(self.shelf, proposer(OPTIMISER, self._given()), self.spec.research.share)
+            return MixedProposer(self.shelf, proposer(OPTIMISER, self._given()), self.spec.research.share)
         return proposer(name, self._given())
 
     def _given(self) -> Given:

@@ -1,4 +1,4 @@
-"""What a controller does ahead of time, so that little is left between the end of one run and the next one."""
+"""Work that a controller does ahead of time, so that the next run starts soon after the last one ends."""
 
 from __future__ import annotations
 

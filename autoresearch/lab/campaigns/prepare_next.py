@@ -1,4 +1,4 @@
-"""Beginning: from what should run next to a run that waits for the word, or to the reason why there is none."""
+"""Prepare the next run, up to the moment before it starts; or say why there is none."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from autoresearch.core.text.naming import slugify
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import confirmation_rounds, idea_commit, scheduler
-from autoresearch.lab.campaigns.commit_builder import Refused
+from autoresearch.lab.campaigns.commit_builder import IdeaRefused
 from autoresearch.lab.campaigns.idea_commit import conceive
-from autoresearch.lab.campaigns.idea_run import Ready, SharedOutputError, Wanted, get_ready
+from autoresearch.lab.campaigns.idea_run import Ready, RunRequest, SharedOutputError, get_ready
 from autoresearch.lab.campaigns.prefetch import be_quick
 from autoresearch.lab.campaigns.trouble import is_trouble
 from autoresearch.lab.resolve.run_plan import new_token
@@ -74,7 +74,7 @@ def prepare_ahead(controller: Controller) -> None:
     be_quick()
 
 
-def _note_prepared(controller: Controller, view: CampaignView, wanted: Wanted, run: IdeaRun) -> None:
+def _note_prepared(controller: Controller, view: CampaignView, wanted: RunRequest, run: IdeaRun) -> None:
     ongoing = view.open_round
     number = ongoing.number if ongoing and wanted.why == "confirm" else 0
     controller.note(
@@ -91,14 +91,14 @@ def _note_prepared(controller: Controller, view: CampaignView, wanted: Wanted, r
     )
 
 
-def _turns(controller: Controller, view: CampaignView, wanted: Wanted) -> tuple[str, ...]:
+def _turns(controller: Controller, view: CampaignView, wanted: RunRequest) -> tuple[str, ...]:
     """The researcher's turns that led to this run: its row is charged with them."""
     if wanted.why == "fix":
         return view.research.fix_turns.get(wanted.idea.index, ())
     return wanted.idea.hypothesis.turns if wanted.why == "first" else ()
 
 
-def _unmade(controller: Controller, view: CampaignView, wanted: Wanted, reason: str, *, failure: str = "") -> None:
+def _unmade(controller: Controller, view: CampaignView, wanted: RunRequest, reason: str, *, failure: str = "") -> None:
     """A run that could not be made is an attempt as any other: it has a row, which says why."""
     name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
     run = IdeaRun(name, str(controller.place.path / name), wanted.replicate, wanted.why)
@@ -126,7 +126,7 @@ def never_tried(controller: Controller, view: CampaignView, token: str, findings
         controller.note("skipped", hypothesis=entry.to_json(), reason=reason)
 
 
-def next_wanted(controller: Controller, view: CampaignView) -> Wanted | None:
+def next_wanted(controller: Controller, view: CampaignView) -> RunRequest | None:
     """What should run next: what is owed, a confirmation, a new idea."""
     if view.baseline is None:
         return _conceived(controller, view, Attempt(1, idea_commit.baseline_of(controller.spec)))
@@ -139,7 +139,7 @@ def next_wanted(controller: Controller, view: CampaignView) -> Wanted | None:
     return None if controller.stand(view, conceived=True).met else _new_idea(controller, view)
 
 
-def _new_idea(controller: Controller, view: CampaignView) -> Wanted | None:
+def _new_idea(controller: Controller, view: CampaignView) -> RunRequest | None:
     """Ask until something can be tried."""
     for _ in range(MOST_REFUSED):
         hypothesis = controller.sources.ask(scheduler.attempts(view))
@@ -156,13 +156,13 @@ def _new_idea(controller: Controller, view: CampaignView) -> Wanted | None:
     return None
 
 
-def _conceived(controller: Controller, view: CampaignView, attempt: Attempt) -> Wanted | None:
+def _conceived(controller: Controller, view: CampaignView, attempt: Attempt) -> RunRequest | None:
     try:
         idea = conceive(controller.shop, view, attempt.hypothesis, attempt.index)
         controller.note("drafted", **idea_commit.as_line(idea))
         failpoint("campaign.drafted")
         idea = idea_commit.claim(controller.shop, idea)
-    except Refused as refused:
+    except IdeaRefused as refused:
         if attempt.hypothesis.is_baseline:
             raise
         controller.note("skipped", hypothesis=attempt.hypothesis.to_json(), reason=refused.message)
@@ -171,7 +171,7 @@ def _conceived(controller: Controller, view: CampaignView, attempt: Attempt) -> 
         return None
     failpoint("campaign.conceived")
     controller.note("idea", **idea_commit.as_line(idea))
-    return Wanted(idea, 1, "baseline" if attempt.hypothesis.is_baseline else "first")
+    return RunRequest(idea, 1, "baseline" if attempt.hypothesis.is_baseline else "first")
 
 
 def withdraw(controller: Controller, ready: Ready) -> None:

@@ -17,7 +17,7 @@ from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule, Stop
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.requests import stop_run
 from autoresearch.lab.results.measure import validations
 from autoresearch.records import events, spec_file
@@ -56,7 +56,7 @@ def read_curve(rundir: RunDir) -> Curve:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _CurveState:
     """What was read of a run that lives."""
 
     events: int = 0  # up to this number
@@ -71,10 +71,10 @@ class Pruner:
     def __init__(self, spec: CampaignSpec, say: Callable[[str], None]) -> None:
         self.spec, self.say = spec, say
         self.rule = rule_named(spec.prune, spec.warmup) if spec.prune else None
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _CurveState] = {}
         self._ended: dict[str, Curve] = {}  # by run; read once
 
-    def look(self, book: Book, live: Mapping[str, RunDir]) -> None:
+    def look(self, book: CampaignHistory, live: Mapping[str, RunDir]) -> None:
         """Judge every living run that was validated since the last look."""
         if self.rule is None:
             return
@@ -89,7 +89,7 @@ class Pruner:
 
     def _validated(self, run: str, rundir: RunDir) -> bool:
         """Whether the curve of a living run has grown; it is read when an event tells of a validation."""
-        seen = self._seen.setdefault(run, _Seen())
+        seen = self._seen.setdefault(run, _CurveState())
         found, seen.events = events.read(rundir.events, seen.events)
         seen.due = seen.due or any(event.event == "validation" for event in found)
         if not seen.due:

@@ -12,7 +12,7 @@ from autoresearch.core.campaign.view import CampaignView, IdeaRun
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import scheduler
-from autoresearch.lab.campaigns.commit_builder import Refused, Workshop
+from autoresearch.lab.campaigns.commit_builder import CommitBuilder, IdeaRefused
 from autoresearch.lab.campaigns.idea_commit import as_line, claim
 from autoresearch.lab.campaigns.requests import stop_run
 from autoresearch.lab.parts import Parts
@@ -74,7 +74,7 @@ def _finish_draft(controller: Controller, view: CampaignView) -> None:
     if view.draft is not None:
         try:
             controller.note("idea", **as_line(claim(controller.shop, view.draft)))
-        except Refused as refused:  # its commit did not survive; it is proposed again
+        except IdeaRefused as refused:  # its commit did not survive; it is proposed again
             controller.say(f"{view.draft.slug}: forgotten: {refused.message}")
 
 
@@ -179,7 +179,7 @@ def by_end(runs: Iterable[tuple[str, RunDir]]) -> list[tuple[str, RunDir]]:
     return sorted(runs, key=ended)
 
 
-def record(view: CampaignView, run: str, rundir: RunDir, shop: Workshop, parts: Parts) -> None:
+def record(view: CampaignView, run: str, rundir: RunDir, shop: CommitBuilder, parts: Parts) -> None:
     """Write the records of a run that is over; if need be once more. Safe to repeat."""
     idea, one = next((idea, one) for idea in view.ideas for one in idea.runs if one.run == run)
     try:

@@ -101,7 +101,7 @@ def unrepairable(view: CampaignView, idea: Idea) -> tuple[str, str] | None:
 
 def _fix(controller: Controller, view: CampaignView, request: Mapping[str, Any]) -> None:
     """A follow-up fix: a commit on the idea's branch, then the same idea again; no new idea."""
-    from autoresearch.lab.campaigns.commit_builder import Refused
+    from autoresearch.lab.campaigns.commit_builder import IdeaRefused
     from autoresearch.lab.campaigns.idea_commit import repair
     from autoresearch.proposers.queue_entry import Broken, from_entry
 
@@ -113,7 +113,7 @@ def _fix(controller: Controller, view: CampaignView, request: Mapping[str, Any])
         return
     try:
         commit = repair(controller.shop, idea, from_entry(request.get("entry"), Path("/")), text)
-    except (Refused, Broken) as error:
+    except (IdeaRefused, Broken) as error:
         controller.say(f"{idea.slug}: not repaired: {error}")
         return
     note(controller.place, "fixed", index=idea.index, slug=idea.slug, commit=commit, note=text)

@@ -1,4 +1,4 @@
-"""Agenda: which run comes next, from the view alone. The baseline first, then what is owed, then new ideas."""
+"""Which run comes next: the baseline first, then re-tests that are owed, then new ideas."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
-from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.core.campaign.stop_rules import Facts
+from autoresearch.core.campaign.stop_rules import StopFacts
 from autoresearch.core.campaign.view import CampaignView, Idea
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.lab.campaigns.idea_run import CHECKED, Wanted
+from autoresearch.lab.campaigns.idea_run import CHECKED, RunRequest
 from autoresearch.lab.results.judge import pending
 
 MOST_RETRIES = 2  # of one replicate that was lost through no fault of its own
@@ -22,7 +22,7 @@ MARGIN = 1.25  # over the longest run so far
 MENDABLE = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED)
 
 
-def owed(view: CampaignView) -> Wanted | None:
+def owed(view: CampaignView) -> RunRequest | None:
     """A run that an idea already has a right to: baseline replicates, retries, re-tests; None if there is none."""
     baseline = view.baseline
     if baseline is not None:
@@ -31,7 +31,7 @@ def owed(view: CampaignView) -> Wanted | None:
         if begun(baseline) < replicates(view):
             if view.seed_check is None and begun(baseline) >= CHECKED and waits(baseline):
                 return None  # first it has to be seen whether a further run would be a copy
-            return Wanted(baseline, _next_replicate(baseline), "baseline")
+            return RunRequest(baseline, _next_replicate(baseline), "baseline")
         if baseline.live and len(baseline.judged) < replicates(view):
             return None
     for idea in view.ideas:
@@ -41,15 +41,15 @@ def owed(view: CampaignView) -> Wanted | None:
             return retry
         decision = pending(view, idea)
         if decision is not None and decision.retest:
-            return Wanted(idea, _next_replicate(idea), "retest")
+            return RunRequest(idea, _next_replicate(idea), "retest")
     return None
 
 
-def unbegun(view: CampaignView) -> Wanted | None:
+def unbegun(view: CampaignView) -> RunRequest | None:
     """An idea that has its branch and never ran: its run was taken back, or a crash came between."""
     for idea in view.ideas:
         if not idea.runs and not idea.rows and idea.index > 1 and idea.slug not in view.unwanted:
-            return Wanted(idea, 1, "first")
+            return RunRequest(idea, 1, "first")
     return None
 
 
@@ -63,14 +63,14 @@ def replicates(view: CampaignView) -> int:
     return view.spec.replicates * (1 + view.again)
 
 
-def owed_to_check(view: CampaignView) -> Wanted | None:
+def owed_to_check(view: CampaignView) -> RunRequest | None:
     """A further run of the baseline, where a claim needs to know what the seed does and nothing shows it yet."""
     baseline = view.baseline
     if baseline is None or view.seed_check is not None or waits(baseline):
         return None
     if begun(baseline) >= MOST_TRIES + max(CHECKED, replicates(view)):
         return None
-    return Wanted(baseline, _next_replicate(baseline), "baseline")
+    return RunRequest(baseline, _next_replicate(baseline), "baseline")
 
 
 def baseline_done(view: CampaignView) -> bool:
@@ -101,14 +101,14 @@ def _next_replicate(idea: Idea) -> int:
     return 1 + max((run.replicate for run in idea.runs), default=0)
 
 
-def _repaired(idea: Idea) -> Wanted | None:
+def _repaired(idea: Idea) -> RunRequest | None:
     """The rerun of an idea whose code was repaired since its last run."""
     if idea.repaired < 0 or idea.repaired < len(idea.runs):
         return None
-    return Wanted(idea, max((run.replicate for run in idea.runs), default=1), "fix")
+    return RunRequest(idea, max((run.replicate for run in idea.runs), default=1), "fix")
 
 
-def _retry(idea: Idea) -> Wanted | None:
+def _retry(idea: Idea) -> RunRequest | None:
     """A replicate whose last run was lost, or found its lease taken: again, a few times."""
     if waits(idea):
         return None
@@ -119,7 +119,7 @@ def _retry(idea: Idea) -> Wanted | None:
     why = next((run.why for run in idea.runs if run.run == last.run_id), "retry")
     if len(again) > MOST_RETRIES or why == "confirm":
         return None
-    return Wanted(idea, last.replicate or 1, "retry")
+    return RunRequest(idea, last.replicate or 1, "retry")
 
 
 def fixable(view: CampaignView, idea: Idea) -> bool:
@@ -140,12 +140,12 @@ def fixable(view: CampaignView, idea: Idea) -> bool:
     return idea.repaired < len(idea.runs)  # else its rerun is owed already
 
 
-def facts(view: CampaignView, now: float, *, conceived: int = 0) -> Facts:
+def facts(view: CampaignView, now: float, *, conceived: int = 0) -> StopFacts:
     """What the stop rules look at."""
     best = view.best
     run_s = expected_run_s(view)
     spent = view.research.usage
-    return Facts(
+    return StopFacts(
         attempted=view.attempted + conceived,
         best=best.value if best and best.kept else None,
         gpu_hours=view.gpu_hours,
@@ -181,7 +181,7 @@ def reserve_s(view: CampaignView, run_s: float) -> float:
 
 def tripped(view: CampaignView, since: float) -> str:
     """Why the circuit breaker stops the queue: the last ideas died fast and alike; "" while it does not."""
-    refused = {idea.index for idea in view.ideas if idea.hypothesis.unmade not in ("", Unmade.RESEARCHER)}
+    refused = {idea.index for idea in view.ideas if idea.hypothesis.unmade not in ("", NotMade.RESEARCHER)}
     counted = (r for r in view.rows if r.index > 1 and r.index not in refused and (r.ended or 0.0) > since)
     rows = sorted(counted, key=lambda r: r.ended or 0.0)
     last = rows[-BREAKER:]

@@ -1,4 +1,4 @@
-"""Pool: the worktrees, the places and the GPU sets that the runs of one campaign share out among them."""
+"""The worktrees, targets and GPU sets that the runs of one campaign share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.run.targets import LOCAL, Place
+from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.remove_tree import wipe
@@ -31,10 +31,10 @@ ASK_AGAIN_S = 10.0  # whether memory did: nvidia-smi may take seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Berth:
+class RunSlot:
     """Where one run goes, and the GPUs that it gets there from us: at other places their launcher sees to that."""
 
-    place: Place
+    place: Target
     gpus: tuple[str, ...] = ()
 
 
@@ -44,7 +44,7 @@ def slots_of(spec: CampaignSpec, checkout: Checkout) -> list[Slot]:
     return [slot(checkout, trees / f"slot-{n}", reason=reason) for n in range(1, spec.parallel + 2)]
 
 
-class Pool:
+class SlotPool:
     """`parallel` + 1 worktrees, the one more for the run that is being prepared; GPUs in sets of `gpus_per_run`.
 
     Places are filled in the order in which they were named.
@@ -55,7 +55,7 @@ class Pool:
         self.slots = slots_of(spec, checkout)
         self.places = spec.places or (LOCAL,)
         self._taken: dict[str, Slot] = {}  # by run
-        self._berths: dict[str, Berth] = {}
+        self._berths: dict[str, RunSlot] = {}
         self._attend_at = 0.0
         self._ask_again: float | None = None  # when others may have let go of a GPU
 
@@ -64,7 +64,7 @@ class Pool:
         used = {one.path for one in self._taken.values()}
         return next((one for one in self.slots if one.path not in used), None)
 
-    def take(self, one: Slot, run: str, berth: Berth | None = None) -> None:
+    def take(self, one: Slot, run: str, berth: RunSlot | None = None) -> None:
         """This run is in this worktree now, and in this berth as soon as it has the word."""
         self._taken[run] = one
         if berth is not None:
@@ -78,7 +78,7 @@ class Pool:
     def occupied(self, run_dir: Path, run: str) -> None:
         """A run that lives since before: where it is stands in its spec and in its order."""
         spec, order = read_run(RunDir(run_dir)), order_file.read(RunDir(run_dir))
-        berth = Berth(order.place) if order else Berth(self._here, spec.gpus)
+        berth = RunSlot(order.place) if order else RunSlot(self._here, spec.gpus)
         for one in self.slots:
             if one.path == Path(spec.cwd) or one.path in Path(spec.cwd).parents:
                 self.take(one, run, berth)
@@ -92,7 +92,7 @@ class Pool:
         return found
 
     @property
-    def _here(self) -> Place:
+    def _here(self) -> Target:
         """This machine, by whatever name it is declared."""
         return next((place for place in self.places if place.is_local), LOCAL)
 
@@ -101,21 +101,21 @@ class Pool:
         """Whether runs may go to a place that is not this machine's tmux."""
         return any(not place.is_local for place in self.places)
 
-    def berth(self, live: Mapping[str, RunDir]) -> Berth | None:
+    def berth(self, live: Mapping[str, RunDir]) -> RunSlot | None:
         """Where one more run can go now; None while there is no room.
 
         A place that does not answer gets nothing new while it holds runs: nobody knows what became of them.
         """
-        unknown = Berth(self._here)
+        unknown = RunSlot(self._here)
         for place in self.places:
             here = {run: live[run] for run in live if self._berths.get(run, unknown).place.name == place.name}
             room = place.slots or self.spec.parallel
             if len(here) >= room or any(rundir.state() is RunState.UNREACHABLE for rundir in here.values()):
                 continue
             if not place.is_local:
-                return Berth(place)
+                return RunSlot(place)
             if (gpus := self.gpus(here)) is not None:
-                return Berth(place, gpus)
+                return RunSlot(place, gpus)
         return None
 
     def place_of(self, run: str) -> str:

@@ -15,10 +15,10 @@ from autoresearch.core.swarm.spec import Swarm
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.git_repo.worktrees import Slot
-from autoresearch.lab.campaigns.commit_builder import RECIPE, Workshop
+from autoresearch.lab.campaigns.commit_builder import RECIPE, CommitBuilder
 from autoresearch.lab.resolve.import_proof import import_environment, prove_imports
 from autoresearch.lab.resolve.path_mapping import Mapped, Places, map_launch
-from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.lab.resolve.run_plan import RunPlan
 from autoresearch.lab.yaml_files import edit
 
 
@@ -40,7 +40,7 @@ def places_in(spec: CampaignSpec, slot: Slot, home: str) -> Places:
     )
 
 
-def at_home_in(shop: Workshop, slot: Slot, plan: Plan) -> tuple[Plan, tuple[Mapped, ...]]:
+def at_home_in(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> tuple[RunPlan, tuple[Mapped, ...]]:
     """The plan with every path into the user's codebase mapped to the worktree, recipe on disk included.
 
     Raises BlueprintError for a path that the worktree will not have.
@@ -77,7 +77,7 @@ def _mapped_swarm(swarm: Swarm | None, places: Places) -> tuple[Swarm | None, tu
     return replace(swarm, server=server.command, debug=debug.command), (*server.findings, *debug.findings)
 
 
-def proof(shop: Workshop, slot: Slot, idea: Idea, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+def proof(shop: CommitBuilder, slot: Slot, idea: Idea, environment: Mapping[str, str]) -> tuple[Finding, ...]:
     """Whether the packages that this idea changes are imported from the worktree; it must be checked out there."""
     changed = [path for path in changed_paths(shop.checkout, shop.spec.base_commit, idea.commit) if ".py" in path]
     if not changed:

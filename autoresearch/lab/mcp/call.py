@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.errors import AutoresearchError, UsageError
-from autoresearch.lab.mcp.tools import Order
+from autoresearch.lab.mcp.tools import CommandLine
 from autoresearch.launchers import host_sandbox_check
 
 BEYOND_S = 570.0  # a command that takes longer than that on top of what it was asked to wait is given up
@@ -31,10 +31,10 @@ main()
 """
 
 
-class Call:
+class ToolCall:
     """A command that is under way, or over. `stop` may come from another thread."""
 
-    def __init__(self, order: Order, client: str = "") -> None:
+    def __init__(self, order: CommandLine, client: str = "") -> None:
         self.order = order
         self.client = client
         self.stopped = False

@@ -20,7 +20,7 @@ PARSE, REQUEST, METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -3260
 Id = str | int | float | None
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer, not an accident
+class RequestRefused(Exception):  # noqa: N818 - it is an answer, not an accident
     """A message that gets a JSON-RPC error for an answer."""
 
     def __init__(self, code: int, message: str, id: Id = None) -> None:
@@ -45,21 +45,23 @@ def read(line: bytes) -> Message | None:
     try:
         found = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise Refused(PARSE, f"this is no JSON in UTF-8: {str(error)[:200]}") from None
+        raise RequestRefused(PARSE, f"this is no JSON in UTF-8: {str(error)[:200]}") from None
     if isinstance(found, list):
-        raise Refused(REQUEST, "batches are not supported (the protocol dropped them in 2025-06-18): one per line")
+        raise RequestRefused(
+            REQUEST, "batches are not supported (the protocol dropped them in 2025-06-18): one per line"
+        )
     if not isinstance(found, dict):
-        raise Refused(REQUEST, "a message is a JSON object")
+        raise RequestRefused(REQUEST, "a message is a JSON object")
     if "method" not in found and ("result" in found or "error" in found):
         return None
     id = found.get("id")
     if ("id" in found and id is None) or not _is_id(id):
-        raise Refused(REQUEST, "the id of a request is a text or a number")
+        raise RequestRefused(REQUEST, "the id of a request is a text or a number")
     if found.get("jsonrpc") != "2.0" or not isinstance(found.get("method"), str):
-        raise Refused(REQUEST, 'a message holds "jsonrpc": "2.0" and a method', id)
+        raise RequestRefused(REQUEST, 'a message holds "jsonrpc": "2.0" and a method', id)
     params = found.get("params")
     if not isinstance(params, dict | None):
-        raise Refused(PARAMS, "params must be an object", id)
+        raise RequestRefused(PARAMS, "params must be an object", id)
     return Message(found["method"], params or {}, id, wants_answer="id" in found)
 
 
@@ -75,7 +77,7 @@ def answer(id: Id, result: Mapping[str, Any]) -> bytes:
     return _line({"id": id, "result": result})
 
 
-def refusal(refused: Refused) -> bytes:
+def refusal(refused: RequestRefused) -> bytes:
     """The line that refuses a message; its id is null where the message had none that could be read."""
     return _line({"id": refused.id, "error": {"code": refused.code, "message": mask_text(str(refused))}})
 

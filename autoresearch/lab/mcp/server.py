@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 from autoresearch import __version__
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.lab.mcp import messages
-from autoresearch.lab.mcp.call import Call, failure
-from autoresearch.lab.mcp.messages import Id, Message, Refused
+from autoresearch.lab.mcp.call import ToolCall, failure
+from autoresearch.lab.mcp.messages import Id, Message, RequestRefused
 from autoresearch.lab.mcp.tools import TOOLS
 
 LONGEST_LINE = 1 << 20  # bytes; the longest that makes sense has a few thousand
@@ -31,7 +31,7 @@ INSTRUCTIONS = (
 )
 
 
-class Server:
+class McpServer:
     """One client's server. `write` gets whole lines, and may be called from several threads, one at a time."""
 
     def __init__(self, write: Callable[[bytes], None], here: str) -> None:
@@ -39,7 +39,7 @@ class Server:
         self._here = here
         self._client = ""
         self._lock = threading.Lock()  # of what is written, and of `_calls`
-        self._calls: dict[tuple[type, Id], tuple[Call, threading.Thread]] = {}
+        self._calls: dict[tuple[type, Id], tuple[ToolCall, threading.Thread]] = {}
 
     def serve(self, stream: BinaryIO) -> None:
         """Answer until the stream ends; then nothing of ours is left but runs, which live on their own."""
@@ -64,7 +64,7 @@ class Server:
         """One line; None stands for one that was too long to be read."""
         try:
             if line is None:
-                raise Refused(messages.PARSE, f"a message has at most {LONGEST_LINE} bytes")
+                raise RequestRefused(messages.PARSE, f"a message has at most {LONGEST_LINE} bytes")
             message = messages.read(line)
             if message is None:
                 return
@@ -72,7 +72,7 @@ class Server:
                 self._hear(message)
             elif (result := self._answer(message)) is not None:
                 self._send(messages.answer(message.id, result))
-        except Refused as refused:
+        except RequestRefused as refused:
             self._send(messages.refusal(refused))
 
     def _hear(self, message: Message) -> None:
@@ -93,7 +93,7 @@ class Server:
             return {"tools": [tool.declared() for tool in TOOLS.values()]}
         if message.method == "tools/call":
             return self._called(message)
-        raise Refused(messages.METHOD, f"there is no method {message.method[:80]!r}", message.id)
+        raise RequestRefused(messages.METHOD, f"there is no method {message.method[:80]!r}", message.id)
 
     def _introduced(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         about = params.get("clientInfo")
@@ -111,22 +111,22 @@ class Server:
         tool = TOOLS.get(name) if isinstance(name, str) else None
         if tool is None:
             said = f"there is no tool {str(name)[:80]!r}; there are {', '.join(TOOLS)}"
-            raise Refused(messages.PARAMS, said, message.id)
+            raise RequestRefused(messages.PARAMS, said, message.id)
         if not isinstance(given, dict | None):
-            raise Refused(messages.PARAMS, "arguments must be an object", message.id)
+            raise RequestRefused(messages.PARAMS, "arguments must be an object", message.id)
         try:
-            call = Call(tool.read(given or {}), self._client)
+            call = ToolCall(tool.read(given or {}), self._client)
         except AutoresearchError as error:  # the model's own mistake: it must see it to mend it
             return messages.as_result(failure(error), failed=True)
         meta = message.params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         return self._begun(call, message.id, token)
 
-    def _begun(self, call: Call, id: Id, token: object) -> Mapping[str, Any] | None:
+    def _begun(self, call: ToolCall, id: Id, token: object) -> Mapping[str, Any] | None:
         thread = threading.Thread(target=self._carry_out, args=(call, id, token), daemon=True)
         with self._lock:
             if _key(id) in self._calls:
-                raise Refused(messages.REQUEST, "a call with this id is under way", id)
+                raise RequestRefused(messages.REQUEST, "a call with this id is under way", id)
             if len(self._calls) >= MOST_CALLS:
                 busy = ConflictError(f"{MOST_CALLS} calls are under way", hint="wait for one of them", code="busy")
                 return messages.as_result(failure(busy), failed=True)
@@ -134,7 +134,7 @@ class Server:
         thread.start()
         return None
 
-    def _carry_out(self, call: Call, id: Id, token: object) -> None:
+    def _carry_out(self, call: ToolCall, id: Id, token: object) -> None:
         """Be the thread of one call: run it, tell of progress, answer unless it was cancelled."""
 
         def tick(elapsed: float) -> None:
@@ -156,7 +156,7 @@ class Server:
             self._write(line)
 
 
-def _total(call: Call, elapsed: float) -> dict[str, float]:
+def _total(call: ToolCall, elapsed: float) -> dict[str, float]:
     return {"total": call.order.waits_s} if call.order.waits_s > elapsed else {}
 
 

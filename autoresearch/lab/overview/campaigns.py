@@ -8,7 +8,7 @@ from pathlib import Path
 
 from autoresearch.core.run.overview import CampaignLine
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
 
@@ -23,7 +23,7 @@ class RunningCampaigns:
         self._parts = parts
         self._places: list[CampaignDir] = []
         self._looked = float("-inf")
-        self._books: dict[Path, Book] = {}
+        self._books: dict[Path, CampaignHistory] = {}
 
     def lines(self, running: Counter[Path], now: float) -> list[CampaignLine]:
         """One line for each. running: how many runs live in each directory of a campaign."""
@@ -56,7 +56,7 @@ class RunningCampaigns:
 
         book = self._books.get(place.path)
         if book is None:
-            book = self._books[place.path] = Book(place)
+            book = self._books[place.path] = CampaignHistory(place)
         view = book.view()
         spec, best = view.spec, view.best
         found = stand(spec.rules, facts(view, now), spec.objective)

@@ -15,7 +15,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import outcome
 from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.records import order_file
-from autoresearch.records.index import Entry
+from autoresearch.records.index import IndexEntry
 from autoresearch.records.rundir import RunDir
 
 
@@ -35,7 +35,7 @@ class EndedRuns:
         return sorted(lines.values(), key=lambda line: -(line.ended or line.created))
 
 
-def _line(entry: Entry) -> RunLine:
+def _line(entry: IndexEntry) -> RunLine:
     rundir = RunDir(Path(entry.run_dir))
     try:
         found, trouble = outcome.load(rundir), "it has no finished records"
@@ -48,7 +48,7 @@ def _line(entry: Entry) -> RunLine:
     return _told(entry, rundir, found)
 
 
-def _told(entry: Entry, rundir: RunDir, found: Outcome) -> RunLine:
+def _told(entry: IndexEntry, rundir: RunDir, found: Outcome) -> RunLine:
     spec, end, order = found.spec, found.exit, order_file.read(rundir)
     place = order.place if order else LOCAL
     return RunLine(

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.run.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, label, place_lines
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.campaigns import RunningCampaigns, directories
 from autoresearch.lab.overview.ended import EndedRuns
 from autoresearch.lab.overview.gpus import GpuWatch
-from autoresearch.lab.overview.readings import Budget
+from autoresearch.lab.overview.readings import ReadBudget
 from autoresearch.lab.overview.run import WatchedRun
 from autoresearch.lab.parts import Parts
-from autoresearch.records.index import Entry
+from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import TROUBLE, Order
 from autoresearch.records.rundir import STARTING_S, RunDir, read_json
 
@@ -32,14 +32,14 @@ class Looker:
     """
 
     def __init__(
-        self, parts: Parts, *, places: tuple[Place, ...] = (), once: bool = False, gpus: GpuWatch | None = None
+        self, parts: Parts, *, places: tuple[Target, ...] = (), once: bool = False, gpus: GpuWatch | None = None
     ) -> None:
         self.parts, self.once = parts, once
         self._places = places
         self._runs: dict[str, WatchedRun] = {}
         self._gone = 0
         self._files_at = float("-inf")  # when files of metrics may be read again
-        self._live: tuple[int, list[Entry]] = (-1, [])
+        self._live: tuple[int, list[IndexEntry]] = (-1, [])
         self._campaigns = RunningCampaigns(parts)
         self._ended = EndedRuns(parts)
         self._gpus = gpus or GpuWatch()
@@ -48,7 +48,7 @@ class Looker:
         """Everything as it is now; with so many of the runs that ended. EnvironmentUnusable without an index."""
         now = self.parts.clock()
         self._meet(self._entries(now), now)
-        budget = Budget(math.inf, once=True) if self.once else Budget(BYTES, files=now >= self._files_at)
+        budget = ReadBudget(math.inf, once=True) if self.once else ReadBudget(BYTES, files=now >= self._files_at)
         gpus = self._gpu_uses()
         # those that had to wait the last time are read first
         order = sorted(self._runs.values(), key=lambda run: not run.behind)
@@ -80,7 +80,7 @@ class Looker:
         """How many runs are over and have no finished records, or lost their directory: `adopt` settles them."""
         return self._gone + sum(run.there and not run.rundir.state().lives for run in self._runs.values())
 
-    def _entries(self, now: float) -> list[Entry]:
+    def _entries(self, now: float) -> list[IndexEntry]:
         """The living runs; read again only when one was added or removed."""
         stamp, known = self._live
         newest = self.parts.index.live_stamp()
@@ -89,7 +89,7 @@ class Looker:
             self._live = newest, known
         return known
 
-    def _meet(self, entries: list[Entry], now: float) -> None:
+    def _meet(self, entries: list[IndexEntry], now: float) -> None:
         runs = {entry.run: self._runs.get(entry.run) or WatchedRun(entry) for entry in entries}
         # what has no spec was never begun, or its directory was removed; or it is about to begin
         self._runs = {name: run for name, run in runs.items() if run.there or now - run.entry.created < STARTING_S}

@@ -20,7 +20,7 @@ NEWEST_BYTES = 4096  # of a chunk, among which its last line is looked for
 
 
 @dataclass(slots=True)
-class Budget:
+class ReadBudget:
     """What one look at all runs may still read; those that come too late are read at the next."""
 
     left: float  # bytes of logs
@@ -42,7 +42,7 @@ class LiveReadings:
         self._trainer: Trainer | None = None
         self._reader: LogReader | None = None
 
-    def update(self, budget: Budget) -> bool:
+    def update(self, budget: ReadBudget) -> bool:
         """Read what was added; True if it said something new. A missing log says nothing."""
         try:
             found = os.stat(self.log)  # noqa: PTH116 - as in `kept`

@@ -14,10 +14,10 @@ from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.kept import Kept
-from autoresearch.lab.overview.readings import Budget, LiveReadings
+from autoresearch.lab.overview.readings import LiveReadings, ReadBudget
 from autoresearch.lab.runs.run_status import first_step_left_s, seconds_since
 from autoresearch.records import events, order_file, spec_file
-from autoresearch.records.index import Entry
+from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.records.secrets import mask_text
@@ -28,7 +28,7 @@ FILES_S = 60.0  # between two looks into files of metrics that no line of the lo
 class WatchedRun:
     """What is remembered of one run between two looks."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: IndexEntry) -> None:
         self.entry, self.rundir = entry, RunDir(Path(entry.run_dir))
         rundir = self.rundir
         self._spec = Kept(rundir.spec, lambda: spec_file.read(rundir))
@@ -67,7 +67,7 @@ class WatchedRun:
         """Whether its log has more than there was time for."""
         return self._readings is not None and self._readings.behind
 
-    def line(self, now: float, budget: Budget, gpus: Mapping[str, GpuUse]) -> RunLine:
+    def line(self, now: float, budget: ReadBudget, gpus: Mapping[str, GpuUse]) -> RunLine:
         """The run as it stands; whatever is damaged is said, and never keeps the others from being seen."""
         entry = self.entry
         state = self.rundir.state(now=now) if self.there else RunState.STARTING
@@ -125,7 +125,7 @@ class WatchedRun:
         return plain(f"{seen.reason} ({hint})" if hint else str(seen.reason))
 
     def _known(
-        self, spec: RunSpec, state: RunState, now: float, budget: Budget, gpus: Mapping[str, GpuUse]
+        self, spec: RunSpec, state: RunState, now: float, budget: ReadBudget, gpus: Mapping[str, GpuUse]
     ) -> dict[str, Any]:
         """What only a spec that can be read tells."""
         readings = self._read(spec, state, budget)
@@ -151,14 +151,14 @@ class WatchedRun:
             "branch": spec.branch,
         }
 
-    def _read(self, spec: RunSpec, state: RunState, budget: Budget) -> LiveReadings:
+    def _read(self, spec: RunSpec, state: RunState, budget: ReadBudget) -> LiveReadings:
         if self._readings is None:
             self._readings = LiveReadings(str(self.rundir.log), spec)
         if state not in (RunState.PENDING, RunState.STARTING) and self._readings.update(budget):
             self._first_step = self._first_step or self._readings.step is not None
         return self._readings
 
-    def _metric(self, spec: RunSpec, readings: LiveReadings, now: float, budget: Budget) -> float | None:
+    def _metric(self, spec: RunSpec, readings: LiveReadings, now: float, budget: ReadBudget) -> float | None:
         """The objective as it was printed last; where no line holds it, now and then from the files that do."""
         if spec.objective is None:
             return None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.agents.agent import Ask, Bounds, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Ask, Bounds, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.agents.proposal_text import is_inside, one_line
 from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.campaign import overrides
@@ -19,7 +19,7 @@ from autoresearch.core.plans.plan_text import told
 from autoresearch.core.plans.view import PlanView
 from autoresearch.errors import AutoresearchError, ResearcherFailed
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.isolated_worktree import Enclosure
+from autoresearch.git_repo.isolated_worktree import IsolatedWorktree
 from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.agent_work.propose import AGAIN, MOST_QUOTED, MOST_TOLD, data_of
@@ -39,7 +39,7 @@ from autoresearch.records.secrets import mask_text
 
 MOST_BLUEPRINTS = 12
 MOST_KEYS = 80  # of one recipe that are shown
-_ASKED_AGAIN = (None, Fault.ANSWER, Fault.SILENT)
+_ASKED_AGAIN = (None, TurnFault.ANSWER, TurnFault.SILENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class WrittenPlan:
 
 def written(question: Question, parts: Parts) -> WrittenPlan:
     """Have a plan written. ResearcherFailed, with the last fault, where three answers hold none that can be used."""
-    tree = Enclosure(slot(question.place.checkout, _tree(question, parts), reason="a plan is being written"))
+    tree = IsolatedWorktree(slot(question.place.checkout, _tree(question, parts), reason="a plan is being written"))
     try:
         with tree.opened(_code(question)) as opened:
             return _asked(question, opened.path, parts)
@@ -81,8 +81,8 @@ def _asked(question: Question, cwd: Path, parts: Parts) -> WrittenPlan:
     prompt = words = _prompt(question, parts)
     usage, session, problems = Usage(), "", ["nothing was asked"]
     for _ in range(AGAIN + 1):
-        directory = next_directory(question.place.directory / "turns", Role.PLAN)
-        answer = question.ask(Turn(Role.PLAN, words, cwd, directory, SCHEMA, session, question.bounds))
+        directory = next_directory(question.place.directory / "turns", TurnRole.PLAN)
+        answer = question.ask(Turn(TurnRole.PLAN, words, cwd, directory, SCHEMA, session, question.bounds))
         usage, session = usage + answer.usage, answer.session or session
         if answer.fault not in _ASKED_AGAIN and answer.data is None:
             raise _failed(question, f"{answer.fault}: {answer.said}", directory)

@@ -17,7 +17,7 @@ from autoresearch.core.text import naming
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab import settings as project
-from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, Declared, declare
+from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, CampaignOptions, declare
 from autoresearch.lab.campaign_setup.campaign_spec import Charter, charter
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.gpu_check import checks
@@ -107,7 +107,7 @@ def stage_campaign(draft: Draft, stage: Stage, parts: Parts, *, queue: str = "",
     return charter(declared, parts, tmux_socket=settings.text("tmux_socket"), gpu_check=looks)
 
 
-def _declared(folder: Path, stage: Stage, queue: str, more: Mapping[str, Any], parts: Parts) -> Declared:
+def _declared(folder: Path, stage: Stage, queue: str, more: Mapping[str, Any], parts: Parts) -> CampaignOptions:
     keys = {key: value for key, value in stage.campaign.items() if key not in ("file", "blueprint")} | dict(more)
     if stage.ideas:
         keys |= {"proposer": "queue", "queue": queue}

@@ -13,7 +13,7 @@ from autoresearch.core.plans.view import PlanView, StageRun, Version
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.comparison import changed_paths, read_file
 from autoresearch.lab.campaign_report import summary, texts
-from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.plans import figures
 from autoresearch.lab.plans.plan_dir import INSIDE, PlanPlace
 from autoresearch.lab.plans.register import PLAN, registered_plan
@@ -26,7 +26,7 @@ WORDS = {"cell": texts.cell, "code": texts.code, "number": texts.number, "stamp"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StageReport:
     """One concluded stage, as the report tells it."""
 
     run: StageRun
@@ -83,14 +83,14 @@ def write_report(place: PlanPlace, view: PlanView, *, now: float) -> FinalReport
     return FinalReport(place.report, tuple(drawn), tuple(remarks))
 
 
-def _told(place: PlanPlace, run: StageRun, stage: Stage | None, drawn: list[Path], remarks: list[str]) -> Told:
+def _told(place: PlanPlace, run: StageRun, stage: Stage | None, drawn: list[Path], remarks: list[str]) -> StageReport:
     assert run.conclusion is not None and stage is not None
     conditions = [stage.expectation.when, *(outcome.when for outcome in stage.outcomes if outcome.when)]
     asked = frozenset(word for condition in conditions for word in condition.words)
     figure = ""
     honest: tuple[str, ...] = ()
     try:
-        view = Book(campaign_place(place, run)).view()
+        view = CampaignHistory(campaign_place(place, run)).view()
         found = figures.draw_campaign(place.directory, run.campaign, view)
         drawn += found.paths
         remarks += [remark for remark in found.remarks if remark not in remarks]
@@ -98,14 +98,14 @@ def _told(place: PlanPlace, run: StageRun, stage: Stage | None, drawn: list[Path
         honest = tuple(summary.honest(view, summary.idea_lines(view)))
     except (AutoresearchError, OSError) as error:
         remarks.append(f"stage {run.stage}: its campaign cannot be read any more: {error}")
-    return Told(run, run.conclusion, stage.question, asked, figure, honest)
+    return StageReport(run, run.conclusion, stage.question, asked, figure, honest)
 
 
 def _relative(place: PlanPlace, path: Path | None) -> str:
     return str(path.relative_to(place.directory)) if path else ""
 
 
-def _claims(stages: list[Told]) -> list[str]:
+def _claims(stages: list[StageReport]) -> list[str]:
     """What may be claimed of the plan as a whole, in words."""
     sure = [f"{slug} ({told.run.stage})" for told in stages for slug in told.said["confirmed"]]
     kept = [f"{slug} ({told.run.stage})" for told in stages for slug in told.said["kept"]
@@ -117,7 +117,7 @@ def _claims(stages: list[Told]) -> list[str]:
     return [*words, f"Expectations: {counts}."] if met else words
 
 
-def _deviations(place: PlanPlace, view: PlanView, stages: list[Told]) -> list[str]:
+def _deviations(place: PlanPlace, view: PlanView, stages: list[StageReport]) -> list[str]:
     found = [f"stage {told.run.stage}: {words}" for told in stages for words in told.said["deviations"]]
     for version in view.versions:
         if view.approvals.get(version.number, {}).get("do") == "waived":

@@ -17,7 +17,7 @@ from autoresearch.core.plans.view import StageRun
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaigns import requests
-from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import state_now
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plans.draft import Draft, stage_campaign
@@ -64,7 +64,7 @@ def begin_stage(place: PlanPlace, run: StageRun, draft: Draft, code: str, parts:
 
 def take_up(there: CampaignDir, parts: Parts, say: Say) -> None:
     """Give a campaign its controller, where it has none and is not over."""
-    view = Book(there).view()
+    view = CampaignHistory(there).view()
     if not there.controlled and view.state is not CampaignState.ENDED:
         attach = start_campaign.start_controller(there, view.spec, parts)
         say(f"{view.spec.name} runs; {attach}")
@@ -85,7 +85,7 @@ def follow(there: CampaignDir, parts: Parts, say: Say, *, alone: bool = False) -
 
     `alone`: nobody will come to mend what paused it, so that it ends with what it has.
     """
-    book, left, rows = Book(there), MOST_RESTARTS, -1
+    book, left, rows = CampaignHistory(there), MOST_RESTARTS, -1
     while True:
         view = book.view()
         state = state_now(there, view)
@@ -120,7 +120,7 @@ def _asked_to_pause(there: CampaignDir, view: CampaignView) -> bool:
 
 def conclusion(run: StageRun, stage: Stage, there: CampaignDir) -> dict[str, Any]:
     """Expectation against result, and what follows: the record of a stage whose campaign has ended."""
-    view = Book(there).view()
+    view = CampaignHistory(there).view()
     facts = stage_facts(view, entries(there.verdicts))
     met, n = judged(stage, facts)
     outcome = stage.outcomes[n]

@@ -20,18 +20,18 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.job_launcher import (
     Declined,
+    DirectoryState,
     Handle,
     Job,
     JobLauncher,
     JobState,
     Observation,
-    Seen,
     Unreachable,
     Want,
 )
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
-from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.runs.launch import RUNNER
 
 WITHIN_S = 120.0  # a queue may be longer: then that is told
@@ -54,7 +54,7 @@ class Canary:
 
 
 def send_canary(
-    place: Place,
+    place: Target,
     launcher: JobLauncher,
     home: Path,
     search: InterpreterSearch | None = None,
@@ -86,11 +86,11 @@ def send_canary(
         _remove(launcher, root)
 
 
-def _room(place: Place, launcher: JobLauncher, home: Path, token: str) -> tuple[str, str]:
+def _room(place: Target, launcher: JobLauncher, home: Path, token: str) -> tuple[str, str]:
     """A directory of its own there, and the interpreter of its Runner."""
     if launcher.reach.shared:
         return str(home / f".canary-{token}"), place.text("python") or sys.executable
-    there = There(launcher.reach, place)
+    there = RemoteHost(launcher.reach, place)
     made = launcher.reach.run(["sh", "-c", _MAKE, "sh", place.text("root")])
     if made.returncode:
         raise Declined(f"{place.name}: no directory for a canary: {made.complaint}", code="not_writable")
@@ -119,12 +119,14 @@ def _job(launcher: JobLauncher, root: str, python: str, token: str, interpreter:
 
 def _await(
     launcher: JobLauncher, job: Job, handle: Handle, clock: Callable[[], float], sleep: Callable[[float], None]
-) -> tuple[Observation, Seen]:
+) -> tuple[Observation, DirectoryState]:
     """What was seen last: until it came back, was over without a word, or took too long."""
     until, over_at = clock() + WITHIN_S, None
     while True:
         said = launcher.poll([handle]).get(job.run, Observation(JobState.UNKNOWN))
-        seen = launcher.reach.look([Want(job.run, job.directory, {"run.log": 0})]).get(job.run, Seen(there=False))
+        seen = launcher.reach.look([Want(job.run, job.directory, {"run.log": 0})]).get(
+            job.run, DirectoryState(there=False)
+        )
         now = clock()
         over_at = (over_at or now) if said.state in (JobState.OVER, JobState.UNKNOWN) else None
         late = over_at is not None and now - over_at > LATE_S
@@ -147,7 +149,7 @@ def _remove(launcher: JobLauncher, root: str) -> None:
         launcher.reach.run(["rm", "-rf", "--", root])
 
 
-def _told(said: Observation, seen: Seen, root: str, token: str, took_s: float, interpreter: str) -> Canary:
+def _told(said: Observation, seen: DirectoryState, root: str, token: str, took_s: float, interpreter: str) -> Canary:
     log = seen.grown.get("run.log", b"")
     read = f"canary {token}".encode() in log
     node = f" from {said.node}" if said.node else ""

@@ -13,22 +13,22 @@ from typing import Any
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Handle, Observation
 from autoresearch.core.run.spec import RunSpec, RunState
-from autoresearch.lab.remote.poll_schedule import Silence
+from autoresearch.lab.remote.poll_schedule import Backoff
 from autoresearch.lab.remote.reconcile import Memory, Settled
-from autoresearch.lab.remote_files.mirror import Mirror
+from autoresearch.lab.remote_files.mirror import RemoteMirror
 from autoresearch.records import events, order_file
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, read_json
 
 
 @dataclass(slots=True)
-class Following:
+class FollowedRun:
     """One run of a place."""
 
     rundir: RunDir
     spec: RunSpec
     order: Order
-    mirror: Mirror
+    mirror: RemoteMirror
     memory: Memory = field(default_factory=Memory)
     said: Observation | None = None  # what the launcher said last; None: nobody answered, or nobody asked yet
     node: str = ""
@@ -39,7 +39,7 @@ class Following:
     stop_stamp: int = 0  # which stop request is there
     stop_passed: int = 0  # which one was passed on
     stop_told: int = 0  # 1: its launcher was told to end it softly, 2: for good
-    silence: Silence = field(default_factory=lambda: Silence(first_s=1.0))  # its own submit got no answer
+    silence: Backoff = field(default_factory=lambda: Backoff(first_s=1.0))  # its own submit got no answer
     tries: int = 0  # of what fails for reasons of its own
     failing_since: float = 0.0
     again_at: float = 0.0
@@ -65,7 +65,7 @@ class Following:
         except OSError:
             return 0
 
-    def tell(self, found: Settled, wall: float, silence: Silence | None = None) -> bool:
+    def tell(self, found: Settled, wall: float, silence: Backoff | None = None) -> bool:
         """Write down where it stands, if that is news; whether it was. Raises OSError, EnvironmentUnusable."""
         word, error = self.said.word if self.said else "", silence.error if silence else None
         key = (found.state.value, found.reason, error.reason if error else "", word, self.node)
@@ -85,7 +85,7 @@ class Following:
             events.append(self.rundir.events, now.state, reason=now.reason)
         return True
 
-    def _observed(self, found: Settled, wall: float, silence: Silence | None) -> Observed:
+    def _observed(self, found: Settled, wall: float, silence: Backoff | None) -> Observed:
         before, word = self.told, self.said.word if self.said else ""
         since, reason, more = wall, found.reason, dict[str, Any]()
         if silence is not None and silence.error is not None:

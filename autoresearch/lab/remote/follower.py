@@ -22,24 +22,24 @@ from typing import Any
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import (
     Declined,
+    DirectoryState,
     Job,
     JobLauncher,
     JobState,
     Observation,
-    Seen,
     Unreachable,
     Want,
 )
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.collect_jobs import PATIENCE_S, Collectors
-from autoresearch.lab.remote.followed_run import Following
-from autoresearch.lab.remote.poll_schedule import Rhythm, Silence
+from autoresearch.lab.remote.followed_run import FollowedRun
+from autoresearch.lab.remote.poll_schedule import Backoff, PollSchedule
 from autoresearch.lab.remote.reconcile import Memory, Settled, settle
-from autoresearch.lab.remote.submissions import Departures, Noted
-from autoresearch.lab.remote.wakeup import Bell
+from autoresearch.lab.remote.submissions import Submission, Submissions
+from autoresearch.lab.remote.wakeup import Wakeup
 from autoresearch.lab.remote_files import mirror as mirroring
 from autoresearch.lab.remote_files.download import gather
 from autoresearch.lab.remote_files.prepare_upload import ship
@@ -72,7 +72,7 @@ class Follower:
     def __init__(
         self,
         folder: Path,
-        place: Place,
+        place: Target,
         launcher: JobLauncher,
         parts: Parts,
         clock: Callable[[], float] = time.monotonic,
@@ -81,21 +81,21 @@ class Follower:
         self.launcher = launcher
         self.parts = parts
         self.clock = clock
-        self.runs: dict[str, Following] = {}
+        self.runs: dict[str, FollowedRun] = {}
         self.pending_limit_s = duration_option(place, "pending_limit", PENDING_LIMIT_S)
         asked = duration_option(place, "poll", 0.0)
-        self.looks = Rhythm(*LOOKS_S)
-        self.polls = Rhythm(asked or POLLS_S[0], asked or POLLS_S[1])
-        self.finds = Rhythm(FIND_S, FIND_S)
-        self.no_launcher, self.no_files = Silence(), Silence()
-        self.departures = Departures(folder)
+        self.looks = PollSchedule(*LOOKS_S)
+        self.polls = PollSchedule(asked or POLLS_S[0], asked or POLLS_S[1])
+        self.finds = PollSchedule(FIND_S, FIND_S)
+        self.no_launcher, self.no_files = Backoff(), Backoff()
+        self.departures = Submissions(folder)
         self.departing = True  # there may be jobs to forget
         self.collectors = Collectors(parts.environ, clock)
         self.offset_s = 0.0
 
     def run(self) -> None:
         """Until there has been nothing to follow for a while, or another environment was handed over."""
-        bell = Bell(self.folder / "bell")
+        bell = Wakeup(self.folder / "bell")
         idle_since = self.clock()
         try:
             while self.clock() - idle_since < IDLE_S:
@@ -153,7 +153,7 @@ class Follower:
                 self.departing = True
         return bool(self.runs)
 
-    def _take_up(self, rundir: RunDir) -> Following | None:
+    def _take_up(self, rundir: RunDir) -> FollowedRun | None:
         """A run of this place that is not over; None for any other."""
         if not rundir.order.exists() or rundir.exit_record.exists():
             return None
@@ -164,8 +164,8 @@ class Follower:
         if named != self.folder and not named.samefile(self.folder):  # a home may have two names
             return None
         spec = spec_file.read(rundir)
-        mirrored = mirroring.Mirror(rundir, spec, order.watched)
-        one = Following(rundir, spec, order, mirrored, told=order_file.observed(rundir))
+        mirrored = mirroring.RemoteMirror(rundir, spec, order.watched)
+        one = FollowedRun(rundir, spec, order, mirrored, told=order_file.observed(rundir))
         if order.submitted is not None:
             one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
         self.looks.at_once()
@@ -212,7 +212,7 @@ class Follower:
             if self.clock() >= until:
                 return
 
-    def _submit(self, one: Following) -> None:
+    def _submit(self, one: FollowedRun) -> None:
         stop = read_json(one.rundir.stop)
         if stop is not None and one.order.submitting is None:
             why = str(stop.get("reason") or "a stop was requested")
@@ -242,7 +242,7 @@ class Follower:
         one.noted, one.tries = False, 0
         self._note(one)
 
-    def _ship(self, one: Following) -> tuple[order_file.Order, Job]:
+    def _ship(self, one: FollowedRun) -> tuple[order_file.Order, Job]:
         """Send it. Where it was sent before there may be a job, which a full disk there now says nothing about."""
         try:
             return ship(one.rundir, one.spec, one.order, self.launcher.reach)
@@ -251,7 +251,7 @@ class Follower:
                 raise
             raise Unreachable(no.reason, code=no.code, hint=no.hint) from no
 
-    def _note(self, one: Following) -> None:
+    def _note(self, one: FollowedRun) -> None:
         """Write down that there is a job; until that is done it is looked for anew after a kill."""
         handle = one.handle
         assert handle is not None
@@ -267,7 +267,7 @@ class Follower:
         self.looks.at_once()
         self.polls.hurry(self.clock())
 
-    def _cannot_be_shipped(self, one: Following, error: Exception) -> None:
+    def _cannot_be_shipped(self, one: FollowedRun, error: Exception) -> None:
         """Its own trouble keeps no other run waiting; where no job can be there, it is given up in the end."""
         now = self.clock()
         one.failing_since = one.failing_since if one.tries else now
@@ -311,26 +311,26 @@ class Follower:
                 return
             self._answered(self.no_files)
             for run, one in asked.items():
-                news = self._advance(one, found.get(run, Seen(there=False))) or news
+                news = self._advance(one, found.get(run, DirectoryState(there=False))) or news
             more = any(seen.more for seen in found.values())
         young = any(self.parts.clock() - (one.order.submitted or 0.0) < YOUNG_S for one in asked.values())
         self.looks.done(self.clock(), news=news or young, took_s=0.0 if more else self.clock() - before)
         if more:  # after a long silence there is much to fetch
             self.looks.at_once()
 
-    def _files_are_silent(self, silent: Unreachable, asked: Mapping[str, Following]) -> None:
+    def _files_are_silent(self, silent: Unreachable, asked: Mapping[str, FollowedRun]) -> None:
         self.no_files.fell(silent, self.clock(), self.parts.clock())
         for one in asked.values():
             one.memory.after_silence(self.clock())
             if self.no_files.told:
                 self._tell(one, Settled(RunState.UNREACHABLE))
 
-    def _answered(self, silence: Silence) -> None:
+    def _answered(self, silence: Backoff) -> None:
         if silence.tries:
             silence.broken()
             self.polls.hurry(self.clock())
 
-    def _advance(self, one: Following, seen: Seen) -> bool:
+    def _advance(self, one: FollowedRun, seen: DirectoryState) -> bool:
         """Take in what was seen of one run; whether it was news. Its own trouble is no other's."""
         try:
             return self._settle(one, seen)
@@ -344,7 +344,7 @@ class Follower:
                 self._tell(one, Settled(state, f"what comes back cannot be written here: {error}"))
         return False
 
-    def _settle(self, one: Following, seen: Seen) -> bool:
+    def _settle(self, one: FollowedRun, seen: DirectoryState) -> bool:
         if seen.exit.get("ending") not in _ENDINGS:  # damaged, or whatever else has that name
             seen = replace(seen, exit={})
         self._pass_on_stop(one, seen)  # first: it needs no room here
@@ -368,7 +368,7 @@ class Follower:
         self._end(one, ours)
         return True
 
-    def _pass_on_stop(self, one: Following, seen: Seen) -> None:
+    def _pass_on_stop(self, one: FollowedRun, seen: DirectoryState) -> None:
         """A stop request goes to the Runner, or to the launcher where there is none yet; if nothing helps, for good."""
         one.stop_stamp = one.look_for_stop()
         if not one.stop_stamp or one.handle is None or seen.exit:
@@ -387,7 +387,7 @@ class Follower:
             self.launcher.stop(one.handle, hard=due == 2)
             one.stop_told = due
 
-    def _tell(self, one: Following, found: Settled) -> bool:
+    def _tell(self, one: FollowedRun, found: Settled) -> bool:
         silence = None
         if found.state is RunState.UNREACHABLE:
             silences = (self.no_files, self.no_launcher, one.silence)
@@ -400,7 +400,7 @@ class Follower:
 
     # -- ending -------------------------------------------------------------------------------------------------
 
-    def _end(self, one: Following, record: Mapping[str, Any]) -> None:
+    def _end(self, one: FollowedRun, record: Mapping[str, Any]) -> None:
         """The run's last word: the exit record, and then whatever a collector makes of it."""
         whole = one.last_word(record, self.parts.clock())
         for left in (one.rundir.environment, one.rundir.far / "environment"):  # nobody came to read it: secrets
@@ -428,7 +428,7 @@ class Follower:
             self.departures.drop(noted.handle.run)
         self.departing = False
 
-    def _forget(self, noted: Noted) -> None:
+    def _forget(self, noted: Submission) -> None:
         with contextlib.suppress(*_OWN):
             told = self.launcher.forget(noted.handle)
             if told and not noted.rundir.removed:

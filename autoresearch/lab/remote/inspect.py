@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.run.job_launcher import Declined, Describes, JobLauncher, Unreachable
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.canary import Canary, send_canary
@@ -42,7 +42,7 @@ class Followed:
 class Inspected:
     """A place as it answers now."""
 
-    place: Place
+    place: Target
     answers: bool
     latency_s: float | None  # one round trip once the connection stands, or what its programs took to answer all
     clock_offset_s: float | None  # theirs minus ours
@@ -57,7 +57,7 @@ class Inspected:
 
 
 def inspect(
-    place: Place,
+    place: Target,
     parts: Parts,
     *,
     canary: Path | None = None,
@@ -83,7 +83,7 @@ def inspect(
 
 
 def _inspect(
-    place: Place,
+    place: Target,
     launcher: JobLauncher,
     followed: Followed,
     send: Callable[[], Canary] | None,
@@ -120,7 +120,7 @@ def _round_trip(launcher: JobLauncher, clock: Callable[[], float]) -> float:
     return clock() - begun
 
 
-def _followed(place: Place, parts: Parts) -> Followed:
+def _followed(place: Target, parts: Parts) -> Followed:
     folder = directory_of(pinned(place, parts.environ), parts)
     runs = 0
     for entry in parts.index.live():

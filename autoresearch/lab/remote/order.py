@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import directory_of
-from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.lab.resolve.run_plan import RunPlan
 from autoresearch.records import order_file
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, write_json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
 
-def order(plan: Plan, spec: RunSpec, rundir: RunDir, place: Place, parts: Parts) -> SessionInfo:
+def order(plan: RunPlan, spec: RunSpec, rundir: RunDir, place: Target, parts: Parts) -> SessionInfo:
     """Write the order of a run; the session in which its log can be seen (ending that ends no run)."""
     socket = plan.settings.text("tmux_socket")
     info = show_log(rundir, spec.session, parts, socket)
@@ -47,7 +47,7 @@ def show_log(rundir: RunDir, session: str, parts: Parts, socket: str) -> Session
     return info
 
 
-def _declared(plan: Plan, parts: Parts) -> tuple[str, ...]:
+def _declared(plan: RunPlan, parts: Parts) -> tuple[str, ...]:
     """Variables that the blueprint, the trainer or we gave it: the rest is this machine's own."""
     notes = plan.resolved.blueprint.notes
     changed = {name for name, value in plan.environment.items() if parts.environ.get(name) != value}

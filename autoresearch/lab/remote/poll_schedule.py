@@ -12,7 +12,7 @@ TOLD_AFTER = 2  # one hiccup is no news
 
 
 @dataclass(slots=True)
-class Rhythm:
+class PollSchedule:
     """One thing that is done again and again, at gaps between `fastest_s` and `slowest_s`."""
 
     fastest_s: float
@@ -39,7 +39,7 @@ class Rhythm:
 
 
 @dataclass(slots=True)
-class Silence:
+class Backoff:
     """Nobody answers one kind of question: since when, why, and when it is asked again (0.5 s, 1, 2 ... 30)."""
 
     first_s: float = 0.5

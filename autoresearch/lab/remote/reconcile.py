@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import JobState, Observation, Seen
+from autoresearch.core.run.job_launcher import DirectoryState, JobState, Observation
 from autoresearch.core.run.spec import RunState
 
 LATE_S = 10.0  # a record may show so late on a network file system
@@ -57,7 +57,7 @@ class Settled:
 
 def settle(
     memory: Memory,
-    seen: Seen | None,
+    seen: DirectoryState | None,
     said: Observation | None,
     now: float,
     *,
@@ -89,7 +89,7 @@ def settle(
     return _unknown(memory, seen, now, asked)
 
 
-def _remember(memory: Memory, seen: Seen, said: Observation | None, now: float) -> None:
+def _remember(memory: Memory, seen: DirectoryState, said: Observation | None, now: float) -> None:
     def since(before: float | None, holds: bool) -> float | None:
         return (now if before is None else before) if holds else None
 
@@ -110,7 +110,7 @@ def _since(then: float | None, now: float) -> float:
 
 
 def _recorded(
-    memory: Memory, seen: Seen, said: Observation | None, now: float, asked: Mapping[str, Any] | None
+    memory: Memory, seen: DirectoryState, said: Observation | None, now: float, asked: Mapping[str, Any] | None
 ) -> Settled:
     """The exit record, unless the launcher knows better who ended it (preempted, cancelled, the node failed)."""
     record = dict(seen.exit)
@@ -130,7 +130,7 @@ def _by_a_signal(record: Mapping[str, Any]) -> bool:
     return record.get("cause") == "signal" and record.get("returncode") in KILLED
 
 
-def _pending(memory: Memory, seen: Seen, said: Observation, now: float, limit_s: float) -> Settled:
+def _pending(memory: Memory, seen: DirectoryState, said: Observation, now: float, limit_s: float) -> Settled:
     waited = _since(memory.pending_since, now)
     if seen.claimed or not (said.hopeless or waited >= limit_s):  # claimed: it was suspended
         return Settled(RunState.PENDING, said.reason or said.word)
@@ -139,7 +139,9 @@ def _pending(memory: Memory, seen: Seen, said: Observation, now: float, limit_s:
     return _ended(Ending.LAUNCH_FAILED, cause, f"{why}: {said.reason or said.word}", remove=True)
 
 
-def _over(memory: Memory, seen: Seen, said: Observation, now: float, asked: Mapping[str, Any] | None) -> Settled:
+def _over(
+    memory: Memory, seen: DirectoryState, said: Observation, now: float, asked: Mapping[str, Any] | None
+) -> Settled:
     if asked and not seen.claimed:
         return _stopped(asked)
     if _since(memory.over_since, now) < LATE_S:
@@ -151,7 +153,7 @@ def _over(memory: Memory, seen: Seen, said: Observation, now: float, asked: Mapp
     return _ended(ending, said.cause or "no_exit_record", reason, returncode=said.returncode)
 
 
-def _running(memory: Memory, seen: Seen, now: float) -> Settled:
+def _running(memory: Memory, seen: DirectoryState, now: float) -> Settled:
     if seen.claimed and memory.looks_dead >= 2:
         return _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)
     if seen.claimed and _since(memory.beat_at, now) >= FROZEN_S:  # a head that was restarted may say so for ever
@@ -165,7 +167,7 @@ def _running(memory: Memory, seen: Seen, now: float) -> Settled:
     return Settled(RunState.STARTING)
 
 
-def _unknown(memory: Memory, seen: Seen, now: float, asked: Mapping[str, Any] | None) -> Settled:
+def _unknown(memory: Memory, seen: DirectoryState, now: float, asked: Mapping[str, Any] | None) -> Settled:
     if memory.looks_dead >= 2:
         return _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)
     silent_s = _since(memory.unknown_since, now)

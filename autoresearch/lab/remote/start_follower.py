@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.core.text.naming import session_name
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
@@ -24,12 +24,12 @@ SAYS_WHO = ("SSH_AUTH_SOCK", "SLURM_CONF", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PAT
 _SHOWN = "shown.json"  # digests of what was handed to a Follower, so that two shells do not take turns
 
 
-def directory_of(place: Place, parts: Parts) -> Path:
+def directory_of(place: Target, parts: Parts) -> Path:
     """Where the Follower of a place keeps its lock, its words and its log."""
     return state_home(parts.environ) / "places" / place.key
 
 
-def attend(place: Place, parts: Parts, socket: str) -> None:
+def attend(place: Target, parts: Parts, socket: str) -> None:
     """Start the Follower of a place unless it lives; returns once it holds its lock. See `lab.runs.detached.start`."""
     folder = directory_of(place, parts)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which jobs a place's launcher keeps for us: noted until it may forget them, whatever becomes of the run directory."""
+"""Jobs submitted to a target, on record until its launcher may forget them, whatever becomes of run directories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoresearch.records.rundir import RunDir, read_json, write_json
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class Submission:
     """A job, and the run directory it belongs to."""
 
     handle: Handle
@@ -26,7 +26,7 @@ class Noted:
             return False
 
 
-class Departures:
+class Submissions:
     """The notes, one file for each job, in the Follower's folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -37,12 +37,12 @@ class Departures:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / handle.run, {"handle": asdict(handle), "run_dir": str(rundir.path)}, durable=False)
 
-    def over(self) -> Iterator[Noted]:
+    def over(self) -> Iterator[Submission]:
         """The jobs that may be forgotten."""
         for path in sorted(self.folder.glob("[!.]*")) if self.folder.is_dir() else ():
             record = read_json(path)
             try:
-                noted = Noted(Handle(**record["handle"]), RunDir(Path(record["run_dir"]))) if record else None
+                noted = Submission(Handle(**record["handle"]), RunDir(Path(record["run_dir"]))) if record else None
             except (KeyError, TypeError):
                 noted = None
             if noted is None:

@@ -1,4 +1,4 @@
-"""The bell of a Follower: whoever orders, or asks a run to stop, touches a file, and the Follower wakes."""
+"""Wake a Follower: whoever orders a run, or asks one to stop, touches a file that it watches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLIND_S = 0.25  # between two looks at the bell where the kernel does not tell
 SLOW_S = 2.0  # ... and where it does: a bell on a network file system may be rung from another machine
 
 
-class Bell:
+class Wakeup:
     """Sleeps until it is rung."""
 
     def __init__(self, path: Path) -> None:

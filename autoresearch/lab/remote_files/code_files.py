@@ -23,7 +23,7 @@ NEVER = frozenset({".git", ".venv", "venv", "__pycache__"})  # at any depth, whe
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CodeFile:
     """One file or link. kind: `f`, `x` (executable), `l`; content: its sha256, or where the link points."""
 
     path: str  # relative to the top of the tree
@@ -38,18 +38,18 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class CodeTree:
     """`root`: the directory here whose paths mean this tree. `texts`: files that are sent with another content."""
 
     root: Path
-    entries: tuple[Entry, ...]
+    entries: tuple[CodeFile, ...]
     texts: Mapping[str, bytes]
 
-    def bytes_of(self, entry: Entry) -> bytes:
+    def bytes_of(self, entry: CodeFile) -> bytes:
         """What is sent of a file."""
         return self.texts[entry.path] if entry.path in self.texts else entry.source.read_bytes()
 
-    def packed(self, entries: Collection[Entry]) -> bytes:
+    def packed(self, entries: Collection[CodeFile]) -> bytes:
         """These entries as a tar archive; the same entries give the same bytes."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -73,7 +73,7 @@ def root_of(directory: Path) -> Path:
 
 
 @contextlib.contextmanager
-def code_of(spec: RunSpec, texts: Mapping[str, bytes], leave_out: Collection[Path]) -> Iterator[Tree]:
+def code_of(spec: RunSpec, texts: Mapping[str, bytes], leave_out: Collection[Path]) -> Iterator[CodeTree]:
     """The code that the branch of a run holds; of a run without one, what lies in its codebase and would be held.
 
     texts: path relative to the root -> what is sent in its place. leave_out: results and records.
@@ -82,16 +82,16 @@ def code_of(spec: RunSpec, texts: Mapping[str, bytes], leave_out: Collection[Pat
     checkout = repository.find(cwd)
     root = root_of(cwd)
     if checkout is None:
-        yield Tree(root, tuple(_walked(root, leave_out, texts)), texts)
+        yield CodeTree(root, tuple(_walked(root, leave_out, texts)), texts)
     elif is_slot(root):
-        yield Tree(root, tuple(_walked(root, leave_out, texts, tidy=True)), texts)
+        yield CodeTree(root, tuple(_walked(root, leave_out, texts, tidy=True)), texts)
     elif spec.commit:
         with tempfile.TemporaryDirectory(prefix="autoresearch-export-") as place:
             top = Path(place) / "tree"
             export(checkout, spec.commit, top)
-            yield Tree(root, tuple(_walked(top, (), texts, tidy=True)), texts)
+            yield CodeTree(root, tuple(_walked(top, (), texts, tidy=True)), texts)
     else:
-        yield Tree(root, tuple(_listed(checkout, cwd, leave_out, texts)), texts)
+        yield CodeTree(root, tuple(_listed(checkout, cwd, leave_out, texts)), texts)
 
 
 def is_slot(root: Path) -> bool:
@@ -99,14 +99,14 @@ def is_slot(root: Path) -> bool:
     return root.with_name(root.name + ".slot").exists()
 
 
-def worktree(root: Path) -> Tree:
+def worktree(root: Path) -> CodeTree:
     """All that lies in a worktree of ours."""
-    return Tree(root, tuple(_walked(root, (), {}, tidy=True)), {})
+    return CodeTree(root, tuple(_walked(root, (), {}, tidy=True)), {})
 
 
 def _walked(
     top: Path, leave_out: Collection[Path], texts: Mapping[str, bytes], *, tidy: bool = False
-) -> Iterator[Entry]:
+) -> Iterator[CodeFile]:
     """Everything below a directory; `tidy`: nothing lies there that is not code."""
     left = {os.path.realpath(path) for path in leave_out}
     for folder, names, files in os.walk(top):
@@ -120,7 +120,7 @@ def _walked(
 
 def _listed(
     checkout: Checkout, directory: Path, leave_out: Collection[Path], texts: Mapping[str, bytes]
-) -> Iterator[Entry]:
+) -> Iterator[CodeFile]:
     left = [os.path.realpath(path) for path in leave_out]
     for name in map(os.fsdecode, files_of(checkout, directory)):
         path = checkout.root / name
@@ -130,22 +130,22 @@ def _listed(
             yield from _entries(path, name, texts)
 
 
-def _entries(path: Path, relative: str, texts: Mapping[str, bytes]) -> Iterator[Entry]:
+def _entries(path: Path, relative: str, texts: Mapping[str, bytes]) -> Iterator[CodeFile]:
     """A file, a link, or what an include of a worktree links to: files of the checkout that no commit holds."""
     if path.is_symlink():
         target = str(path.readlink())
         if not (target.startswith("/") and target.endswith("/" + relative)):
-            yield Entry(relative, "l", target, 0, path)
+            yield CodeFile(relative, "l", target, 0, path)
             return
         if path.is_dir():
             for one in _walked(Path(target), (), {}, tidy=True):
-                yield Entry(f"{relative}/{one.path}", one.kind, one.content, one.size, one.source)
+                yield CodeFile(f"{relative}/{one.path}", one.kind, one.content, one.size, one.source)
             return
     if not path.is_file():
         return  # a socket, a pipe, an include that is gone
     kind = "x" if os.access(path, os.X_OK) else "f"
     text = texts.get(relative)
     if text is not None:
-        yield Entry(relative, kind, sha256(text).hexdigest(), len(text), path)
+        yield CodeFile(relative, kind, sha256(text).hexdigest(), len(text), path)
     else:
-        yield Entry(relative, kind, sha256_of(str(path)), path.stat().st_size, path)
+        yield CodeFile(relative, kind, sha256_of(str(path)), path.stat().st_size, path)

@@ -21,7 +21,7 @@ from autoresearch.core.run.job_launcher import Declined, Reach
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.remote_files import rsync
-from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.records import events, finish_flag, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.order_file import Order
@@ -80,7 +80,7 @@ def gather(
     if reach.shared or not order.directory or (rundir.path / DONE).exists():
         return True
     try:
-        return _Gathering(rundir, spec, order, There(reach, order.place), clock() + slice_s, clock).go()
+        return _Download(rundir, spec, order, RemoteHost(reach, order.place), clock() + slice_s, clock).go()
     except Declined as no:
         _warn(rundir, spec, f"results were not copied: {no.reason}")
         write_json(rundir.path / DONE, {"failed": no.reason}, durable=False)
@@ -90,7 +90,7 @@ def gather(
         return False
 
 
-class _Gathering:
+class _Download:
     """One slice of it."""
 
     def __init__(
@@ -98,7 +98,7 @@ class _Gathering:
         rundir: RunDir,
         spec: RunSpec,
         order: Order,
-        there: There,
+        there: RemoteHost,
         until: float,
         clock: Callable[[], float],
     ) -> None:
@@ -204,7 +204,7 @@ class _Gathering:
             place = beside / hashlib.sha256(root.encode()).hexdigest()[:12]
             try:
                 rsync.pull(way, root, names, place, max(5.0, self.until - self.clock()))
-            except rsync.Failed:
+            except rsync.RsyncFailed:
                 self._in_pieces(files)
                 return
             except rsync.Slow:

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run.job_launcher import Declined, Reach
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.lab.remote_files.code_files import root_of
-from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.lab.remote_files.remote_host import RemoteHost
 
 
 @dataclass(frozen=True, slots=True)
 class InterpreterSearch:
     """Where a run's interpreter is looked for: as the place says, else the blueprint's path, else the code's .venv."""
 
-    place: Place
+    place: Target
     interpreter: str  # as the blueprint has it
     code: str  # the name of the run's code directory there; "" where it is not known, or the host's own
     prepared: bool = False  # a `prepare` command of the run may make it
@@ -42,7 +42,7 @@ class InterpreterSearch:
 
     def run(self, reach: Reach) -> str:
         """Its path; "" where a `prepare` command may make it. Makes nothing there. Raises Declined, Unreachable."""
-        found = There(reach, self.place).ask(
+        found = RemoteHost(reach, self.place).ask(
             "interpreter", root=self.place.text("root"), code=self.code, interpreters=self.paths, timeout_s=60.0
         )
         if not found["interpreter"] and not self.prepared:
@@ -50,7 +50,7 @@ class InterpreterSearch:
         return str(found["interpreter"])
 
 
-def search_for(place: Place, interpreter: str, codebase: Path, prepare: Collection[str]) -> InterpreterSearch:
+def search_for(place: Target, interpreter: str, codebase: Path, prepare: Collection[str]) -> InterpreterSearch:
     """The search for the interpreter of a run; `prepare`: its commands that come before the trainer."""
     remote = place.text("codebase") == "remote"
     code = "" if remote else code_name(root_of(codebase))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.run.job_launcher import Seen
+from autoresearch.core.run.job_launcher import DirectoryState
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.records import journal
 from autoresearch.records.appending import append_line
@@ -26,7 +26,7 @@ _STAMP = re.compile(rb"- (\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ) ")  # how a line of t
 _CALENDAR = "%Y-%m-%d %H:%M:%SZ"
 
 
-class Mirror:
+class RemoteMirror:
     """What is here of one far directory. A kill or a full disk at any moment loses no byte and doubles no line."""
 
     def __init__(self, rundir: RunDir, spec: RunSpec, watched: Mapping[str, str] | None = None) -> None:
@@ -54,7 +54,7 @@ class Mirror:
     def _pieces(self) -> dict[str, Path]:
         return {path.name: path for path in (self.rundir.log, self.rundir.evaluation)} | self._watched
 
-    def take(self, seen: Seen, offset_s: float) -> bool:
+    def take(self, seen: DirectoryState, offset_s: float) -> bool:
         """Take in what was seen, and say whether lines came. offset_s: the far clock minus ours.
 
         OSError or EnvironmentUnusable where it cannot be written: the next look brings it again.
@@ -65,7 +65,7 @@ class Mirror:
             self._begin()
             raise
 
-    def _take(self, seen: Seen, offset_s: float) -> bool:
+    def _take(self, seen: DirectoryState, offset_s: float) -> bool:
         for name, path in self._pieces().items() if seen.grown else ():
             if piece := seen.grown.get(name):
                 self._make_room(path)

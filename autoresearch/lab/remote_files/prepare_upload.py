@@ -1,4 +1,4 @@
-"""Ship a run: everything its Runner needs lies in its far directory before a launcher is asked."""
+"""Put everything that a run's Runner needs into its remote directory, before a launcher is asked."""
 
 from __future__ import annotations
 

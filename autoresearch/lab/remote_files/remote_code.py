@@ -15,12 +15,12 @@ from pathlib import Path
 from autoresearch.core.blueprint.model import parse_blueprint
 from autoresearch.core.run.job_launcher import Declined, Unreachable
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.survey import MAX_BYTES
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.preflight import read_blueprint
 from autoresearch.lab.settings import Settings
@@ -30,7 +30,7 @@ HOST_GIT = Path(__file__).parents[2] / "runner" / "host_git.py"
 SLASH = "/"  # a directory that every host has
 
 
-def is_remote(place: Place) -> bool:
+def is_remote(place: Target) -> bool:
     """Whether the code is the host's own. EnvironmentUnusable for any other word than `remote` and `sent`."""
     said = place.text("codebase", "sent")
     if said not in ("remote", "sent"):
@@ -39,7 +39,7 @@ def is_remote(place: Place) -> bool:
     return said == "remote"
 
 
-def refuse_in_campaign(places: Iterable[Place]) -> None:
+def refuse_in_campaign(places: Iterable[Target]) -> None:
     """EnvironmentUnusable: ideas are made, guarded and checked out in worktrees of this machine."""
     if remote := [place for place in places if not place.is_local and is_remote(place)]:
         raise EnvironmentUnusable(
@@ -55,19 +55,19 @@ class HostFiles:
 
     here = False
 
-    def __init__(self, place: Place, parts: Parts) -> None:
+    def __init__(self, place: Target, parts: Parts) -> None:
         self.place = place
         self._reach = parts.place(place, parts.environ).reach
-        self._there: There | None = None
+        self._there: RemoteHost | None = None
         self._kinds: dict[str, tuple[str, bool]] = {}
         self._home: str | None = None
 
     @property
-    def there(self) -> There:
+    def there(self) -> RemoteHost:
         """The connection. EnvironmentUnusable where nobody answers, or nothing can be asked."""
         if self._there is None:
             with _told(self.place):
-                self._there = There(self._reach, self.place)
+                self._there = RemoteHost(self._reach, self.place)
         return self._there
 
     @property
@@ -116,7 +116,7 @@ class HostFiles:
 class _told:  # noqa: N801 - reads as a word of its caller
     """What a place says while a run is planned is said to the person who plans it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Target) -> None:
         self.place = place
 
     def __enter__(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 
 REMOTE_FILES = Path(__file__).parents[2] / "runner" / "remote_files.py"
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
@@ -17,10 +17,10 @@ _PROBE = "import sys; print(sys.executable, *sys.version_info[:2])"
 _LATER = frozenset({"archive_changed"})  # trouble that another try may mend
 
 
-class There:
+class RemoteHost:
     """Files and programs of one place; make it for each run, it keeps nothing but the interpreter's path."""
 
-    def __init__(self, reach: Reach, place: Place) -> None:
+    def __init__(self, reach: Reach, place: Target) -> None:
         self.reach = reach
         self.place = place
         self.python = _python(reach, place)
@@ -67,7 +67,7 @@ class There:
         return self.reach.look([Want("files", directory, offsets)])["files"].grown
 
 
-def _python(reach: Reach, place: Place) -> str:
+def _python(reach: Reach, place: Target) -> str:
     """The interpreter for the Runner: as the place says, else the first that is new enough."""
     said = place.text("python")
     for name in (said,) if said else PYTHONS:

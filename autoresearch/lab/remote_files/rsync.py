@@ -20,7 +20,7 @@ class Slow(Exception):  # noqa: N818 - nothing is wrong
     """It was not done in its time, and goes on from there with the next try."""
 
 
-class Failed(Exception):  # noqa: N818 - another way is taken
+class RsyncFailed(Exception):  # noqa: N818 - another way is taken
     """rsync does not work between these two hosts."""
 
 
@@ -83,4 +83,4 @@ def _rsync(way: tuple[str, str], names: Sequence[str], source: str, target: str,
         said = (done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         if done.returncode in _CUT:
             raise Unreachable(f"rsync was cut: {said}", code="rsync")
-        raise Failed(said)
+        raise RsyncFailed(said)

@@ -21,9 +21,9 @@ from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Wan
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.lab.remote_files import rsync
-from autoresearch.lab.remote_files.code_files import Entry, Tree, code_of, is_slot, root_of, worktree
+from autoresearch.lab.remote_files.code_files import CodeFile, CodeTree, code_of, is_slot, root_of, worktree
 from autoresearch.lab.remote_files.interpreter import plain_word, search_for
-from autoresearch.lab.remote_files.remote_host import There
+from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.remote_files.translate_paths import (
     PLAIN,
     Translation,
@@ -47,7 +47,7 @@ GIVEN = "given"  # in a far directory: a recipe that lies outside of the code
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class UploadResult:
     """Where everything of a run is now."""
 
     directory: str
@@ -59,18 +59,18 @@ class Sent:
     code: str  # "" where it was there before
 
 
-def send(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach, runner: Mapping[str, bytes]) -> Sent:
+def send(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach, runner: Mapping[str, bytes]) -> UploadResult:
     """Everything its Runner needs; safe to repeat. Declined where the place cannot have it, Unreachable as ever."""
     if spec.swarm is not None:
         why = f"swarm mode needs our own command beside the run, and {order.place.name} does not see our files"
         raise Declined(why, code="swarm_not_there", hint="start it where its server is: --launcher local")
-    return _Sending(rundir, spec, order, There(reach, order.place)).send(runner)
+    return _Upload(rundir, spec, order, RemoteHost(reach, order.place)).send(runner)
 
 
-class _Sending:
+class _Upload:
     """One run on its way."""
 
-    def __init__(self, rundir: RunDir, spec: RunSpec, order: Order, there: There) -> None:
+    def __init__(self, rundir: RunDir, spec: RunSpec, order: Order, there: RemoteHost) -> None:
         self.rundir, self.spec, self.order, self.there = rundir, spec, order, there
         self.place = order.place
         self.remote = self.place.text("codebase") == "remote"  # its code is the host's own
@@ -82,13 +82,13 @@ class _Sending:
         self.search = search_for(order.place, spec.interpreter, Path(spec.cwd), spec.prepare)
         self.apart = str(root_of(Path(spec.evaluate_in))) if spec.evaluate_in else ""
 
-    def send(self, runner: Mapping[str, bytes]) -> Sent:
+    def send(self, runner: Mapping[str, bytes]) -> UploadResult:
         """Everything, unless a Runner has it already: nothing of a run that was started is touched."""
         if self.again and self._is_claimed():
             far_runner = f"{Path(self.order.directory).parents[2]}/runner_{_digest(runner)}"
             cwd = Translation(self.order.paths).path(self.spec.cwd)
             order, python = self.order, self.there.python
-            return Sent(order.directory, python, far_runner, cwd, order.paths, order.watched, order.code)
+            return UploadResult(order.directory, python, far_runner, cwd, order.paths, order.watched, order.code)
         unmapped = {} if self.remote else self._unmapped()
         found = self._survey(list(unmapped))
         try:
@@ -103,7 +103,7 @@ class _Sending:
         seen = self.there.reach.look([Want(self.spec.run, self.order.directory)])
         return seen[self.spec.run].claimed
 
-    def _send(self, found: Mapping[str, Any], runner: Mapping[str, bytes]) -> Sent:
+    def _send(self, found: Mapping[str, Any], runner: Mapping[str, bytes]) -> UploadResult:
         """Code, then words; the far directory gets its spec last."""
         far_runner = f"{found['root']}/runner_{_digest(runner)}"
         python = self._interpreter(found)
@@ -126,7 +126,7 @@ class _Sending:
             files["environment"] = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in given.items())
         self.there.put(found["directory"], files, private=("environment", "spec.json"))
         self._tell(far, found["caches"])
-        return Sent(
+        return UploadResult(
             directory=found["directory"],
             python=self.there.python,
             runner=far_runner,
@@ -247,7 +247,7 @@ class _Sending:
                 given["results"][f"{COPIES}/{path.name}"] = _translated(path.read_bytes(), translation)
         return texts, given
 
-    def _send_tree(self, tree: Tree, code: str, links: Mapping[str, str], found: Mapping[str, Any]) -> None:
+    def _send_tree(self, tree: CodeTree, code: str, links: Mapping[str, str], found: Mapping[str, Any]) -> None:
         """What differs goes over, until nothing does."""
         inside = tuple(f"{link}/" for link in links)
         entries = [one for one in tree.entries if not one.path.startswith(inside)] if inside else list(tree.entries)
@@ -267,11 +267,13 @@ class _Sending:
                 self._carry(tree, missing, code, found, size)
         raise Unreachable(f"{self.place.name}: {missing[0].path} arrives with another checksum", code="damaged")
 
-    def _carry(self, tree: Tree, missing: Sequence[Entry], code: str, found: Mapping[str, Any], size: int) -> None:
+    def _carry(
+        self, tree: CodeTree, missing: Sequence[CodeFile], code: str, found: Mapping[str, Any], size: int
+    ) -> None:
         words = rsync.words(self.there.reach) if found["rsync"] and size > BY_RSYNC else None
         if words:
             plain = [one for one in missing if one.path not in tree.texts]
-            with contextlib.suppress(rsync.Slow, rsync.Failed):  # what is not there yet is seen, and sent
+            with contextlib.suppress(rsync.Slow, rsync.RsyncFailed):  # what is not there yet is seen, and sent
                 rsync.push(words, [(one.source, f"{code}/{one.path}") for one in plain])
                 missing = [one for one in missing if one.path in tree.texts]
         for number, batch in enumerate(_batches(missing)):
@@ -340,9 +342,9 @@ def _translated(data: bytes, translation: Translation) -> bytes:
     return translation.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-def _batches(entries: Sequence[Entry]) -> list[list[Entry]]:
+def _batches(entries: Sequence[CodeFile]) -> list[list[CodeFile]]:
     """In their order, so many as fit into one archive; a large file alone."""
-    found: list[list[Entry]] = [[]]
+    found: list[list[CodeFile]] = [[]]
     room = PACKED
     for one in entries:
         if found[-1] and one.size > room:

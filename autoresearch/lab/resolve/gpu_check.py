@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.python_values import truth
-from autoresearch.core.run.targets import Kind, Place, kind_of
+from autoresearch.core.run.targets import Kind, Target, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import UsageError
 from autoresearch.lab.settings import Settings
@@ -29,7 +29,7 @@ class Far:
     flag: int | None = None  # what was typed for this run
     usual: int = 0  # what its campaign or its recipe says
 
-    def at(self, place: Place) -> int:
+    def at(self, place: Target) -> int:
         """At a place: what was typed, else what the place says, else the usual."""
         own = place.options.get("gpus_per_run")
         return self.flag if self.flag is not None else own if isinstance(own, int) else self.usual
@@ -59,14 +59,14 @@ def elsewhere(settings: Settings, count: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GpuRequest:
     """What a launch asks for. `given`: how many GPUs it is leased, 0 where it leases none."""
 
     count: int
     given: int = 0
     elsewhere: str = ""  # flags that would take it where there are more
 
-    def at(self, place: Place, far: Far) -> tuple[Finding, ...]:
+    def at(self, place: Target, far: Far) -> tuple[Finding, ...]:
         """An error where a place is asked for fewer than it needs; whether it has them, only its launcher knows."""
         given = far.at(place)
         if not given or self.count <= given:

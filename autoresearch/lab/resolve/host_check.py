@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.run.job_launcher import Declined, Unreachable
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.parts import Parts
@@ -38,7 +38,7 @@ def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None
         raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
 
 
-def check_far(place: Place, parts: Parts, search: InterpreterSearch | None = None) -> tuple[Finding, ...]:
+def check_far(place: Target, parts: Parts, search: InterpreterSearch | None = None) -> tuple[Finding, ...]:
     """Refuse where a run could not be sent: a tool that is missing, an option that makes no sense, no interpreter.
 
     Returns what is worth saying though a run may be sent there.
@@ -48,7 +48,7 @@ def check_far(place: Place, parts: Parts, search: InterpreterSearch | None = Non
     return tuple(found)
 
 
-def far_findings(place: Place, parts: Parts, search: InterpreterSearch | None = None) -> list[Finding]:
+def far_findings(place: Target, parts: Parts, search: InterpreterSearch | None = None) -> list[Finding]:
     """What speaks against a place now, each with its name; one that does not answer is an error, too.
 
     `search`: the interpreter that shall be there. A pod has that of its image; a node that shares our files has ours.

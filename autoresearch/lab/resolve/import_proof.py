@@ -117,7 +117,7 @@ def _top_level(worktree: Path, path: PurePosixPath) -> TopLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _ImportProbe:
     """What the interpreter said."""
 
     found: Mapping[str, Mapping[str, object]]
@@ -126,7 +126,7 @@ class _Answer:
 
 def _ask(
     interpreter: Path, worktree: Path, environment: Mapping[str, str], names: Sequence[str], timeout_s: float
-) -> _Answer | Finding:
+) -> _ImportProbe | Finding:
     try:
         process = subprocess.Popen(
             [str(interpreter), "-c", _PROBE, *names],
@@ -150,7 +150,7 @@ def _ask(
     said = out.decode("utf-8", "replace").rpartition(_MARK)[2].strip()
     try:
         answer = json.loads(said)
-        return _Answer(answer["found"], answer["finders"])
+        return _ImportProbe(answer["found"], answer["finders"])
     except (ValueError, KeyError, TypeError):
         last = " ".join(err.decode("utf-8", "replace").split())[-300:]
         return _unproved(interpreter, f"failed ({process.returncode}): {last or 'it said nothing'}")
@@ -161,7 +161,7 @@ def _unproved(interpreter: Path, clause: str) -> Finding:
     return Finding(Severity.ERROR, "import_unproved", message, "correct [exp_venv_exe]")
 
 
-def _judge(one: TopLevel, worktree: Path, interpreter: Path, answer: _Answer) -> Finding | None:
+def _judge(one: TopLevel, worktree: Path, interpreter: Path, answer: _ImportProbe) -> Finding | None:
     """None where the package is the worktree's, or where nothing imports it by this name."""
     found = answer.found.get(one.name)
     if found is None:
@@ -188,7 +188,7 @@ def _within(path: str, worktree: Path) -> bool:
     return real.startswith(top + "/") or os.path.abspath(path).startswith(f"{worktree}/")  # noqa: PTH100
 
 
-def _remedy(one: TopLevel, source: str, answer: _Answer, interpreter: Path) -> str:
+def _remedy(one: TopLevel, source: str, answer: _ImportProbe, interpreter: Path) -> str:
     editable = [f.split(".")[0] for f in answer.finders if "editable" in f.lower()]
     uninstall = f"`{interpreter} -m pip uninstall {one.name}` (its distribution may have another name)"
     if editable:

@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\$[A-Za-z_]\w{0,200}\Z")  # a key that is a variable, f
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchSettings:
     """A launch whose settings are to be changed. `recipe`: over its parents; None where there is none."""
 
     trainer: Trainer

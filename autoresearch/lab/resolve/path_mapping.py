@@ -41,7 +41,7 @@ class Mapped:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class MappedLaunch:
     """What a run is started with, after mapping. An error among the findings refuses the run."""
 
     command: str
@@ -58,7 +58,7 @@ def map_launch(
     places: Places,
     *,
     inherited: frozenset[str] = frozenset(),
-) -> Launch:
+) -> MappedLaunch:
     """Map every path. One that the worktree will not have is an error that names it.
 
     `inherited` are variables that nobody gave for this run (PATH, OLDPWD ...): in them such a path stays.
@@ -69,7 +69,7 @@ def map_launch(
     new_environment = {
         name: tracing.text(f"${name}", value, lenient=name in inherited) for name, value in environment.items()
     }
-    return Launch(new_command, new_recipe, new_environment, tuple(tracing.mapped), tuple(tracing.findings))
+    return MappedLaunch(new_command, new_recipe, new_environment, tuple(tracing.mapped), tuple(tracing.findings))
 
 
 def _value(tracing: _Tracing, key: str, value: object) -> object:

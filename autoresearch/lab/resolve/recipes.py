@@ -15,7 +15,7 @@ from autoresearch.git_repo.comparison import read_file
 from autoresearch.lab.resolve.overrides import variables
 from autoresearch.lab.resolve.recipe_parents import inherited
 from autoresearch.lab.resolve.trainer_settings import copy_of
-from autoresearch.lab.results.ledger_rows import Found
+from autoresearch.lab.results.ledger_rows import LedgerMatch
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.trainers import ask
 
@@ -23,7 +23,7 @@ OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"
 
 
-def recipe_path(found: Found, checkout: Checkout) -> str:
+def recipe_path(found: LedgerMatch, checkout: Checkout) -> str:
     """Where the recipe lies in the commit of a run; "" where it has none, or none that was committed."""
     if found.campaign is not None:
         own = found.campaign.recipe
@@ -34,7 +34,7 @@ def recipe_path(found: Found, checkout: Checkout) -> str:
     return next((name for name in names if name and _holds(checkout, found.commit, name)), "")
 
 
-def blueprint_path(found: Found, checkout: Checkout) -> str:
+def blueprint_path(found: LedgerMatch, checkout: Checkout) -> str:
     """Where the blueprint lies in the commit of a run; "" where none was committed."""
     text = found.spec.blueprint if found.spec else ""
     beside = [] if found.campaign or not text else _seen_from(PurePosixPath(text), checkout, "blueprint")
@@ -59,7 +59,7 @@ def _holds(checkout: Checkout, commit: str, name: str) -> bool:
     return True
 
 
-def recipe_text(found: Found, checkout: Checkout | None) -> str:
+def recipe_text(found: LedgerMatch, checkout: Checkout | None) -> str:
     """The recipe as the run had it: from its commit, else from the disk as it is now. "" where there is none."""
     if checkout and found.commit and (name := recipe_path(found, checkout)):
         return read_file(checkout, found.commit, name).decode("utf-8", "replace")
@@ -95,7 +95,7 @@ def asked_for(spec: RunSpec) -> str:
     return command.replace(f" --submission-id {spec.session}", "", 1)
 
 
-def whole(found: Found, checkout: Checkout | None, trainer: Trainer) -> Recipe:
+def whole(found: LedgerMatch, checkout: Checkout | None, trainer: Trainer) -> Recipe:
     """The recipe as the run's trainer had it: over its parents, under the settings of the command."""
     recipe = parsed(recipe_text(found, checkout), "recipe")
     place = recipe_path(found, checkout) if checkout and found.commit else found.spec.recipe if found.spec else ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import LOCAL, Place
+from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.core.text import naming
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import EnvironmentUnusable, UsageError
@@ -23,11 +23,11 @@ from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files import remote_code
 from autoresearch.lab.resolve.files import OURS
-from autoresearch.lab.resolve.gpu_check import TOO_FEW, Far, Wanted, checks, elsewhere, far_gpus, joins
+from autoresearch.lab.resolve.gpu_check import TOO_FEW, Far, GpuRequest, checks, elsewhere, far_gpus, joins
 from autoresearch.lab.resolve.gpu_check import wanted as wanted_gpus
 from autoresearch.lab.resolve.preflight import Resolved, raise_on_errors, resolve
-from autoresearch.lab.resolve.trainer_settings import Terms, raise_on, terms
-from autoresearch.lab.runs.run_sandbox import Sandbox
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on, terms
+from autoresearch.lab.runs.run_sandbox import RunSandbox
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus, volume
 from autoresearch.launchers.host_sandbox_check import driven_by
@@ -63,16 +63,16 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class RunTarget:
     """Where a run goes: to a place, or wherever its campaign sends it."""
 
-    place: Place
+    place: Target
     far: Far
     member: Member | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunOptions:
     """What the command line asks for, beyond the blueprint; empty means: as the blueprint or settings say."""
 
     trainer: str = ""
@@ -82,21 +82,21 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """A run as it will be started."""
 
     spec: RunSpec
     resolved: Resolved
-    terms: Terms
+    terms: TrainerSettings
     checkout: Checkout | None
     no_git: str  # why there is no branch; "" if there is one
     environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
     findings: tuple[Finding, ...]
     settings: Settings
     member: Member | None = None
-    place: Place = LOCAL  # where it goes; a campaign says so with the word
+    place: Target = LOCAL  # where it goes; a campaign says so with the word
     far: Far = field(default_factory=Far)  # GPUs at another place
-    sandbox: Sandbox | None = None  # for a run here whose code a researcher may have edited
+    sandbox: RunSandbox | None = None  # for a run here whose code a researcher may have edited
     caches: Mapping[str, str] = field(default_factory=dict)  # on the big volume of this machine, for a run here
 
     @property
@@ -122,7 +122,7 @@ class Plan:
         return Path(self.spec.ledger).parent
 
 
-def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> Plan:
+def make_plan(path: Path, settings: Settings, parts: Parts, wishes: RunOptions) -> RunPlan:
     """Read, resolve and check; nothing is written. BlueprintError lists every error with its line."""
     files = OURS if wishes.member else remote_code.files_of(path, settings, parts)
     try:
@@ -134,7 +134,7 @@ def make_plan(path: Path, settings: Settings, parts: Parts, wishes: Wishes) -> P
             files.close()
 
 
-def _plan(resolved: Resolved, settings: Settings, parts: Parts, wishes: Wishes) -> Plan:
+def _plan(resolved: Resolved, settings: Settings, parts: Parts, wishes: RunOptions) -> RunPlan:
     blueprint, files = resolved.blueprint, resolved.files
     trainer = swarm_setup.trainer_of(blueprint, wishes.trainer or blueprint.notes.trainer or settings.text("trainer"))
     member, slug, token = wishes.member, wishes.fix_of.slug if wishes.fix_of else blueprint.slug, new_token()
@@ -159,8 +159,8 @@ def _plan(resolved: Resolved, settings: Settings, parts: Parts, wishes: Wishes) 
         driven_by=driven_by(parts.environ),
     )
     count = wanted_gpus(asked.trainer, asked.whole, asked.command, environment)
-    where = Where(place, far_gpus(settings, count, member.far_gpus if member else None), member)
-    return Plan(
+    where = RunTarget(place, far_gpus(settings, count, member.far_gpus if member else None), member)
+    return RunPlan(
         spec=spec,
         resolved=resolved,
         terms=asked,
@@ -181,7 +181,7 @@ def _plan(resolved: Resolved, settings: Settings, parts: Parts, wishes: Wishes) 
     )
 
 
-def one_place(settings: Settings, note: str = "") -> Place:
+def one_place(settings: Settings, note: str = "") -> Target:
     """Where a lone run goes. UsageError where several places are named: a run goes to one."""
     places = settings.places(note)
     if len(places) > 1:
@@ -192,7 +192,7 @@ def one_place(settings: Settings, note: str = "") -> Place:
 
 
 def _too_few_gpus(
-    count: int, environment: Mapping[str, str], spec: RunSpec, settings: Settings, where: Where
+    count: int, environment: Mapping[str, str], spec: RunSpec, settings: Settings, where: RunTarget
 ) -> tuple[Finding, ...]:
     """What the recipe asks for against what is here; a member against what its campaign gives it, if that says."""
     member = where.member
@@ -200,7 +200,7 @@ def _too_few_gpus(
     remote = spec.swarm is not None and not spec.swarm.server  # the engine has the GPUs of its server's machine
     if not count or given is None or remote or not checks(settings.text("gpu_check")):
         return ()
-    wanted = Wanted(count, given, elsewhere(settings, count))
+    wanted = GpuRequest(count, given, elsewhere(settings, count))
     return wanted.compared(environment) if where.place.is_local else wanted.at(where.place, where.far)
 
 
@@ -230,11 +230,11 @@ def _as_member(spec: RunSpec, member: Member) -> RunSpec:
 
 
 def _spec(
-    asked: Terms,
+    asked: TrainerSettings,
     checkout: Checkout | None,
     settings: Settings,
     parts: Parts,
-    wishes: Wishes,
+    wishes: RunOptions,
     token: str,
 ) -> RunSpec:
     resolved = asked.resolved
@@ -317,7 +317,7 @@ def _crossed(spec: RunSpec, resolved: Resolved) -> tuple[Finding, ...]:
     return (Finding(Severity.WARNING, "limits_crossed", message, hint),)
 
 
-def limits_of(asked: Terms, settings: Settings) -> Limits:
+def limits_of(asked: TrainerSettings, settings: Settings) -> Limits:
     """The blueprint's limits, else the project's; a flag wins over both and makes the first step strict.
 
     Where nobody knows how a step looks, a limit to the first one that nobody gave runs from the last output.
@@ -375,7 +375,7 @@ def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[st
     return env
 
 
-def _recorded(env: Mapping[str, str], asked: Terms, uuids: tuple[str, ...]) -> dict[str, str]:
+def _recorded(env: Mapping[str, str], asked: TrainerSettings, uuids: tuple[str, ...]) -> dict[str, str]:
     """What the record holds: declared and required variables, the trainer's, and the GPUs; secrets masked."""
     notes = asked.resolved.blueprint.notes
     names = [

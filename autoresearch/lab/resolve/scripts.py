@@ -21,7 +21,7 @@ _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ScriptText:
     """A script and its text; `text` is None where nobody could read it, and `why` says why."""
 
     script: Script
@@ -38,7 +38,7 @@ def read_scripts(
     files: Files = OURS,
     earlier: Sequence[str] = (),
     line: int = 1,
-) -> Iterator[Read]:
+) -> Iterator[ScriptText]:
     """Every script that a command starts in a directory, and those that they start; each once."""
     waiting = [(script, False) for script in named_scripts(command, variables, earlier=earlier, line=line)]
     seen: set[str] = set()
@@ -48,14 +48,14 @@ def read_scripts(
             continue
         seen.add(script.path or script.name)
         if not script.path:
-            yield Read(script, None, "where it lies is known only when it runs", nested)
+            yield ScriptText(script, None, "where it lies is known only when it runs", nested)
             continue
         script, text, why = _text(script, cwd, files)
         if text is not None and not script.shell and not _SHELL.match(text):
             continue
         if text is None and not script.shell:
             continue
-        yield Read(script, text, why, nested)
+        yield ScriptText(script, text, why, nested)
         if text is not None:
             own = posixpath.dirname(script.path)
             inner = named_scripts(text, variables, folder=str(cwd / own), cwd=script.cwd)
@@ -95,7 +95,7 @@ def script_findings(blueprint: Blueprint, codebase: Path, files: Files, environ:
     return list(dict.fromkeys(found))
 
 
-def _unread(read: Read, where: str, line: int, *, must: bool) -> Finding:
+def _unread(read: ScriptText, where: str, line: int, *, must: bool) -> Finding:
     script = read.script
     if must and script.must and read.why == "No such file or directory":
         message = f"the script {script.name} is not there: {script.path}"

@@ -1,4 +1,4 @@
-"""Terms: what a trainer says of one launch, asked once, of the recipe as the command changes it."""
+"""What a trainer says of one launch; asked once, about the recipe as the command changes it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECORDED = -50  # what we had written is believed after what a blueprint declare
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class TrainerSettings:
     """A launch as its trainer understands it."""
 
     trainer: Trainer
@@ -148,7 +148,7 @@ class Terms:
             )
 
 
-def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> Terms:
+def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> TrainerSettings:
     """Ask the trainer. `job`: what a Ray job is called that the command submits without a name; "" leaves it so."""
     notes = resolved.blueprint.notes
     command = resolved.blueprint.launch_command
@@ -158,11 +158,11 @@ def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> Terms:
     if recording and not _reaches(recording, command):
         recording = None
     if recording and recording.overrides and not recording.arguments:
-        return _copied(Terms(trainer, resolved, whole, command), recording)
+        return _copied(TrainerSettings(trainer, resolved, whole, command), recording)
     longer = with_words(command, recording.arguments, trainer.recognises, surely=True) if recording else ""
     if recording is None or not longer:  # no place for its words: the console it is
-        return Terms(trainer, resolved, whole, command)
-    return Terms(trainer, resolved, whole, longer, recording)
+        return TrainerSettings(trainer, resolved, whole, command)
+    return TrainerSettings(trainer, resolved, whole, longer, recording)
 
 
 def _reaches(recording: Recording, command: str) -> bool:
@@ -171,7 +171,7 @@ def _reaches(recording: Recording, command: str) -> bool:
     return in_words or ray_job.find(command) is None
 
 
-def _copied(plain: Terms, recording: Recording) -> Terms:
+def _copied(plain: TrainerSettings, recording: Recording) -> TrainerSettings:
     """The terms with our writer of metrics switched on in a copy of the recipe, where no flag could.
 
     As they were where the command does not name the recipe by one of its paths: it stands in a script, say.

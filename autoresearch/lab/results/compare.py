@@ -15,7 +15,7 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import diff, diffstat
 from autoresearch.lab.campaign_report import texts
 from autoresearch.lab.resolve import recipes
-from autoresearch.lab.results.ledger_rows import Found
+from autoresearch.lab.results.ledger_rows import LedgerMatch
 from autoresearch.trainers import registry
 
 DIFF_LINES = 200
@@ -26,8 +26,8 @@ Pair = tuple[Any, Any]
 class Comparison:
     """What differs; each mapping holds (of A, of B), and only what is not the same."""
 
-    a: Found
-    b: Found
+    a: LedgerMatch
+    b: LedgerMatch
     config: Mapping[str, Pair]  # recipe keys
     per_run: Mapping[str, Pair]  # recipe keys that differ from run to run anyway: seed, places to write to
     command: Pair | None
@@ -55,7 +55,7 @@ class Comparison:
         return self.b.mean - self.a.mean
 
 
-def compare(a: Found, b: Found) -> Comparison:
+def compare(a: LedgerMatch, b: LedgerMatch) -> Comparison:
     """Read both sides; what cannot be read is left out, and the code's line says why."""
     at_a, at_b = a.checkout(), b.checkout()
     config, per_run = _config(a, b, at_a, at_b)
@@ -75,20 +75,20 @@ def compare(a: Found, b: Found) -> Comparison:
     )
 
 
-def metric_of(found: Found) -> str:
+def metric_of(found: LedgerMatch) -> str:
     """The name of the objective of a run."""
     if found.row and found.row.metric_name:
         return found.row.metric_name
     return found.spec.objective.metric if found.spec and found.spec.objective else ""
 
 
-def measured_by(found: Found) -> Measured:
+def measured_by(found: LedgerMatch) -> Measured:
     """What the metric of a run is, and whose."""
     trainer = found.row.trainer if found.row else found.spec.trainer if found.spec else ""
     return Measured(trainer, metric_of(found))
 
 
-def metrics_of(found: Found) -> dict[str, Any]:
+def metrics_of(found: LedgerMatch) -> dict[str, Any]:
     """What a run measured, and the idea that it belongs to."""
     row: LedgerRow | None = found.row
     return {
@@ -108,7 +108,7 @@ def metrics_of(found: Found) -> dict[str, Any]:
 
 
 def _config(
-    a: Found, b: Found, at_a: Checkout | None, at_b: Checkout | None
+    a: LedgerMatch, b: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None
 ) -> tuple[dict[str, Pair], dict[str, Pair]]:
     """What differs in recipe and command, by key: what was chosen, and what differs from run to run."""
     apart: set[str] = set()
@@ -129,7 +129,7 @@ def _pair(change: RecipeChange) -> Pair:
     return tuple("(absent)" if value is ABSENT else value for value in (change.old, change.new))  # type: ignore[return-value]
 
 
-def _code(a: Found, b: Found, at_a: Checkout | None, at_b: Checkout | None) -> tuple[str, str, str]:
+def _code(a: LedgerMatch, b: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None) -> tuple[str, str, str]:
     """(in words, the bounded diff, the command for the whole); recipes are compared by key, not here."""
     if not (a.commit and b.commit):
         return "unknown: a commit is not recorded", "", ""
@@ -147,11 +147,11 @@ def _code(a: Found, b: Found, at_a: Checkout | None, at_b: Checkout | None) -> t
     return (str(stat) if stat.files else "the same"), texts.block(text.rstrip("\n"), DIFF_LINES), command
 
 
-def _command(found: Found) -> str:
+def _command(found: LedgerMatch) -> str:
     return found.row.command if found.row else found.spec.command if found.spec else ""
 
 
-def _environment(found: Found) -> dict[str, Any]:
+def _environment(found: LedgerMatch) -> dict[str, Any]:
     """Where and with what it ran; variables that were recorded, secrets masked as they were."""
     spec = found.spec
     if spec is None:
@@ -169,7 +169,7 @@ def _environment(found: Found) -> dict[str, Any]:
     return known | {f"${name}": value for name, value in spec.environment.items()}
 
 
-def _limits(found: Found) -> dict[str, Any]:
+def _limits(found: LedgerMatch) -> dict[str, Any]:
     return asdict(found.spec.limits) if found.spec else {}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign.decision import Decision, Evidence, Rule, decide, gain
+from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, decide, gain
 from autoresearch.core.campaign.view import CampaignView, Idea, measured
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import RunSpec
@@ -40,7 +40,7 @@ def judging(spec: RunSpec) -> Iterator[CampaignView | None]:
     if not place.spec.exists():
         yield None
         return
-    from autoresearch.lab.campaigns.campaign_state import book_of
+    from autoresearch.lab.campaigns.campaign_history import book_of
 
     with locked(place.judge_lock):
         yield book_of(place).view()
@@ -80,7 +80,7 @@ def judge(
     smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
     decision = decide(
         view.spec.objective,
-        Evidence(
+        RunEvidence(
             values=[*_past(idea), counted],
             incumbent=() if idea.hypothesis.is_baseline else incumbent(view, idea),
             noise=noise_without(view, idea),
@@ -112,7 +112,7 @@ def pending(view: CampaignView, idea: Idea) -> Decision | None:
         return None
     return decide(
         view.spec.objective,
-        Evidence(
+        RunEvidence(
             values=_past(idea),
             incumbent=() if idea.hypothesis.is_baseline else incumbent(view, idea),
             noise=noise_without(view, idea),
@@ -158,11 +158,11 @@ def noise_without(view: CampaignView, idea: Idea) -> Noise:
     return Noise(squares / df, df) if df else UNKNOWN
 
 
-def rule_of(view: CampaignView) -> Rule:
+def rule_of(view: CampaignView) -> DecisionRule:
     """The rule of decision with as many re-tests as this campaign allows: none where they would be copies."""
-    usual = Rule()
+    usual = DecisionRule()
     most = 1 if view.unseeded else 1 + view.spec.retests
-    return Rule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
+    return DecisionRule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
 
 
 def _past(idea: Idea) -> list[float | None]:

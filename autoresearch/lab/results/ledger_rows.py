@@ -27,7 +27,7 @@ _ROW = re.compile(r"(?P<campaign>.+):(?P<index>\d{1,9})(?:\.(?P<replicate>\d{1,9
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LedgerMatch:
     """A run, the row that it has once it is over, and the rows of the idea that it belongs to."""
 
     name: str  # as it was asked for
@@ -78,7 +78,7 @@ class Found:
         return None
 
 
-def find(name: str, parts: Parts) -> Found:
+def find(name: str, parts: Parts) -> LedgerMatch:
     """The run that answers to a name; NotFoundError, with what there is, where none does."""
     refusal: NotFoundError | None = None
     if asked := _ROW.match(name):
@@ -98,10 +98,10 @@ def find(name: str, parts: Parts) -> Found:
     campaign = _spec_beside(place)
     rows = [row for row in ledger.rows() if row.index == spec.index]
     values = _values(place, spec.index, rows, campaign)
-    return Found(name, own[-1] if own else None, tuple(rows), spec, campaign, values)
+    return LedgerMatch(name, own[-1] if own else None, tuple(rows), spec, campaign, values)
 
 
-def _by_index(name: str, place: Path, index: str, replicate: str | None) -> Found:
+def _by_index(name: str, place: Path, index: str, replicate: str | None) -> LedgerMatch:
     rows = [row for row in Ledger(place / "results.tsv").rows() if row.index == int(index)]
     chosen = [row for row in rows if replicate is None or row.replicate == int(replicate)]
     if not chosen:
@@ -116,7 +116,7 @@ def _by_index(name: str, place: Path, index: str, replicate: str | None) -> Foun
     row = chosen[0]
     campaign = _spec_beside(place)
     values = _values(place, int(index), rows, campaign)
-    return Found(name, row, tuple(rows), _spec_of(row), campaign, values)
+    return LedgerMatch(name, row, tuple(rows), _spec_of(row), campaign, values)
 
 
 def _values(
@@ -124,9 +124,9 @@ def _values(
 ) -> tuple[float, ...]:
     """The metric of each run that speaks about the idea: in a campaign, smoke and confirmation runs do not."""
     if campaign is not None:
-        from autoresearch.lab.campaigns.campaign_state import Book
+        from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        view = Book(CampaignDir(place)).view()
+        view = CampaignHistory(CampaignDir(place)).view()
         if idea := next((one for one in view.ideas if one.index == index), None):
             return tuple(idea.values)
     return tuple(v for row in rows if (v := measured(row)) is not None)

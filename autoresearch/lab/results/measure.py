@@ -11,7 +11,17 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
-from autoresearch.readers.read import TRACKERS, Best, Read, best_of, changed_at, mark_of, read_all, read_source, size_of
+from autoresearch.readers.read import (
+    TRACKERS,
+    Best,
+    SourceReadings,
+    best_of,
+    changed_at,
+    mark_of,
+    read_all,
+    read_source,
+    size_of,
+)
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.tracker_dirs import newest
 from autoresearch.readers.whole_log import read_whole_log
@@ -61,15 +71,15 @@ def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) 
     return replace(told, series=found.series, last=found.last, best=found.best, source=found.source, printed=told.last)
 
 
-def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[Read] = ()) -> Read:
+def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[SourceReadings] = ()) -> SourceReadings:
     """What the evaluation of a run said; nothing else is judged. `reads`: what the run said, whose last step it has."""
     source = Source(SourceFormat.CONSOLE, str(log.with_name("evaluation.log")), authority=-200)
     step = max((reading.step for read in reads for reading in read.readings), default=0)
     reader = Evaluation(trainer, step).reader()
-    return Read(source, merged(read_whole_log(Path(source.path), reader, ended=True)))
+    return SourceReadings(source, merged(read_whole_log(Path(source.path), reader, ended=True)))
 
 
-def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[Read]:
+def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[SourceReadings]:
     """Every source of a run, the most trusted first; what an earlier run wrote is left out."""
     sources = sources_of(spec, log)
     return read_all(sources, _offsets(spec, sources), trainer=trainer, ended=ended)

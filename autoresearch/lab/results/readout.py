@@ -17,7 +17,7 @@ from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.results.measure import evaluation, failure_of, read_run, sources_of
 from autoresearch.lab.runs import outcome
 from autoresearch.readers.file_kind import check_text, sniff
-from autoresearch.readers.read import TRACKERS, Best, Read, best_of, disagreements, read_all
+from autoresearch.readers.read import TRACKERS, Best, SourceReadings, best_of, disagreements, read_all
 from autoresearch.readers.tracker_dirs import newest
 from autoresearch.records import exit_record
 from autoresearch.records.rundir import RunDir
@@ -33,7 +33,7 @@ class Readout:
     """What was read, and how far it is to be believed."""
 
     trainer: str
-    reads: tuple[Read, ...]  # every source, the most trusted first
+    reads: tuple[SourceReadings, ...]  # every source, the most trusted first
     best: Best
     objective: Objective | None
     failure: tuple[str, str] | None  # class, and the line that proves it
@@ -101,7 +101,7 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
 
 
 def _readout(
-    trainer: Trainer, reads: Sequence[Read], objective: Objective | None, failure: tuple[str, str] | None
+    trainer: Trainer, reads: Sequence[SourceReadings], objective: Objective | None, failure: tuple[str, str] | None
 ) -> Readout:
     best = best_of(reads, objective)
     asked = objective.keys if objective else ()
@@ -112,7 +112,7 @@ def _readout(
     return Readout(trainer.name, tuple(reads), best, objective, failure, tuple(warnings), best.readings)
 
 
-def _keys(reads: Sequence[Read]) -> list[str]:
+def _keys(reads: Sequence[SourceReadings]) -> list[str]:
     """Metrics that several sources hold."""
     seen: set[str] = set()
     shared: dict[str, None] = {}
@@ -122,7 +122,7 @@ def _keys(reads: Sequence[Read]) -> list[str]:
     return list(shared)
 
 
-def _silent(trainer: Trainer, reads: Sequence[Read]) -> list[str]:
+def _silent(trainer: Trainer, reads: Sequence[SourceReadings]) -> list[str]:
     """Sources that say nothing, and why, as far as can be seen."""
     texts = []
     for read in reads:
@@ -152,7 +152,7 @@ def _as_printed_by(trainer: Trainer) -> str:
     return f"as {trainer.name} prints them"
 
 
-def _unwritten(spec: RunSpec, reads: Sequence[Read]) -> list[str]:
+def _unwritten(spec: RunSpec, reads: Sequence[SourceReadings]) -> list[str]:
     """Files that somebody declared, or that we had written, and that this run did not write."""
     seen = {read.source.path for read in reads if read.source.format not in TRACKERS}
     kinds = {read.source.format for read in reads}

@@ -31,10 +31,10 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve import recipes
 from autoresearch.lab.resolve.host_check import check_far
 from autoresearch.lab.resolve.import_proof import import_environment
-from autoresearch.lab.resolve.overrides import Launch
+from autoresearch.lab.resolve.overrides import LaunchSettings
 from autoresearch.lab.resolve.path_mapping import Places, map_launch
-from autoresearch.lab.resolve.run_plan import Member, Wishes, free_name, make_plan, one_place
-from autoresearch.lab.results.ledger_rows import Found
+from autoresearch.lab.resolve.run_plan import Member, RunOptions, free_name, make_plan, one_place
+from autoresearch.lab.results.ledger_rows import LedgerMatch
 from autoresearch.lab.runs.launch import Launched, prepare
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.yaml_files import edit
@@ -51,7 +51,7 @@ MOST = 100  # worktrees of one row
 class Redone:
     """A row's code checked out again, ready to be run."""
 
-    found: Found
+    found: LedgerMatch
     checkout: Checkout
     worktree: Path
     commit: str  # the row's
@@ -76,7 +76,7 @@ class _Old:
     trainer: Trainer
 
 
-def redo(found: Found, parts: Parts) -> Redone:
+def redo(found: LedgerMatch, parts: Parts) -> Redone:
     """Make the worktree. NotFoundError where the commit, the run directory or the blueprint is gone."""
     checkout, old = _read(found)
     name = slugify(f"{Path(old.spec.ledger).parent.name}-{old.spec.index}-{old.spec.replicate}")
@@ -156,12 +156,12 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
         environment=_imports(redone.worktree, redone.cwd, parts.environ),
         far_gpus=gpus or None,
     )
-    wishes = Wishes(trainer=old.trainer, gpus=str(gpus) if gpus and place.is_local else "none", member=member)
+    wishes = RunOptions(trainer=old.trainer, gpus=str(gpus) if gpus and place.is_local else "none", member=member)
     plan = make_plan(redone.blueprint, settings, parts, wishes)
     return prepare(plan, parts, runner=place.is_local).go(place=place)
 
 
-def _read(found: Found) -> tuple[Checkout, _Old]:
+def _read(found: LedgerMatch) -> tuple[Checkout, _Old]:
     spec, checkout = found.spec, found.checkout()
     if spec is None:
         raise NotFoundError(
@@ -191,7 +191,7 @@ def _read(found: Found) -> tuple[Checkout, _Old]:
     return checkout, _Old(spec, blueprint, recipe, text, root, trainer)
 
 
-def _root_of(cwd: Path, found: Found, checkout: Checkout) -> Path:
+def _root_of(cwd: Path, found: LedgerMatch, checkout: Checkout) -> Path:
     """The top of the tree that it ran in: a worktree of the campaign, or the checkout."""
     if found.campaign is not None:
         depth = len(Path(found.campaign.codebase).parts)
@@ -265,7 +265,7 @@ def _redirected(old: _Old, command: str, result_dir: str) -> tuple[dict[str, obj
         output.key: str(Path(result_dir) / output.name) if output.name else f"{old.spec.run}-repro"
         for output in old.trainer.outputs(whole)
     }
-    launch = Launch(old.trainer, recipe, command)
+    launch = LaunchSettings(old.trainer, recipe, command)
     if recipe is None and not isinstance(old.trainer, ReadsCommands):
         return {}, command
     inside, behind = launch.split(own, new_keys=True)
@@ -295,7 +295,7 @@ def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path, result_dir: s
     yield f"bash -c {shlex.quote(command)}"
 
 
-def _caveats(found: Found, old: _Old, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:
+def _caveats(found: LedgerMatch, old: _Old, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:
     """What cannot be the same, and what is known not to be."""
     spec, here = old.spec, os.uname().nodename
     if redirected:

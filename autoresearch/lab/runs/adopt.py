@@ -22,7 +22,7 @@ from autoresearch.records import events, evidence, exit_record, finish_flag, jou
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.index import Entry
+from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import STARTING_S, RunDir, locked, read_json
 from autoresearch.records.spec_file import read as read_spec
@@ -40,7 +40,7 @@ OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may come b
 class Adopted:
     """One run that was found: still alive, or over and now recorded."""
 
-    entry: Entry
+    entry: IndexEntry
     state: RunState
     outcome: Outcome | None
     trouble: str = ""  # why it could not be recorded now
@@ -73,7 +73,7 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
             yield found
 
 
-def _without_row(parts: Parts, known: Container[str]) -> Iterator[Entry]:
+def _without_row(parts: Parts, known: Container[str]) -> Iterator[IndexEntry]:
     """Runs whose records are finished, and whose row went with the torn end of a ledger."""
     torn: dict[Path, bool] = {}
     for entry in parts.index.recent(MOST_RECENT):
@@ -86,7 +86,7 @@ def _without_row(parts: Parts, known: Container[str]) -> Iterator[Entry]:
             yield entry
 
 
-def was_deleted(rundir: RunDir, entry: Entry) -> bool:
+def was_deleted(rundir: RunDir, entry: IndexEntry) -> bool:
     """Whether a run had begun, and its directory alone was deleted; of a campaign, its controller records that."""
     campaign = CampaignDir(rundir.path.parent)
     if rundir.path.exists() or not campaign.path.is_dir() or campaign.spec.exists():
@@ -94,7 +94,7 @@ def was_deleted(rundir: RunDir, entry: Entry) -> bool:
     return journal.owner(Path(entry.result_dir)) == entry.run
 
 
-def record_deleted(rundir: RunDir, entry: Entry, now: float) -> None:
+def record_deleted(rundir: RunDir, entry: IndexEntry, now: float) -> None:
     """The row and the flag of such a run, from what the index knows."""
     reason = "its run directory was deleted while it ran: what became of it is not known"
     ledger = Ledger(rundir.path.parent / "results.tsv")

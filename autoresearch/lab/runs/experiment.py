@@ -17,7 +17,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_code import files_of
 from autoresearch.lab.resolve.host_check import check_far, check_sandbox
 from autoresearch.lab.resolve.preflight import base_of, read_blueprint, resolve
-from autoresearch.lab.resolve.run_plan import Plan, Wishes, key_of, make_plan
+from autoresearch.lab.resolve.run_plan import RunOptions, RunPlan, key_of, make_plan
 from autoresearch.lab.runs import sessions
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.launch import Launched, launch
@@ -39,13 +39,13 @@ class Experiment:
     fix_of: str = ""
     note: str = ""
 
-    def plan(self) -> Plan:
+    def plan(self) -> RunPlan:
         """Everything decided, nothing touched."""
         return make_plan(
             self.path,
             self.settings,
             self.parts,
-            Wishes(self.settings.text("trainer"), self.settings.text("gpus"), self._fixed()),
+            RunOptions(self.settings.text("trainer"), self.settings.text("gpus"), self._fixed()),
         )
 
     def _fixed(self) -> RunSpec | None:
@@ -150,7 +150,7 @@ def _result_dir(experiment: Experiment) -> Path | None:
     return None if bad else resolved.result_dir
 
 
-def asked(plan: Plan, parts: Parts) -> Plan:
+def asked(plan: RunPlan, parts: Parts) -> RunPlan:
     """The plan, with what its place says of itself now; refused where a run could not be sent there."""
     plan.refuse()
     search = None
@@ -168,7 +168,7 @@ def _settle(result_dir: str, parts: Parts) -> None:
             adopt(RunDir(Path(entry.run_dir)), parts)
 
 
-def _running(plan: Plan, parts: Parts) -> Launched | None:
+def _running(plan: RunPlan, parts: Parts) -> Launched | None:
     for entry in parts.index.find_live_by_blueprint(plan.spec.blueprint, plan.spec.blueprint_sha):
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():

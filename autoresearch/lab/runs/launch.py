@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec, RunState
-from autoresearch.core.run.targets import Place
+from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.exclude import exclude, pattern_for
@@ -20,7 +20,7 @@ from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_place
 from autoresearch.lab.resolve.nrl_check import check_nrl
-from autoresearch.lab.resolve.run_plan import Plan, free_name
+from autoresearch.lab.resolve.run_plan import RunPlan, free_name
 from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.runs.cancel import erase
 from autoresearch.lab.runs.run_sandbox import BUBBLEWRAP, why_no_sandbox
@@ -32,7 +32,7 @@ from autoresearch.records import evidence, finish_flag, journal, ledger, spec_fi
 from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.index import Entry, state_home
+from autoresearch.records.index import IndexEntry, state_home
 from autoresearch.records.rundir import RunDir, locked, write_atomically, write_json
 from autoresearch.records.secrets import masked_file
 from autoresearch.runner.basics import SEAL
@@ -52,12 +52,12 @@ class Launched:
     already: bool = False
 
 
-def launch(plan: Plan, parts: Parts) -> Launched:
+def launch(plan: RunPlan, parts: Parts) -> Launched:
     """Start the run; from the first claim on, whatever happens ends in records (see `lab.runs.adopt`)."""
     return prepare(plan, parts).go()
 
 
-def prepare(plan: Plan, parts: Parts, *, ahead: bool = False, runner: bool = True) -> Prepared:
+def prepare(plan: RunPlan, parts: Parts, *, ahead: bool = False, runner: bool = True) -> Prepared:
     """Everything but the last word: places claimed, code kept, a Runner in its session that waits.
 
     `ahead`: it is prepared while another run still trains, and leaves no record if nobody says that word.
@@ -109,7 +109,7 @@ def prepare(plan: Plan, parts: Parts, *, ahead: bool = False, runner: bool = Tru
 class Prepared:
     """A run that waits for a word. Its death with us is noticed: we hold the flock of `launching`."""
 
-    plan: Plan
+    plan: RunPlan
     spec: RunSpec
     session: SessionInfo | None  # where its Runner waits; None where that is started with the word
     rundir: RunDir
@@ -117,7 +117,7 @@ class Prepared:
     parts: Parts
     held: contextlib.ExitStack
 
-    def go(self, uuids: tuple[str, ...] = (), *, shares: int = 1, place: Place | None = None) -> Launched:
+    def go(self, uuids: tuple[str, ...] = (), *, shares: int = 1, place: Target | None = None) -> Launched:
         """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported.
 
         `shares`: how many runs may have each of these GPUs together. At a place that is not local it is ordered,
@@ -176,7 +176,7 @@ class Prepared:
     def _why_no_sandbox(self, environment: Mapping[str, str]) -> str:
         return why_no_sandbox(self.plan.resolved.blueprint.notes, self.spec.command, environment)
 
-    def _order(self, place: Place) -> Launched:
+    def _order(self, place: Target) -> Launched:
         """Leave it to the Follower of that place; a session of its own shows what comes back."""
         from autoresearch.lab.remote.order import order
         from autoresearch.lab.remote.start_follower import attend
@@ -229,7 +229,7 @@ def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
     adopt(rundir, parts)
 
 
-def _claim(plan: Plan, parts: Parts, *, ahead: bool) -> RunSpec:
+def _claim(plan: RunPlan, parts: Parts, *, ahead: bool) -> RunSpec:
     """A run directory that nobody else has, and the idea's index, under the ledger's lock."""
     result_dir = Path(plan.spec.result_dir)
     make_directory(result_dir)
@@ -271,9 +271,9 @@ def _lives(parts: Parts, run: str) -> bool | None:
     return rundir.state().lives if rundir and rundir.spec.exists() else None
 
 
-def _entry(plan: Plan, spec: RunSpec, parts: Parts) -> Entry:
+def _entry(plan: RunPlan, spec: RunSpec, parts: Parts) -> IndexEntry:
     project, typed_in = _projects(plan, parts)
-    return Entry(
+    return IndexEntry(
         run=spec.run,
         slug=spec.slug,
         session=spec.session,
@@ -287,7 +287,7 @@ def _entry(plan: Plan, spec: RunSpec, parts: Parts) -> Entry:
     )
 
 
-def _projects(plan: Plan, parts: Parts) -> tuple[str, str]:
+def _projects(plan: RunPlan, parts: Parts) -> tuple[str, str]:
     """The project of the code, and the one where the run was started: where their own names find it."""
     if plan.member is not None:
         from autoresearch.lab.campaign_setup import start_campaign
@@ -303,7 +303,7 @@ def _projects(plan: Plan, parts: Parts) -> tuple[str, str]:
     return str(project), typed_in
 
 
-def _prepare_result_dir(plan: Plan, spec: RunSpec) -> None:
+def _prepare_result_dir(plan: RunPlan, spec: RunSpec) -> None:
     """The records of an earlier run are moved aside, then the experiment log is the first thing made."""
     result_dir = Path(spec.result_dir)
     for path in journal.begin(result_dir, spec, own_outputs(spec)):
@@ -332,7 +332,7 @@ def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
     return tuple(found for path in own for found in there(Path(path)))
 
 
-def _hide_records(plan: Plan) -> list[str]:
+def _hide_records(plan: RunPlan) -> list[str]:
     """Keep what we write inside the repository out of `git status`; why it is not, where that cannot be."""
     checkout = plan.checkout
     if not plan.resolved.files.here:  # the code is a host's own, the records are beside the blueprint
@@ -349,7 +349,7 @@ def _hide_records(plan: Plan) -> list[str]:
     return visible
 
 
-def _extra(plan: Plan, spec: RunSpec, *, ahead: bool) -> dict[str, object]:
+def _extra(plan: RunPlan, spec: RunSpec, *, ahead: bool) -> dict[str, object]:
     """The keys of spec.json that only the Runner reads."""
     python = sys.executable
     return {
@@ -366,7 +366,7 @@ def _environment_bytes(environment: Mapping[str, str]) -> bytes:
     return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environment.items())
 
 
-def _start_session(plan: Plan, spec: RunSpec, rundir: RunDir, parts: Parts) -> SessionInfo:
+def _start_session(plan: RunPlan, spec: RunSpec, rundir: RunDir, parts: Parts) -> SessionInfo:
     launcher = parts.launcher(plan.settings.text("tmux_socket"))
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
     marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(parts.environ).parent)}

@@ -42,7 +42,7 @@ _TMP = "/tmp"
 
 
 @dataclass(frozen=True, slots=True)
-class Sandbox:
+class RunSandbox:
     """What a run may write to, and its evaluation. Paths are absolute."""
 
     worktree: Path

@@ -19,7 +19,7 @@ KEY_LINES = 64  # a private key is not longer: one that began above the lines to
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunStatus:
     """A living run: how long it has been, what is left, and the last metrics it printed."""
 
     state: RunState
@@ -36,13 +36,13 @@ class Standing:
         return min(self.left_s, self.left_s if self.first_step_left_s is None else self.first_step_left_s)
 
 
-def standing(rundir: RunDir, spec: RunSpec, *, first_step_seen: bool, readings: bool = True) -> Standing:
+def standing(rundir: RunDir, spec: RunSpec, *, first_step_seen: bool, readings: bool = True) -> RunStatus:
     """Look at a run; `readings` False spares the parse of the log's tail."""
     elapsed = elapsed_s(rundir, spec)
     trained = elapsed_s(rundir, spec, since="trainer_started_boot")
     step, validation = last_readings(rundir.log, spec) if readings else (None, None)
     unknown = readings and step is None and not first_step_seen
-    return Standing(
+    return RunStatus(
         state=rundir.state(),
         elapsed_s=elapsed,
         left_s=max(0.0, spec.limits.max_s - elapsed),
@@ -155,7 +155,7 @@ def _so_far(rundir: RunDir, spec: RunSpec) -> float | None:
     return so_far(spec, registry.by_name(spec.trainer, spec.lines), rundir.log)
 
 
-def as_payload(rundir: RunDir, spec: RunSpec, now: Standing) -> dict[str, Any]:
+def as_payload(rundir: RunDir, spec: RunSpec, now: RunStatus) -> dict[str, Any]:
     """The JSON object about a run that is not over."""
     name = spec.objective.metric if spec.objective else None
     metrics: dict[str, float] = {}

@@ -10,7 +10,7 @@ from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.records import spec_file
-from autoresearch.records.index import Entry
+from autoresearch.records.index import IndexEntry
 from autoresearch.records.rundir import RunDir, read_json
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def find(name: str, parts: Parts) -> RunDir:
     )
 
 
-def _named(name: str, project: str, parts: Parts) -> list[Entry]:
+def _named(name: str, project: str, parts: Parts) -> list[IndexEntry]:
     return parts.index.recent(LISTED, project) if name == "last" else parts.index.by_slug(name, project)
 
 
@@ -92,6 +92,6 @@ def close_session(rundir: RunDir, parts: Parts) -> bool:
     return parts.launcher(info.socket).close(info)
 
 
-def living(parts: Parts) -> list[Entry]:
+def living(parts: Parts) -> list[IndexEntry]:
     """Every run that is not collected yet, oldest first."""
     return parts.index.live()

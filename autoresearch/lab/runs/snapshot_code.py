@@ -12,12 +12,12 @@ from autoresearch.git_repo import branches
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.snapshot import Snapshot, snapshot
 from autoresearch.lab.remote_files.remote_code import HostFiles, keep_code_there
-from autoresearch.lab.resolve.run_plan import Plan
+from autoresearch.lab.resolve.run_plan import RunPlan
 from autoresearch.records import journal
 from autoresearch.records.secrets import mask_text, masked_file
 
 
-def keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
+def keep_code(plan: RunPlan, spec: RunSpec) -> RunSpec:
     """Make the branch whose commit holds exactly the code that runs; where that cannot be, say so and go on.
 
     EnvironmentUnusable instead, where the run is to be refused then.
@@ -29,7 +29,7 @@ def keep_code(plan: Plan, spec: RunSpec) -> RunSpec:
     return kept
 
 
-def check_snapshot(plan: Plan) -> None:
+def check_snapshot(plan: RunPlan) -> None:
     """EnvironmentUnusable where the code cannot be kept, and that is required; nothing refers to what is made."""
     if not requires_snapshot(plan) or not plan.resolved.files.here:
         return
@@ -42,18 +42,18 @@ def check_snapshot(plan: Plan) -> None:
         _refuse_if_required(plan, error.message)
 
 
-def requires_snapshot(plan: Plan) -> bool:
+def requires_snapshot(plan: RunPlan) -> bool:
     """Whether the run is refused where no commit can hold its code."""
     return plan.settings.text("require_snapshot").lower() in ("yes", "true", "on", "1")
 
 
-def _refuse_if_required(plan: Plan, why: str) -> None:
+def _refuse_if_required(plan: RunPlan, why: str) -> None:
     if requires_snapshot(plan):
         message = f"no snapshot of the code can be kept: {why}"
         raise EnvironmentUnusable(message, hint="without --require-snapshot it runs, and says so", code="no_snapshot")
 
 
-def _keep(plan: Plan, spec: RunSpec) -> RunSpec:
+def _keep(plan: RunPlan, spec: RunSpec) -> RunSpec:
     result_dir = Path(spec.result_dir)
     if isinstance(plan.resolved.files, HostFiles):
         path = plan.resolved.path
@@ -76,7 +76,7 @@ def _keep(plan: Plan, spec: RunSpec) -> RunSpec:
     return replace(spec, recipe_in_commit=recipe, left_out=left_out)
 
 
-def _snapshot(plan: Plan, spec: RunSpec, parent: str | None) -> Snapshot:
+def _snapshot(plan: RunPlan, spec: RunSpec, parent: str | None) -> Snapshot:
     assert plan.checkout is not None
     apart = [plan.campaign_dir.parent, Path(spec.result_dir)]
     return snapshot(
@@ -84,7 +84,7 @@ def _snapshot(plan: Plan, spec: RunSpec, parent: str | None) -> Snapshot:
     )
 
 
-def _publish(plan: Plan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
+def _publish(plan: RunPlan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
     assert plan.checkout is not None
     if parent:
         try:
@@ -100,7 +100,7 @@ def _message(spec: RunSpec) -> str:
     return f"{subject}\n\n{spec.purpose}\n\nCommand: {spec.command}\n"
 
 
-def _outside_files(plan: Plan) -> dict[str, bytes]:
+def _outside_files(plan: RunPlan) -> dict[str, bytes]:
     """The blueprint and the recipe, masked; where they lie inside the repository, in the place of what is there."""
     named = (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe))
     return {
@@ -110,7 +110,7 @@ def _outside_files(plan: Plan) -> dict[str, bytes]:
     }
 
 
-def _name_in_commit(plan: Plan, kind: str, path: Path) -> str:
+def _name_in_commit(plan: RunPlan, kind: str, path: Path) -> str:
     assert plan.checkout is not None
     return _inside(plan.checkout, path) or f".autoresearch/{kind}/{path.resolve().name}"
 

@@ -21,10 +21,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from autoresearch.core.agents.agent import Answer, Bounds, Researcher, Role, Turn
-from autoresearch.core.agents.evals import Evidence, Graded, Score, Task, counted, grade
+from autoresearch.core.agents.agent import Agent, Answer, Bounds, Turn, TurnRole
+from autoresearch.core.agents.evals import EvalEvidence, EvalTask, Graded, Score, counted, grade
 from autoresearch.errors import ConflictError, UsageError
-from autoresearch.lab.agents.turn import Premises, run_turn
+from autoresearch.lab.agents.turn import TurnEnvironment, run_turn
 from autoresearch.lab.render import data_dir
 from autoresearch.lab.skill_evals import skill
 from autoresearch.lab.skill_evals.shims import Shims
@@ -41,13 +41,13 @@ _SKILL_READ = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class EvalAttempt:
     """What is tried: by whom, at which task, where; `seconds` for the agent's whole turn."""
 
-    task: Task
+    task: EvalTask
     variant: str
     path: Path
-    researcher: Researcher
+    researcher: Agent
     seconds: float
     skilled: bool
 
@@ -57,7 +57,7 @@ class Attempt:
         return self.path / "project"
 
 
-def attempt(one: Attempt, environ: Mapping[str, str]) -> tuple[Score, list[Graded]]:
+def attempt(one: EvalAttempt, environ: Mapping[str, str]) -> tuple[Score, list[Graded]]:
     """Make the project, let the agent work, look at what it did, write it down, leave nothing running."""
     with _surroundings(one, environ) as (shims, env):
         _prepare(one, env)
@@ -65,7 +65,7 @@ def attempt(one: Attempt, environ: Mapping[str, str]) -> tuple[Score, list[Grade
         began = time.monotonic()
         answer = _ask(one, shims.around(env))
         took = time.monotonic() - began
-        evidence = Evidence(
+        evidence = EvalEvidence(
             calls=shims.calls(),
             files=_texts(one.project),
             given=given,
@@ -91,7 +91,7 @@ def installed_for_user(environ: Mapping[str, str]) -> Path | None:
 
 
 @contextlib.contextmanager
-def _surroundings(one: Attempt, environ: Mapping[str, str]) -> Iterator[tuple[Shims, dict[str, str]]]:
+def _surroundings(one: EvalAttempt, environ: Mapping[str, str]) -> Iterator[tuple[Shims, dict[str, str]]]:
     """The attempt's own state, tmux server and watched programs; at its end all that still runs is ended."""
     if one.path.exists():
         raise ConflictError(f"{one.path} exists already", hint="name another directory by --out")
@@ -107,7 +107,7 @@ def _surroundings(one: Attempt, environ: Mapping[str, str]) -> Iterator[tuple[Sh
         shutil.rmtree(short, ignore_errors=True)
 
 
-def _prepare(one: Attempt, env: Mapping[str, str]) -> None:
+def _prepare(one: EvalAttempt, env: Mapping[str, str]) -> None:
     one.project.mkdir(parents=True)
     for name in one.task.files:
         source = data_dir("skills") / skill.NAME / name
@@ -137,16 +137,16 @@ def _type(line: str, where: Path, env: Mapping[str, str], *, needed: bool = True
         raise UsageError(f"the setup `{line}` failed: {(done.stderr or done.stdout).strip()[-300:]}")
 
 
-def _ask(one: Attempt, env: Mapping[str, str]) -> Answer:
+def _ask(one: EvalAttempt, env: Mapping[str, str]) -> Answer:
     """The agent's turn. It may type commands, so it is not confined: the project is its own."""
     directory = one.path / "turn"
     bounds = Bounds(one.seconds, None)
-    turn = Turn(Role.EDIT, one.task.prompt, one.project, directory, bounds=bounds)
-    premises = Premises(env, keep=_KEPT)
+    turn = Turn(TurnRole.EDIT, one.task.prompt, one.project, directory, bounds=bounds)
+    premises = TurnEnvironment(env, keep=_KEPT)
     return run_turn(one.researcher, turn, premises, threading.Event())
 
 
-def _end_runs(one: Attempt, shims: Shims, env: Mapping[str, str]) -> None:
+def _end_runs(one: EvalAttempt, shims: Shims, env: Mapping[str, str]) -> None:
     """End the attempt's runs, then the tmux server that nobody else knows of."""
     live = one.path / "state/autoresearch/live"
     for entry in sorted(live.iterdir()) if live.is_dir() else ():
@@ -175,7 +175,7 @@ def _rows(project: Path) -> tuple[Mapping[str, str], ...]:
     return tuple(record for path in ledgers for record in Ledger(path).records())
 
 
-def _read_skill(one: Attempt, calls: tuple[str, ...]) -> bool | None:
+def _read_skill(one: EvalAttempt, calls: tuple[str, ...]) -> bool | None:
     if not one.skilled:
         return None
     if any(re.match(r"autoresearch skill show", line) for line in calls):
@@ -184,7 +184,7 @@ def _read_skill(one: Attempt, calls: tuple[str, ...]) -> bool | None:
     return out.is_file() and bool(_SKILL_READ.search(out.read_bytes()))
 
 
-def _write(one: Attempt, score: Score, graded: list[Graded], answer: Answer) -> None:
+def _write(one: EvalAttempt, score: Score, graded: list[Graded], answer: Answer) -> None:
     """As the guide to evals names the files and their keys."""
     summary = {
         "passed": score.passed,

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.agents.registry import researcher
-from autoresearch.core.agents.agent import Chosen, Fault, Researcher
-from autoresearch.core.agents.evals import WITH, WITHOUT, Graded, Score, Task, benchmark, tasks_from, triggers_from
+from autoresearch.core.agents.agent import Agent, Chosen, TurnFault
+from autoresearch.core.agents.evals import WITH, WITHOUT, EvalTask, Graded, Score, benchmark, tasks_from, triggers_from
 from autoresearch.errors import ConflictError, NotFoundError, ResearcherFailed, UsageError
 from autoresearch.lab.render import data_dir
 from autoresearch.lab.skill_evals import skill
-from autoresearch.lab.skill_evals.attempt import Attempt, attempt, installed_for_user
+from autoresearch.lab.skill_evals.attempt import EvalAttempt, attempt, installed_for_user
 from autoresearch.records.rundir import write_json
 
 # Both variants may type any command: with the skill's own alone, an agent without it could do nothing at all.
@@ -27,7 +27,7 @@ VARIANTS = {"both": (WITH, WITHOUT), "with": (WITH,), "without": (WITHOUT,)}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EvalRequest:
     """What a user asked to be measured."""
 
     agent: str
@@ -41,7 +41,7 @@ class Wanted:
     seconds: float = 600.0  # of each attempt
 
 
-def tasks(*, triggers: bool = False) -> list[Task]:
+def tasks(*, triggers: bool = False) -> list[EvalTask]:
     """The tasks that the skill comes with. UsageError says what is wrong with its files."""
     name = "eval_queries.json" if triggers else "evals.json"
     path = data_dir("skills") / skill.NAME / "evals" / name
@@ -52,7 +52,7 @@ def tasks(*, triggers: bool = False) -> list[Task]:
         raise UsageError(f"{path}: {error}") from error
 
 
-def chosen_tasks(wanted: Wanted) -> list[Task]:
+def chosen_tasks(wanted: EvalRequest) -> list[EvalTask]:
     """Those that were named. NotFoundError for one that is not there."""
     known = tasks(triggers=wanted.triggers)
     names = {name for task in known for name in (task.name, str(task.id))}
@@ -63,7 +63,7 @@ def chosen_tasks(wanted: Wanted) -> list[Task]:
 
 
 def evaluate(
-    wanted: Wanted, out: Path, environ: Mapping[str, str], tell: Callable[[Score, Sequence[Graded]], None]
+    wanted: EvalRequest, out: Path, environ: Mapping[str, str], tell: Callable[[Score, Sequence[Graded]], None]
 ) -> dict[str, Any]:
     """Make every attempt, `tell` of each as it ends, and write `benchmark.json` after each of them.
 
@@ -76,7 +76,7 @@ def evaluate(
     summary: dict[str, Any] = {}
     for one in _attempts(wanted, variants, agent, out):
         score, graded = attempt(one, environ)
-        if score.fault and Fault(score.fault).needs_person:
+        if score.fault and TurnFault(score.fault).needs_person:
             said = json.loads((one.path / "grading.json").read_bytes())["said"]
             raise ResearcherFailed(
                 f"{wanted.agent}: {said or score.fault}", hint=f"its output is in {one.path / 'turn'}"
@@ -89,7 +89,7 @@ def evaluate(
     return summary
 
 
-def _variants(wanted: Wanted, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _variants(wanted: EvalRequest, environ: Mapping[str, str]) -> tuple[str, ...]:
     if wanted.variant not in VARIANTS:
         raise UsageError(f"there is no variant {wanted.variant!r}", hint=", ".join(VARIANTS))
     variants = VARIANTS[wanted.variant]
@@ -101,17 +101,17 @@ def _variants(wanted: Wanted, environ: Mapping[str, str]) -> tuple[str, ...]:
     return (WITH,) if wanted.triggers else variants
 
 
-def _agent(wanted: Wanted) -> Researcher:
+def _agent(wanted: EvalRequest) -> Agent:
     extra = (*_MAY_TYPE.get(wanted.agent, ()), *wanted.extra)
     return researcher(wanted.agent, Chosen(model=wanted.model, extra=extra, template=wanted.template, outside=True))
 
 
-def _attempts(wanted: Wanted, variants: Sequence[str], agent: Researcher, out: Path) -> Iterable[Attempt]:
+def _attempts(wanted: EvalRequest, variants: Sequence[str], agent: Agent, out: Path) -> Iterable[EvalAttempt]:
     for task in chosen_tasks(wanted):
         for number in range(1, wanted.attempts + 1):
             for variant in variants:
                 path = out / f"eval-{task.name}" / variant / f"attempt-{number}"
-                yield Attempt(task, variant, path, agent, wanted.seconds, skilled=variant == WITH)
+                yield EvalAttempt(task, variant, path, agent, wanted.seconds, skilled=variant == WITH)
 
 
 def _by_task(scores: Sequence[Score]) -> list[dict[str, Any]]:

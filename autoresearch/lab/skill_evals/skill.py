@@ -52,7 +52,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InstallResult:
     """What became of one place: written, updated, unchanged, linked or copied; `kept` is where edited files went."""
 
     path: Path
@@ -87,7 +87,7 @@ def _topic(path: Path) -> Topic:
 
 def install(
     root: Path, *, agents: Sequence[str] = (), user: bool = False, claude: Path | None = None, copy: bool = False
-) -> list[Place]:
+) -> list[InstallResult]:
     """Write the skill below `root`, a project or (`user`) a home; safe to repeat.
 
     `agents` names those for which links are made beside `.agents/skills` (Claude Code if none is named); `claude`
@@ -132,13 +132,13 @@ def _free(place: Path, real: Path) -> None:
         raise ConflictError(f"{place} is a file", hint="nothing was written; move it away, then type this again")
 
 
-def _write(target: Path, ours: Mapping[str, bytes]) -> Place:
+def _write(target: Path, ours: Mapping[str, bytes]) -> InstallResult:
     """Real files at `target`: made beside it, then renamed into its place."""
     if target.is_symlink():  # of ours, or one that leads nowhere: `_free` saw to it
         target.unlink()
     there = _files(target)
     if there == ours:
-        return Place(target, "unchanged")
+        return InstallResult(target, "unchanged")
     target.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{NAME}-", dir=target.parent))
     try:
@@ -152,7 +152,7 @@ def _write(target: Path, ours: Mapping[str, bytes]) -> Place:
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-    return Place(target, "updated" if there else "written", kept)
+    return InstallResult(target, "updated" if there else "written", kept)
 
 
 def _make_way(target: Path, there: Mapping[str, bytes]) -> Path | None:
@@ -170,10 +170,10 @@ def _make_way(target: Path, there: Mapping[str, bytes]) -> Path | None:
     return kept
 
 
-def _point(place: Path, real: Path, ours: Mapping[str, bytes], *, copy: bool) -> Place:
+def _point(place: Path, real: Path, ours: Mapping[str, bytes], *, copy: bool) -> InstallResult:
     """A relative link to the real files, or a copy of them where links fail or are not wanted."""
     if place.exists() and place.resolve() == real.resolve() and not (copy and place.is_symlink()):
-        return Place(place, "unchanged")
+        return InstallResult(place, "unchanged")
     if copy or (place.is_dir() and _files(place) == ours):
         return _copied(_write(place, ours))
     if place.is_symlink():
@@ -184,11 +184,11 @@ def _point(place: Path, real: Path, ours: Mapping[str, bytes], *, copy: bool) ->
         place.symlink_to(os.path.relpath(real.resolve(), place.parent.resolve()), target_is_directory=True)
     except OSError:  # a file system without links
         return _copied(_write(place, ours))
-    return Place(place, "linked", kept)
+    return InstallResult(place, "linked", kept)
 
 
-def _copied(place: Place) -> Place:
-    return place if place.done == "unchanged" else Place(place.path, "copied", place.kept)
+def _copied(place: InstallResult) -> InstallResult:
+    return place if place.done == "unchanged" else InstallResult(place.path, "copied", place.kept)
 
 
 def _files(folder: Path) -> dict[str, bytes]:

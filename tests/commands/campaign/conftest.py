@@ -127,9 +127,9 @@ class Camp:
 
     def view(self) -> Any:
         """The latest campaign as it is now."""
-        from autoresearch.lab.campaigns.campaign_state import Book
+        from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        return Book(self.place).view()
+        return CampaignHistory(self.place).view()
 
     def idea(self, slug: str) -> Any:
         """One idea of it."""

@@ -120,13 +120,13 @@ def test_an_evaluation_that_the_base_does_not_have_is_refused(measured: Any) -> 
 
 
 def test_what_the_evaluation_names_is_protected(measured: Any) -> None:
-    from autoresearch.core.agents.agent import ResearchSpec
+    from autoresearch.core.agents.agent import AgentSpec
     from autoresearch.git_repo import checkout
     from autoresearch.lab.agent_work.edit_workspace import protection_of
-    from autoresearch.lab.campaigns.commit_builder import Workshop
+    from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 
     view = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
-    shop = Workshop.of(view.spec, checkout.find(measured.bench.repo))
-    protection = protection_of(shop, ResearchSpec())
+    shop = CommitBuilder.of(view.spec, checkout.find(measured.bench.repo))
+    protection = protection_of(shop, AgentSpec())
     assert protection.why("measure.py") == "named by the blueprint or by the guard"
     assert protection.why("ruler.py") == protection.why("odd.py") == ""

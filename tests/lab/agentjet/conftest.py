@@ -16,7 +16,7 @@ from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.swarm.spec import Swarm
 from autoresearch.lab.agentjet import swarm_dir as places
-from autoresearch.lab.agentjet.swarm_dir import Place
+from autoresearch.lab.agentjet.swarm_dir import SwarmDir
 from autoresearch.lab.parts import Parts
 from autoresearch.records.index import Index
 from autoresearch.records.rundir import RunDir
@@ -44,7 +44,7 @@ class Stand:
 
         return Parts(environ={}, index=Index(self.root / "state"), launcher=no_launcher)  # type: ignore[arg-type]
 
-    def place(self, command: str = "true", debug: str = "", **more: object) -> Place:
+    def place(self, command: str = "true", debug: str = "", **more: object) -> SwarmDir:
         """The run's place; looked at often."""
         rundir = RunDir(self.root / "run")
         rundir.path.mkdir(exist_ok=True)
@@ -58,9 +58,9 @@ class Stand:
             command=f"{sys.executable} {command}" if command != "true" else command,
             **{"index": 1, "replicate": 1, "created": 0.0, "limits": Limits(grace_s=1.0), "swarm": swarm},
         )  # type: ignore[arg-type]
-        return Place(rundir, spec, swarm)
+        return SwarmDir(rundir, spec, swarm)
 
-    def serve(self, place: Place, *words: str) -> int:
+    def serve(self, place: SwarmDir, *words: str) -> int:
         """Start the fake server, with its log where that of a server of ours is; its port, once it is healthy."""
         place.server_dir.path.mkdir(exist_ok=True)
         port = places.free_port()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Edit, ResearchSpec, Role, Turn, Usage
+from autoresearch.core.agents.agent import AgentSpec, Answer, Edit, Turn, TurnRole, Usage
 from autoresearch.core.agents.protection import Protection
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.metrics.objective import Objective
@@ -22,7 +22,7 @@ from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.lab.agent_work.edit import make_edit
-from autoresearch.lab.agent_work.edit_workspace import Bench
+from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.yaml_files import parse_mapping
 
 FILES = {
@@ -47,7 +47,7 @@ class Yard:
 
     root: Path
     base: str
-    bench: Bench
+    bench: EditWorkspace
     asked: list[Turn] = field(default_factory=list)
 
     def git(self, *words: str, cwd: Path | None = None, check: bool = True) -> str:
@@ -160,7 +160,7 @@ def make_yard(tmp_path: Path, template: Path, plain_git: None) -> Callable[..., 
             subprocess.run(["git", "stash", "pop", "-q"], cwd=root, check=True)
         checkout = find(root)
         assert checkout is not None
-        return Yard(root, checkout.head, _bench(root, tmp_path, ResearchSpec(agent="x", **spec)))
+        return Yard(root, checkout.head, _bench(root, tmp_path, AgentSpec(agent="x", **spec)))
 
     return make
 
@@ -176,17 +176,17 @@ def _commit(root: Path, files: Mapping[str, str | bytes], *before: tuple[str, ..
         subprocess.run(["git", *words], cwd=root, check=True)
 
 
-def _bench(root: Path, tmp_path: Path, spec: ResearchSpec) -> Bench:
+def _bench(root: Path, tmp_path: Path, spec: AgentSpec) -> EditWorkspace:
     numbers = itertools.count(1)
 
-    def next_turn(role: Role) -> Path:
+    def next_turn(role: TurnRole) -> Path:
         place = tmp_path / "turns" / f"{role}-{next(numbers)}"
         place.mkdir(parents=True, exist_ok=True)
         return place
 
     checkout = find(root)
     assert checkout is not None
-    return Bench(
+    return EditWorkspace(
         checkout=checkout,
         spec=spec,
         trees=tmp_path / "trees",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.agents.agent import NotMade
 from autoresearch.git_repo.extract_patch import MAX_FILES
 from autoresearch.git_repo.tree_changes import intact
 
@@ -56,7 +56,7 @@ def test_what_judges_it_is_not_changed(yard: Any, cheat: Callable[[Path], None],
         cheat(tree)
 
     edit = yard.edit(agent)
-    assert edit.unmade is Unmade.PROTECTED and named in edit.why and "train.py" not in edit.why
+    assert edit.unmade is NotMade.PROTECTED and named in edit.why and "train.py" not in edit.why
     assert "+lr = 0.2" in edit.patch, "for the record"
 
 
@@ -91,7 +91,7 @@ def test_protected_keys_of_the_recipe_are_not_changed(yard: Any) -> None:
         (tree / "recipe.yaml").write_text(text)
 
     edit = yard.edit(agent)
-    assert edit.unmade is Unmade.PROTECTED
+    assert edit.unmade is NotMade.PROTECTED
     for key in ("max_steps: 100 -> 1000 (how long it trains)", "seed: 3 -> 4", "data.val_files", "group.0.eval_every"):
         assert key in edit.why
 
@@ -103,7 +103,7 @@ def test_other_keys_of_the_recipe_may_be_changed_and_it_must_be_readable(yard: A
     good = yard.show(yard.base, "recipe.yaml").replace("lr: 0.1", "lr: 0.2\nwarmup_steps: 10")
     assert yard.edit(agent(good)).unmade is None
     edit = yard.edit(agent("lr: [0.1\n"))
-    assert edit.unmade is Unmade.GUARD and "recipe cannot be read" in edit.why
+    assert edit.unmade is NotMade.GUARD and "recipe cannot be read" in edit.why
 
 
 def test_what_is_allowed_may_be_changed(make_yard: Any) -> None:
@@ -156,7 +156,7 @@ def test_where_our_own_records_are_broken_nothing_is_taken(yard: Any) -> None:
         tree.with_name("agent-a.index").write_bytes(b"broken")
 
     edit = yard.edit(agent)
-    assert (edit.unmade, edit.patch) == (Unmade.PATCH, "") and "git could not take up" in edit.why
+    assert (edit.unmade, edit.patch) == (NotMade.PATCH, "") and "git could not take up" in edit.why
     assert yard.edit(honest).paths == ("train.py",)
 
 
@@ -174,7 +174,7 @@ def ten_thousand_files(tree: Path) -> None:
 def test_ten_thousand_files_are_counted_and_not_read(yard: Any) -> None:
     objects = yard.objects()
     edit = yard.edit(ten_thousand_files)
-    assert (edit.unmade, edit.patch) == (Unmade.LARGE, "")
+    assert (edit.unmade, edit.patch) == (NotMade.LARGE, "")
     assert "10,001 files" in edit.why and str(MAX_FILES) in edit.why
     assert yard.objects() == objects
     assert yard.edit(honest).paths == ("train.py",)
@@ -207,7 +207,7 @@ def a_patch_of_three_mebibytes(tree: Path) -> None:
 def test_large_files_never_reach_the_repository(yard: Any, agent: Callable[[Path], None], says: str) -> None:
     objects = yard.objects()
     edit = yard.edit(agent)
-    assert edit.unmade is Unmade.LARGE and says in edit.why
+    assert edit.unmade is NotMade.LARGE and says in edit.why
     assert yard.objects() == objects
     left = sum(place.stat().st_size for place in yard.bench.trees.glob("agent-a.*/**/*") if place.is_file())
     assert left == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.agents.agent import NotMade
 
 pytestmark = pytest.mark.system
 
@@ -111,7 +111,7 @@ def test_the_patch_is_how_the_files_differ(yard: Any, trick: Callable[[Path], No
     assert len(left) <= 4, "the blob and the trees of the patch, nothing that the agent committed"
     assert yard.show(yard.committed(edit), "train.py") == NEW
     if trick in (on_a_branch, hidden, configured, its_repository_replaced):
-        assert yard.edit(lambda tree: None).unmade is Unmade.EMPTY, "no trace of it is left for the next turn"
+        assert yard.edit(lambda tree: None).unmade is NotMade.EMPTY, "no trace of it is left for the next turn"
 
 
 def test_a_change_of_the_same_size_at_the_same_time_is_seen(yard: Any) -> None:
@@ -163,7 +163,7 @@ def test_what_is_not_in_the_files_is_not_there(yard: Any, trick: Callable[[Path]
     before = yard.untouched()
     object.__setattr__(yard.bench, "leavings", (".aider*",))
     edit = yard.edit(trick)
-    assert (edit.unmade, edit.patch) == (Unmade.EMPTY, ""), (edit.why, edit.paths)
+    assert (edit.unmade, edit.patch) == (NotMade.EMPTY, ""), (edit.why, edit.paths)
     assert yard.untouched() == before
 
 
@@ -232,7 +232,7 @@ def test_new_rules_of_git_neither_hide_nor_smuggle(yard: Any) -> None:
         edited(tree)
 
     edit = yard.edit(agent)
-    assert edit.unmade is Unmade.PROTECTED
+    assert edit.unmade is NotMade.PROTECTED
     for name in (".gitattributes", ".gitignore", "lib/.gitignore"):
         assert f"{name} (git's own)" in edit.why
     assert set(edit.paths) == {".gitattributes", ".gitignore", "lib/.gitignore", "lib/hidden.py", "train.py"}
@@ -261,7 +261,7 @@ def test_a_link_that_leads_outside_is_refused(yard: Any, target: str) -> None:
         (tree / "link").symlink_to(target)
 
     edit = yard.edit(agent)
-    assert edit.unmade is Unmade.PROTECTED and "link" in edit.why and target in edit.why
+    assert edit.unmade is NotMade.PROTECTED and "link" in edit.why and target in edit.why
 
 
 def nested(tree: Path) -> None:
@@ -280,7 +280,7 @@ def nested_by_another_case(tree: Path) -> None:
 @pytest.mark.parametrize("agent", [nested, nested_in_what_is_tracked, nested_by_another_case], ids=lambda a: a.__name__)
 def test_a_repository_inside_is_refused(yard: Any, agent: Callable[[Path], None]) -> None:
     edit = yard.edit(agent)
-    assert edit.unmade is Unmade.PROTECTED and "repository inside the repository" in edit.why
+    assert edit.unmade is NotMade.PROTECTED and "repository inside the repository" in edit.why
     assert yard.edit(edited).unmade is None, "and nothing of it stays"
 
 
@@ -301,7 +301,7 @@ def test_submodules_stay_as_they_are(yard: Any) -> None:
 
     assert yard.edit(removes).paths == ("train.py",)
     edit = yard.edit(replaces)
-    assert edit.unmade is Unmade.PROTECTED and "submodule vendored" in edit.why
+    assert edit.unmade is NotMade.PROTECTED and "submodule vendored" in edit.why
 
 
 def test_pipes_and_sockets_are_not_waited_for(yard: Any) -> None:
@@ -325,7 +325,7 @@ def test_a_worktree_that_was_replaced_is_refused(yard: Any, tmp_path: Path) -> N
         tree.symlink_to(outside)
 
     edit = yard.edit(agent)
-    assert edit.unmade is Unmade.PROTECTED and "replaced" in edit.why
+    assert edit.unmade is NotMade.PROTECTED and "replaced" in edit.why
     assert yard.edit(edited).unmade is None
     assert [place.name for place in outside.iterdir()] == ["mine.txt"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Unmade
+from autoresearch.core.agents.agent import NotMade
 from autoresearch.lab.agent_work.guard import end_leftover
 from autoresearch.records.rundir import RunDir, is_locked
 
@@ -52,7 +52,7 @@ def test_a_guard_that_fails(make_yard: Any) -> None:
     lines = "for i in $(seq 1 50); do echo line $i; done; echo password=hunter2; "
     yard = make_yard(guard=("true", lines + "exit 3", "touch ../third-was-run"))
     edit = yard.edit(better)
-    assert edit.unmade is Unmade.GUARD and "exited with 3" in edit.why and edit.patch
+    assert edit.unmade is NotMade.GUARD and "exited with 3" in edit.why and edit.patch
     assert edit.why.count("\nline ") == 19 and "line 32\n" in edit.why and "line 31\n" not in edit.why
     assert "hunter2" not in edit.why
     assert not (yard.bench.trees / "third-was-run").exists()
@@ -62,7 +62,7 @@ def test_a_guard_that_hangs_and_leaves_children_is_ended_with_them(make_yard: An
     script = "(setsid env -i sleep 1000 & echo $! > ../escaped); sleep 1000 & echo $! > ../child; trap '' TERM; wait"
     yard = make_yard(guard=(script,), guard_s=1.5)
     edit = yard.edit(better)
-    assert edit.unmade is Unmade.GUARD and "did not end within 1.5 s" in edit.why
+    assert edit.unmade is NotMade.GUARD and "did not end within 1.5 s" in edit.why
     pids = [int((yard.bench.trees / name).read_text()) for name in ("escaped", "child")]
     assert not any(alive(pid) for pid in pids)
 
@@ -75,14 +75,14 @@ def test_a_guard_that_succeeds_leaves_nothing_either(make_yard: Any) -> None:
 
 def test_the_limit_is_for_all_of_them(make_yard: Any) -> None:
     edit = make_yard(guard=("true", "true"), guard_s=0.0).edit(better)
-    assert edit.unmade is Unmade.GUARD and "no time left" in edit.why
+    assert edit.unmade is NotMade.GUARD and "no time left" in edit.why
 
 
 def test_somebody_may_end_it(make_yard: Any) -> None:
     yard = make_yard(guard=("touch ../begun; sleep 1000",))
     object.__setattr__(yard.bench, "stopped", lambda: (yard.bench.trees / "begun").exists())
     edit = yard.edit(better)
-    assert edit.unmade is Unmade.GUARD and "was stopped" in edit.why
+    assert edit.unmade is NotMade.GUARD and "was stopped" in edit.why
 
 
 def test_a_guard_can_be_confined(make_yard: Any) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
 from autoresearch.lab.agents.rate_limits import Tell, Waiting, patiently, posted, read_waiting
 from autoresearch.lab.agents.turn_dir import next_directory
 
 HOUR = 3600.0
-BUSY = Answer(fault=Fault.QUOTA, said="429, sk-ant-REDACTED0123456789", usage=Usage(0.1, 10, 1, 2.0), steps=1)
-DOWN = Answer(fault=Fault.OUTAGE, said="no network", usage=Usage(seconds=2.0))
+BUSY = Answer(fault=TurnFault.QUOTA, said="429, sk-ant-REDACTED0123456789", usage=Usage(0.1, 10, 1, 2.0), steps=1)
+DOWN = Answer(fault=TurnFault.OUTAGE, said="no network", usage=Usage(seconds=2.0))
 FINE = Answer("three ideas", usage=Usage(0.5, 100, 50, 60.0), steps=4)
 
 
@@ -38,7 +38,7 @@ class Agent:
 
     def persist(self, deadline_s: float | None = None) -> Answer:
         deadline = None if deadline_s is None else self.start + deadline_s
-        turn = Turn(Role.PROPOSE, "go", self.turns, next_directory(self.turns, Role.PROPOSE))
+        turn = Turn(TurnRole.PROPOSE, "go", self.turns, next_directory(self.turns, TurnRole.PROPOSE))
         return patiently(self.ask, self.stop, self.tell, deadline=deadline, clock=lambda: self.now, sleep=self.sleep)(
             turn
         )
@@ -73,13 +73,13 @@ def test_what_all_tries_cost_is_told(tmp_path: Path) -> None:
     ids=["too soon", "as it wishes", "not for days"],
 )
 def test_it_comes_back_when_it_is_told_to(tmp_path: Path, wish: float, second: float) -> None:
-    busy = Answer(fault=Fault.QUOTA, retry_s=wish)
+    busy = Answer(fault=TurnFault.QUOTA, retry_s=wish)
     agent = Agent(tmp_path, busy, FINE)
     assert agent.persist() == FINE and agent.times == [0, second]
 
 
 def test_an_outage_is_not_trusted_with_its_time(tmp_path: Path) -> None:
-    agent = Agent(tmp_path, Answer(fault=Fault.OUTAGE, retry_s=HOUR), FINE)
+    agent = Agent(tmp_path, Answer(fault=TurnFault.OUTAGE, retry_s=HOUR), FINE)
     agent.persist()
     assert agent.times == [0, 960]
 
@@ -94,16 +94,16 @@ def test_patience_ends(tmp_path: Path, answer: Answer, most: float) -> None:
 
 def test_nobody_waits_beyond_the_deadline(tmp_path: Path) -> None:
     """Nor for something that would come after it: the campaign has better to do."""
-    agent = Agent(tmp_path, Answer(fault=Fault.QUOTA, retry_s=2 * HOUR))
-    assert agent.persist(HOUR).fault is Fault.QUOTA
+    agent = Agent(tmp_path, Answer(fault=TurnFault.QUOTA, retry_s=2 * HOUR))
+    assert agent.persist(HOUR).fault is TurnFault.QUOTA
     assert agent.times == [0] and agent.told == []
     patient = Agent(tmp_path, DOWN)
     patient.persist(10 * HOUR)
     assert 9.7 * HOUR < patient.times[-1] <= 10 * HOUR, "a deadline is more than two hours"
 
 
-@pytest.mark.parametrize("fault", [fault for fault in Fault if not fault.passes])
-def test_what_does_not_pass_is_not_waited_for(tmp_path: Path, fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [fault for fault in TurnFault if not fault.passes])
+def test_what_does_not_pass_is_not_waited_for(tmp_path: Path, fault: TurnFault) -> None:
     agent = Agent(tmp_path, Answer(fault=fault))
     assert agent.persist().fault is fault and agent.times == [0]
 
@@ -112,14 +112,14 @@ def test_it_is_interrupted(tmp_path: Path) -> None:
     agent = Agent(tmp_path, BUSY)
     agent.sleep = lambda seconds: agent.stop.set()  # type: ignore[method-assign]
     answer = agent.persist()
-    assert answer.fault is Fault.STOPPED and answer.usage == BUSY.usage
+    assert answer.fault is TurnFault.STOPPED and answer.usage == BUSY.usage
     assert len(agent.asked) == 1 and agent.told[-1] is None
 
 
 def test_real_time_is_interrupted_at_once(tmp_path: Path) -> None:
     stop = threading.Event()
-    turn = Turn(Role.EDIT, "go", tmp_path, next_directory(tmp_path, Role.EDIT))
-    assert patiently(lambda _: BUSY, stop, lambda waiting: stop.set())(turn).fault is Fault.STOPPED
+    turn = Turn(TurnRole.EDIT, "go", tmp_path, next_directory(tmp_path, TurnRole.EDIT))
+    assert patiently(lambda _: BUSY, stop, lambda waiting: stop.set())(turn).fault is TurnFault.STOPPED
 
 
 def test_what_is_waited_for_is_said_and_shown(tmp_path: Path) -> None:
@@ -135,13 +135,18 @@ def test_what_is_waited_for_is_said_and_shown(tmp_path: Path) -> None:
     agent.persist()
     first, last = shown
     assert first is not None and last is None
-    assert (first.fault, first.role, first.until - first.since, first.tries) == (Fault.QUOTA, Role.PROPOSE, 30, 1)
+    assert (first.fault, first.role, first.until - first.since, first.tries) == (
+        TurnFault.QUOTA,
+        TurnRole.PROPOSE,
+        30,
+        1,
+    )
     assert len(said) == 1 and "a usage limit" in said[0] and "try 2" in said[0] and "propose" in said[0]
 
 
 def test_secrets_in_its_words_are_masked(tmp_path: Path) -> None:
     agent = Agent(
-        tmp_path, Answer(fault=Fault.QUOTA, said="key sk-ant-api03-0123456789abcdefghij is over its limit"), FINE
+        tmp_path, Answer(fault=TurnFault.QUOTA, said="key sk-ant-api03-0123456789abcdefghij is over its limit"), FINE
     )
     agent.persist()
     waiting = agent.told[0]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Edit, Fault, Role, Turn, Unmade, Usage
+from autoresearch.core.agents.agent import Answer, Edit, NotMade, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.agents.review_schema import MOST_REASONS, read_review
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.agent_work.review import reviewed
@@ -40,7 +40,7 @@ def test_an_edit_that_is_refused(yard: Any) -> None:
         "reasons": ["train.py:1 prints the metric", "api_key=sk-abcdefgh12345678901234 is there"],
     }
     edit = judged(yard, Answer(data=data))
-    assert edit.unmade is Unmade.REFUSED and "train.py:1 prints the metric" in edit.why and "sk-abc" not in edit.why
+    assert edit.unmade is NotMade.REFUSED and "train.py:1 prints the metric" in edit.why and "sk-abc" not in edit.why
     assert edit.usage.usd == 0.75 and edit.patch
 
 
@@ -54,7 +54,7 @@ def test_an_edit_that_is_accepted_by_words_around_json(yard: Any) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(fault=Fault.OUTAGE, said="no network"),
+        Answer(fault=TurnFault.OUTAGE, said="no network"),
         Answer(text="It looks fine to me."),
         Answer(data={"verdict": "maybe", "reasons": []}),
     ],
@@ -77,7 +77,7 @@ def test_what_a_reviewer_sees_and_does(yard: Any) -> None:
 
     edit = judged(yard, Answer(data={"verdict": "accept", "reasons": []}), look)
     (turn,) = turns
-    assert (turn.role, turn.session, turn.role.writes) == (Role.REVIEW, "", False)
+    assert (turn.role, turn.session, turn.role.writes) == (TurnRole.REVIEW, "", False)
     assert "A larger step learns faster" in turn.prompt and "+lr = 0.2" in turn.prompt
     assert "train.py:1 sets a seed" in turn.prompt
     assert "Trust me" not in turn.prompt and "I am honest" not in turn.prompt
@@ -104,7 +104,7 @@ def test_a_diff_cannot_end_its_fence(yard: Any) -> None:
 
 @pytest.mark.system
 def test_an_edit_that_came_to_nothing_is_not_reviewed(yard: Any) -> None:
-    nothing = Edit(unmade=Unmade.EMPTY)
+    nothing = Edit(unmade=NotMade.EMPTY)
 
     def ask(turn: Turn) -> Answer:
         raise AssertionError("nobody is asked")

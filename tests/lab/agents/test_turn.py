@@ -22,16 +22,16 @@ from pathlib import Path, PurePath
 import psutil
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Bounds, Fault, Role, Spoken, Traits, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Bounds, Spoken, Traits, Turn, TurnFault, TurnRole, Usage
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.checkout import find
-from autoresearch.git_repo.isolated_worktree import Enclosure
+from autoresearch.git_repo.isolated_worktree import IsolatedWorktree
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.agents import agent_sandbox
 from autoresearch.lab.agents.agent_sandbox import Level
 from autoresearch.lab.agents.turn import lost_turns, run_turn
 from autoresearch.lab.agents.turn_dir import TurnDir, anew, next_directory, read_result, spent
-from autoresearch.lab.agents.turn_environment import Premises, guard_in
+from autoresearch.lab.agents.turn_environment import TurnEnvironment, guard_in
 from autoresearch.lab.runs.end_leftovers import VARIABLE
 from autoresearch.records.rundir import locked, read_json
 
@@ -85,8 +85,8 @@ class Scripted:
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         text = spoken.out.decode(errors="replace").strip()
-        silent = Fault.SILENT if not text and spoken.returncode == 0 else None
-        fault = spoken.fault or (Fault.ENDED if spoken.returncode else silent)
+        silent = TurnFault.SILENT if not text and spoken.returncode == 0 else None
+        fault = spoken.fault or (TurnFault.ENDED if spoken.returncode else silent)
         return Answer(text, usage=Usage(tokens_out=len(text)), fault=fault, said=spoken.err.decode().strip()[-200:])
 
 
@@ -96,11 +96,11 @@ class Desk:
     def __init__(self, root: Path) -> None:
         self.cwd, self.turns = root / "tree", root / "turns"
         self.cwd.mkdir()
-        self.premises = Premises(dict(os.environ), keep=(MARK,), written_bytes=64 << 20, grace_s=0.3)
+        self.premises = TurnEnvironment(dict(os.environ), keep=(MARK,), written_bytes=64 << 20, grace_s=0.3)
         self.stop = threading.Event()
         self.asked: list[threading.Thread] = []
 
-    def turn(self, role: Role = Role.EDIT, prompt: str = "go", seconds: float = 120.0) -> Turn:
+    def turn(self, role: TurnRole = TurnRole.EDIT, prompt: str = "go", seconds: float = 120.0) -> Turn:
         return Turn(role, prompt, self.cwd, next_directory(self.turns, role), bounds=Bounds(seconds))
 
     def ask(self, agent: Scripted | str, turn: Turn | None = None, **changes: object) -> Answer:
@@ -170,7 +170,7 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.system
 def test_an_answer_and_what_is_kept_of_it(desk: Desk) -> None:
-    turn = replace(desk.turn(Role.PROPOSE), schema={"type": "object"})
+    turn = replace(desk.turn(TurnRole.PROPOSE), schema={"type": "object"})
     answer = desk.ask("import sys; sys.stderr.write('a warning'); print('three ideas')", turn)
     assert (answer.text, answer.fault, answer.said) == ("three ideas", None, "a warning")
     assert answer.usage.tokens_out == 11 and answer.usage.seconds > 0
@@ -199,14 +199,18 @@ def test_a_long_prompt_arrives_whole(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("code", "fault", "said"),
     [
-        ("pass", Fault.SILENT, ""),
-        ("import sys; sys.exit('no such model')", Fault.ENDED, "no such model"),
-        ("import os, signal; print('half a', flush=True); os.kill(os.getpid(), 9)", Fault.ENDED, "signal 9"),
-        ("import os; os.write(2, b'/bin/claude: not found\\n'); os._exit(127)", Fault.NOT_INSTALLED, "not found"),
-        ("import os; os.write(2, b'Permission denied\\n'); os._exit(126)", Fault.NOT_INSTALLED, "Permission denied"),
+        ("pass", TurnFault.SILENT, ""),
+        ("import sys; sys.exit('no such model')", TurnFault.ENDED, "no such model"),
+        ("import os, signal; print('half a', flush=True); os.kill(os.getpid(), 9)", TurnFault.ENDED, "signal 9"),
+        ("import os; os.write(2, b'/bin/claude: not found\\n'); os._exit(127)", TurnFault.NOT_INSTALLED, "not found"),
+        (
+            "import os; os.write(2, b'Permission denied\\n'); os._exit(126)",
+            TurnFault.NOT_INSTALLED,
+            "Permission denied",
+        ),
     ],
 )
-def test_how_it_may_end(desk: Desk, code: str, fault: Fault, said: str) -> None:
+def test_how_it_may_end(desk: Desk, code: str, fault: TurnFault, said: str) -> None:
     answer = desk.ask(code)
     assert answer.fault is fault and said in answer.said
     assert desk.result()["fault"] == fault
@@ -216,14 +220,14 @@ def test_how_it_may_end(desk: Desk, code: str, fault: Fault, said: str) -> None:
 def test_killed_in_the_middle_of_an_edit(desk: Desk) -> None:
     """What it wrote stays: the truth is the diff, and somebody else's to look at."""
     code = "import os; open('train.py', 'w').write('half'); os.kill(os.getpid(), 9)"
-    assert desk.ask(code).fault is Fault.ENDED
+    assert desk.ask(code).fault is TurnFault.ENDED
     assert (desk.cwd / "train.py").read_text() == "half"
     assert desk.result()["returncode"] == -signal.SIGKILL
 
 
 def test_a_missing_program_is_said_with_how_to_get_it(desk: Desk) -> None:
     answer = desk.ask(Scripted(command=("codex-that-is-nowhere",), name="codex"))
-    assert answer.fault is Fault.NOT_INSTALLED
+    assert answer.fault is TurnFault.NOT_INSTALLED
     assert "codex-that-is-nowhere" in answer.said and "npm install -g @openai/codex" in answer.said
     assert desk.result()["fault"] == "not_installed"
 
@@ -235,13 +239,13 @@ def test_a_program_that_cannot_be_run(desk: Desk) -> None:
         program.write_text(text)
         program.chmod(mode)
         answer = desk.ask(Scripted(command=(str(program),)))
-        assert answer.fault is Fault.NOT_INSTALLED and name in answer.said
+        assert answer.fault is TurnFault.NOT_INSTALLED and name in answer.said
 
 
 @pytest.mark.system
 def test_a_command_line_that_is_too_long(desk: Desk) -> None:
     answer = desk.ask(Scripted(command=(sys.executable, "-c", "pass", "x" * (140 << 10))))
-    assert answer.fault is Fault.ENDED and "longer" in answer.said
+    assert answer.fault is TurnFault.ENDED and "longer" in answer.said
 
 
 @pytest.mark.system
@@ -269,7 +273,7 @@ def test_one_that_hangs_is_ended(desk: Desk) -> None:
     answer = desk.ask(
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", desk.turn(seconds=0.5)
     )
-    assert answer.fault is Fault.TIMEOUT and answer.usage.seconds >= 0.5
+    assert answer.fault is TurnFault.TIMEOUT and answer.usage.seconds >= 0.5
     assert "it took longer than" in answer.said
 
 
@@ -286,7 +290,7 @@ def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) ->
     eventually((desk.cwd / "up").exists)
     assert len(carriers("")) == 5
     desk.stop.set()
-    assert (answer().fault, answer().text) == (Fault.STOPPED, "working")
+    assert (answer().fault, answer().text) == (TurnFault.STOPPED, "working")
     assert carriers("") == []
 
 
@@ -301,7 +305,7 @@ def test_what_it_leaves_in_the_background_ends_with_the_turn(desk: Desk) -> None
 @pytest.mark.system
 def test_a_flood_of_words_costs_neither_memory_nor_disk(desk: Desk) -> None:
     answer = desk.ask("import os\nwhile True: os.write(1, b'x' * 65536)", printed_bytes=1 << 20)
-    assert answer.fault is Fault.FLOOD and len(answer.text) == 1 << 20
+    assert answer.fault is TurnFault.FLOOD and len(answer.text) == 1 << 20
     assert answer.said == "it printed more than 1 MiB"
     (out,) = desk.turns.glob("*/out")
     assert out.stat().st_size == 1 << 20
@@ -316,7 +320,7 @@ def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
     code = f"import os, itertools, time\nos.chdir({where})\nfor n in itertools.count():\n"
     code += f"    {what}\n    time.sleep(0.001)"
     answer = desk.ask(code, written_bytes=1 << 20)
-    assert answer.fault is Fault.FLOOD and "it wrote more than it may (1 MiB)" in answer.said
+    assert answer.fault is TurnFault.FLOOD and "it wrote more than it may (1 MiB)" in answer.said
 
 
 @pytest.mark.system
@@ -332,10 +336,10 @@ def test_its_own_file_may_know_better(desk: Desk) -> None:
 
     class Knowing(Scripted):
         def read(self, turn: Turn, spoken: Spoken) -> Answer:
-            return Answer(fault=Fault.OUTAGE if spoken.fault is Fault.TIMEOUT else None, said="no network")
+            return Answer(fault=TurnFault.OUTAGE if spoken.fault is TurnFault.TIMEOUT else None, said="no network")
 
     answer = desk.ask(Knowing("import time; time.sleep(1000)"), desk.turn(seconds=0.3))
-    assert answer.fault is Fault.OUTAGE and answer.said.endswith("its last words: no network")
+    assert answer.fault is TurnFault.OUTAGE and answer.said.endswith("its last words: no network")
     assert desk.ask(Knowing("pass")).fault is None
 
 
@@ -354,8 +358,8 @@ def test_stopped_by_somebody(desk: Desk, eventually: Eventually) -> None:
     answer = desk.begin(f"open('up', 'w').close(); {SLEEP}", turn)
     eventually((desk.cwd / "up").exists)
     desk.stop.set()
-    assert answer().fault is Fault.STOPPED
-    assert desk.ask("open('began', 'w')").fault is Fault.STOPPED
+    assert answer().fault is TurnFault.STOPPED
+    assert desk.ask("open('began', 'w')").fault is TurnFault.STOPPED
     assert not (desk.cwd / "began").exists(), "nothing is started any more"
 
 
@@ -408,7 +412,7 @@ def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path,
         f"tempfile.tempdir = {tempfile.gettempdir()!r}\n"
         "from pathlib import Path\nd = object.__new__(m.Desk)\n"
         f"d.cwd, d.turns = Path({str(desk.cwd)!r}), Path({str(desk.turns)!r})\n"
-        "import os, threading\nd.premises = m.Premises(dict(os.environ), keep=(m.MARK,), grace_s=0.3)\n"
+        "import os, threading\nd.premises = m.TurnEnvironment(dict(os.environ), keep=(m.MARK,), grace_s=0.3)\n"
         "d.stop = threading.Event()\n"
         f"d.ask({code!r})\n"
     )
@@ -423,7 +427,7 @@ def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path,
         controller.wait()
     eventually(lambda: carriers() == [])
     ((path, answer),) = lost_turns(desk.turns, Scripted())
-    assert path.name == "0001-edit" and answer.fault is Fault.LOST and answer.text == "half a thought"
+    assert path.name == "0001-edit" and answer.fault is TurnFault.LOST and answer.text == "half a thought"
     assert desk.result()["fault"] == "lost"
     assert spent(desk.turns).tokens_out == len("half a thought")
     assert lost_turns(desk.turns, Scripted()) == []
@@ -435,15 +439,15 @@ def test_the_processes_of_a_turn_are_found_even_without_its_warden(desk: Desk, e
     eventually((desk.cwd / "up").exists)
     (one,) = (process for process in carriers() if "-I" in process.cmdline())
     one.kill()
-    assert answer().fault is Fault.ENDED
+    assert answer().fault is TurnFault.ENDED
     assert carriers() == []
 
 
 def test_numbers_only_grow(desk: Desk) -> None:
-    first = desk.turn(Role.PROPOSE)
+    first = desk.turn(TurnRole.PROPOSE)
     again = anew(first)
     (desk.turns / "notes.txt").touch()
-    names = [Path(turn.directory).name for turn in (first, again, desk.turn(Role.FIX))]
+    names = [Path(turn.directory).name for turn in (first, again, desk.turn(TurnRole.FIX))]
     assert names == ["0001-propose", "0002-propose", "0003-fix"] and again.prompt == first.prompt
     assert lost_turns(desk.turns, Scripted()) == [], "nothing was started in them"
 
@@ -491,7 +495,7 @@ class Town:
     def git(self, *arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=self.repo, check=True, capture_output=True, text=True).stdout
 
-    def ask(self, code: str, role: Role = Role.EDIT, **more: object) -> Answer:
+    def ask(self, code: str, role: TurnRole = TurnRole.EDIT, **more: object) -> Answer:
         """An agent that says what came of `tried(...)`."""
         agent = Scripted(TRY + code, own=(self.home / ".claude", self.home / ".new"))
         return self.desk.ask(agent, self.desk.turn(role), **more)
@@ -576,7 +580,8 @@ def test_a_confined_agent_sets_no_switch_of_the_kernel(town: Town) -> None:
 def test_a_confined_question_changes_nothing(town: Town) -> None:
     before = (town.desk.cwd / "train.py").read_text()
     answer = town.ask(
-        "print(tried(lambda: write('train.py')), tried(lambda: write('new')), open('train.py').read())", Role.PROPOSE
+        "print(tried(lambda: write('train.py')), tried(lambda: write('new')), open('train.py').read())",
+        TurnRole.PROPOSE,
     )
     assert answer.text.count("Read-only") == 2 and "lr = 1" in answer.text
     assert (town.desk.cwd / "train.py").read_text() == before
@@ -611,7 +616,7 @@ def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touc
     """git's directory lies beside the worktree then, and borrows the user's objects."""
     checkout = find(town.repo)
     assert checkout is not None
-    with Enclosure(slot(checkout, town.root / "trees/agent-a")).opened("HEAD") as opened:
+    with IsolatedWorktree(slot(checkout, town.root / "trees/agent-a")).opened("HEAD") as opened:
         town.desk.cwd = opened.path
         own = (f"{opened.path}/", f"{opened.enclosure.repository}/")
         before = {path: content for path, content in town.state().items() if not path.startswith(own)}
@@ -667,7 +672,7 @@ def test_a_confined_one_that_hangs_is_ended(town: Town, eventually: Eventually) 
     answer = town.desk.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
     eventually((town.desk.cwd / "up").exists)
     town.desk.stop.set()
-    assert answer().fault is Fault.STOPPED
+    assert answer().fault is TurnFault.STOPPED
     assert carriers("") == []
 
 
@@ -676,7 +681,7 @@ def test_a_confined_one_that_hangs_is_ended(town: Town, eventually: Eventually) 
 def test_a_confined_one_fills_no_disk(town: Town, where: str) -> None:
     code = f"import itertools, time\nos.chdir({where!r})\nfor n in itertools.count():\n"
     code += "    open(str(n), 'wb').write(b'x' * (1 << 20)); time.sleep(0.001)"
-    assert town.ask(code, written_bytes=8 << 20).fault is Fault.FLOOD
+    assert town.ask(code, written_bytes=8 << 20).fault is TurnFault.FLOOD
 
 
 @pytest.mark.real
@@ -706,7 +711,7 @@ def test_a_confined_program_that_is_missing_inside(town: Town) -> None:
     program = town.desk.cwd / "agent"
     program.write_text("#!/no/such/python\n")
     program.chmod(0o755)
-    assert town.desk.ask(Scripted(command=(str(program),))).fault is Fault.NOT_INSTALLED
+    assert town.desk.ask(Scripted(command=(str(program),))).fault is TurnFault.NOT_INSTALLED
 
 
 @pytest.mark.real

@@ -8,7 +8,7 @@ import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.lab.agent_work.agent_proposer import Hybrid
+from autoresearch.lab.agent_work.agent_proposer import MixedProposer
 
 
 class Source:
@@ -32,7 +32,7 @@ class Source:
 
 def sources(share: float, agent: int, optimiser: int, asks: int) -> list[str]:
     """Who gave each of so many ideas."""
-    hybrid = Hybrid(Source("agent", agent), Source("tpe", optimiser), share)  # type: ignore[arg-type]
+    hybrid = MixedProposer(Source("agent", agent), Source("tpe", optimiser), share)  # type: ignore[arg-type]
     attempts: list[Attempt] = []
     for index in range(asks):
         found = hybrid.ask(attempts)
@@ -59,7 +59,7 @@ def test_a_share_of_nothing_is_nothing() -> None:
 
 def test_the_optimiser_is_told_of_its_own_only() -> None:
     optimiser = Source("tpe", 1)
-    hybrid = Hybrid(Source("agent", 1), optimiser, 0.5)  # type: ignore[arg-type]
+    hybrid = MixedProposer(Source("agent", 1), optimiser, 0.5)  # type: ignore[arg-type]
     for slug, proposer in (("a", "agent"), ("t", "tpe"), ("baseline", "campaign")):
         hybrid.tell(Attempt(1, Hypothesis(slug, "x", proposer=proposer), "keep", 1.0, 1))
     assert optimiser.told == ["t", "baseline"]

@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.pruner import Pruner
 from autoresearch.lab.results.judge import judge, pending
 from autoresearch.records import events, spec_file
@@ -71,7 +71,7 @@ def past(campaign: Callable[..., Any]) -> Any:
 
 def looked(made: Any, *living: Living, pruner: Pruner | None = None) -> list[str]:
     said: list[str] = []
-    book = Book(made.place)
+    book = CampaignHistory(made.place)
     (pruner or Pruner(book.spec, said.append)).look(book, {one.run: one.rundir for one in living})
     return said
 
@@ -139,7 +139,7 @@ def test_off_unless_asked_for(campaign: Callable[..., Any]) -> None:
 
 def test_a_file_that_is_written_after_the_line_is_waited_for(past: Any) -> None:
     new = Living(past, "new")
-    book = Book(past.place)
+    book = CampaignHistory(past.place)
     pruner = Pruner(book.spec, lambda _: None)
     new.reports()
     pruner.look(book, {new.run: new.rundir})
@@ -184,7 +184,7 @@ def test_another_run_that_lives_is_compared_with(campaign: Callable[..., Any]) -
     for slug in ("peer", "new"):
         made.idea(slug)
     peer, new = Living(made, "peer"), Living(made, "new")
-    book = Book(made.place)
+    book = CampaignHistory(made.place)
     pruner = Pruner(book.spec, lambda _: None)
     new.validates(10, 0.0)
     pruner.look(book, {new.run: new.rundir})

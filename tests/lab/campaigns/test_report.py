@@ -16,7 +16,7 @@ import pytest
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.lab.campaign_report import plot_data, summary
-from autoresearch.lab.campaign_report.report import Report, write_report
+from autoresearch.lab.campaign_report.report import CampaignReport, write_report
 from autoresearch.lab.campaign_report.svg import Frame, mark, ticks, whole_ticks
 
 EVIL = "<script>alert(1)</script> <img src=x onerror=alert(2)> ![x](http://e.vil/x.png) \x1b[31m `rm -rf` | \" ' &amp;"
@@ -54,7 +54,7 @@ class Page(HTMLParser):
             self.faults.append(f"</{tag}> closes nothing")
 
 
-def written(made: Any, **options: Any) -> tuple[Report, str, str]:
+def written(made: Any, **options: Any) -> tuple[CampaignReport, str, str]:
     view = made.view()
     report = write_report(made.place, view, made.stand(view), now=made.clock, **{"png": False, **options})
     return report, report.markdown.read_text(), report.page.read_text()

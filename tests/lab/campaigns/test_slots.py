@@ -17,7 +17,7 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.campaigns import scheduler
 from autoresearch.lab.campaigns import slots as module
-from autoresearch.lab.campaigns.slots import Berth, Pool
+from autoresearch.lab.campaigns.slots import RunSlot, SlotPool
 from autoresearch.launchers import gpus
 from autoresearch.records import order_file, spec_file
 from autoresearch.records.order_file import Observed
@@ -62,11 +62,11 @@ class Box:
         while self.fds:
             os.close(self.fds.pop())
 
-    def pool(self, *uuids: str, per_run: int = 1, per_gpu: int = 1, busy_mib: int = 0) -> Pool:
+    def pool(self, *uuids: str, per_run: int = 1, per_gpu: int = 1, busy_mib: int = 0) -> SlotPool:
         spec = replace(self.made.spec, gpus=uuids, gpus_per_run=per_run, runs_per_gpu=per_gpu, gpu_busy_mib=busy_mib)
         checkout = repository.find(self.made.root)
         assert checkout
-        return Pool(replace(spec, parallel=4), checkout, os.environ)
+        return SlotPool(replace(spec, parallel=4), checkout, os.environ)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def box(tmp_path: Path, campaign: Callable[..., Any], monkeypatch: pytest.Monkey
     one.let_go()
 
 
-def fill(pool: Pool, *runs: str) -> list[tuple[str, ...] | None]:
+def fill(pool: SlotPool, *runs: str) -> list[tuple[str, ...] | None]:
     """What each of these runs gets, one after the other, all of them living."""
     live: list[str] = []
     got = []
@@ -85,7 +85,7 @@ def fill(pool: Pool, *runs: str) -> list[tuple[str, ...] | None]:
         found = pool.gpus(live)
         got.append(found)
         if found is not None:
-            pool.take(pool.slots[0], run, Berth(LOCAL, found))
+            pool.take(pool.slots[0], run, RunSlot(LOCAL, found))
             live.append(run)
     return got
 
@@ -155,7 +155,7 @@ def test_a_gpu_that_somebody_computes_on_without_a_lease_is_not_taken(box: Box) 
 def test_memory_of_a_leased_gpu_is_that_of_its_runs(box: Box) -> None:
     box.memory(a=9000)
     pool = box.pool(A, per_gpu=2)
-    pool.take(pool.slots[0], "ours", Berth(LOCAL, (A,)))
+    pool.take(pool.slots[0], "ours", RunSlot(LOCAL, (A,)))
     assert pool.gpus(["ours"]) == (A,)
     box.hold(A, share=1)
     assert box.pool(A, per_gpu=2).gpus([]) == (A,), "its memory is that of somebody who shares it with us"
@@ -182,7 +182,7 @@ def test_a_run_that_found_its_lease_taken_runs_again_and_says_nothing_of_its_ide
     assert owed is None and idea.judged == [] and idea.attempted
 
 
-def berths(pool: Pool, place: Path, *runs: str) -> tuple[list[str], dict[str, RunDir]]:
+def berths(pool: SlotPool, place: Path, *runs: str) -> tuple[list[str], dict[str, RunDir]]:
     """Where each of these runs goes, one after the other, all of them living."""
     live: dict[str, RunDir] = {}
     got = []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoresearch.lab.mcp import messages
-from autoresearch.lab.mcp.messages import Message, Refused
+from autoresearch.lab.mcp.messages import Message, RequestRefused
 
 
 def line(**fields: Any) -> bytes:
@@ -59,7 +59,7 @@ def test_what_is_read(text: bytes, read: Message | None) -> None:
     ids=lambda value: str(value)[:40] if isinstance(value, bytes) else None,
 )
 def test_what_is_refused(text: bytes, code: int, id: Any) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         messages.read(text)
     assert (caught.value.code, caught.value.id) == (code, id)
     said = json.loads(messages.refusal(caught.value))

@@ -14,7 +14,7 @@ import pytest
 
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.mcp import call as calls
-from autoresearch.lab.mcp.server import Server
+from autoresearch.lab.mcp.server import McpServer
 from autoresearch.lab.mcp.tools import TOOLS
 
 
@@ -37,7 +37,7 @@ def said(tool: str, /, meta: Any = None, **arguments: Any) -> list[dict[str, Any
     reader, writer = os.pipe()
     params = {"name": tool, "arguments": arguments, "_meta": meta}
     with open(writer, "wb") as client, open(reader, "rb") as stream:
-        thread = threading.Thread(target=Server(write, "/").serve, args=(stream,))
+        thread = threading.Thread(target=McpServer(write, "/").serve, args=(stream,))
         thread.start()
         client.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode() + b"\n")
         client.flush()
@@ -114,7 +114,7 @@ def test_who_drives_it_is_told_to_commands_that_could_not_know() -> None:
 
 
 def test_a_call_that_was_cancelled_before_it_began_does_not_begin() -> None:
-    call = calls.Call(TOOLS["run"].read({"blueprint": "gone.md"}))
+    call = calls.ToolCall(TOOLS["run"].read({"blueprint": "gone.md"}))
     call.stop()
     with pytest.raises(AutoresearchError, match="cancelled"):
         call.run(lambda elapsed: None)
@@ -138,6 +138,6 @@ def test_an_endless_line_is_read_over_and_not_held() -> None:
 
     lines: list[bytes] = []
     stream: Any = Endless()
-    Server(lines.append, "/").serve(stream)
+    McpServer(lines.append, "/").serve(stream)
     assert [("error" in json.loads(line), json.loads(line)["id"]) for line in lines] == [(True, None), (False, 1)]
     assert stream.most < 1 << 21

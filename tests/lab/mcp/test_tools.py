@@ -10,12 +10,12 @@ import pytest
 
 from autoresearch import cli
 from autoresearch.errors import UsageError
-from autoresearch.lab.mcp.tools import MOST_TEXT, MOST_WAIT_S, TOOLS, WAIT_S, Argument, Line, Tool
+from autoresearch.lab.mcp.tools import MOST_TEXT, MOST_WAIT_S, TOOLS, WAIT_S, Argument, CommandTemplate, Tool
 
 BUDGET = 1500  # tokens that the tools may cost with every request of a model
 
 
-def lines() -> Iterator[tuple[Tool, str, Line]]:
+def lines() -> Iterator[tuple[Tool, str, CommandTemplate]]:
     for tool in TOOLS.values():
         for name, line in tool.lines.items():
             yield tool, name, line
@@ -52,7 +52,9 @@ def test_there_are_six_and_they_cost_little() -> None:
 
 @every_line
 @pytest.mark.parametrize("text", ["exp.md", "-x", "--detach", "--", "a b", "$(touch x); `id`", "{}", "ü=1"])
-def test_every_line_is_a_command_of_ours_whatever_is_passed(tool: Tool, which: str, line: Line, text: str) -> None:
+def test_every_line_is_a_command_of_ours_whatever_is_passed(
+    tool: Tool, which: str, line: CommandTemplate, text: str
+) -> None:
     """Every argument that it takes arrives as it was, and no value is taken for a flag."""
     given = {name: sample(tool.arguments[name], text) for name in (*line.places, *line.takes)}
     order = asked(tool, which, **given)
@@ -67,7 +69,7 @@ def test_every_line_is_a_command_of_ours_whatever_is_passed(tool: Tool, which: s
 
 
 @every_line
-def test_with_only_what_it_needs(tool: Tool, which: str, line: Line) -> None:
+def test_with_only_what_it_needs(tool: Tool, which: str, line: CommandTemplate) -> None:
     order = asked(tool, which, **{name: sample(tool.arguments[name], "x") for name in line.needs})
     assert understood(list(order.argv))["as_json"] is True
     for missing in line.needs:

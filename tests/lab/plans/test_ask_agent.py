@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
 from autoresearch.errors import ResearcherFailed
 from autoresearch.lab.plans import register
 from autoresearch.lab.plans.ask_agent import Question, written
@@ -65,7 +65,7 @@ def test_a_plan_is_written_checked_and_can_be_run(yard: Any) -> None:
     assert yard.git("status", "--porcelain") == "" and len(yard.git("worktree", "list").splitlines()) == 1
     assert (found.usage.usd, found.draft.findings) == (0.5, ()) and found.turn.name == "0001-plan"
     (turn,) = agent.turns
-    assert turn.role is Role.PLAN and not turn.role.writes and turn.schema is not None
+    assert turn.role is TurnRole.PLAN and not turn.role.writes and turn.schema is not None
     assert not str(turn.cwd).startswith(str(yard.repo)) and not Path(turn.cwd).exists()  # a copy, gone by now
     for words in ("Does it matter?", "exp.md", "lr: 0.1", "See whether it learns.", "confirmed_delta", '"stages"'):
         assert words in turn.prompt, words
@@ -81,7 +81,7 @@ def test_a_plan_is_written_checked_and_can_be_run(yard: Any) -> None:
     ("first", "words"),
     [
         (Answer(text="I would rather talk about it."), "there is no JSON object"),
-        (Answer(fault=Fault.SILENT), "there is no JSON object"),
+        (Answer(fault=TurnFault.SILENT), "there is no JSON object"),
         (Answer(text='{"stages": [{"name": "x"'), "JSON"),
         (said({"hypotheses": []}), "stages: is no list"),
         (said(changed(lambda p: p["stages"][0].update(blueprint="nowhere.md"))), "'nowhere.md' is no file"),
@@ -119,7 +119,7 @@ def test_after_three_answers_it_is_given_up(yard: Any) -> None:
 
 
 def test_a_fault_that_asking_again_cannot_mend_ends_it(yard: Any) -> None:
-    agent = Agent(Answer(fault=Fault.LOGIN, said="please log in"))
+    agent = Agent(Answer(fault=TurnFault.LOGIN, said="please log in"))
     with pytest.raises(ResearcherFailed, match="login: please log in"):
         written(question(yard, agent), yard.parts)
     assert len(agent.turns) == 1

@@ -11,7 +11,7 @@ import pytest
 
 from autoresearch.core.campaign.spec import CampaignState
 from autoresearch.lab.campaign_setup import start_campaign
-from autoresearch.lab.campaigns.campaign_state import Book
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.plans import stages
 from autoresearch.lab.plans.plan_dir import read_view
 from autoresearch.lab.plans.run_stages import in_pursuit, pursue
@@ -65,8 +65,8 @@ def test_one_that_has_used_up_its_ideas_ends_with_those(yard: Any, monkeypatch: 
 
     with controlled(there, monkeypatch, obey):
         assert stages.follow(there, yard.parts, yard.said.append) is CampaignState.ENDED
-    assert requests(there) == ["set"] and Book(there).view().spec.rules.count == 3
-    assert list(stages.deviations(there, Book(there).view()))[1] == (
+    assert requests(there) == ["set"] and CampaignHistory(there).view().spec.rules.count == 3
+    assert list(stages.deviations(there, CampaignHistory(there).view()))[1] == (
         "stop rules changed to count 3 (its ideas were used up)"
     )
 
@@ -88,7 +88,7 @@ def test_where_nobody_is_there_it_ends_with_what_it_has(yard: Any, monkeypatch: 
     with controlled(there, monkeypatch, obey):
         assert stages.follow(there, yard.parts, yard.said.append, alone=True) is CampaignState.ENDED
     assert requests(there) == ["drain"]
-    (told,) = stages.deviations(there, Book(there).view())
+    (told,) = stages.deviations(there, CampaignHistory(there).view())
     assert told.startswith("it was told to drain: it paused (no baseline run yields the metric)")
 
 
@@ -116,7 +116,7 @@ def test_what_the_plan_did_not_say_is_told(yard: Any, monkeypatch: pytest.Monkey
     add(there.journal, "fixed", index=2, commit="c", slug="lr-high", note="a typo")
     add(there.requests, "add")
     end(there)
-    told = list(stages.deviations(there, Book(there).view()))
+    told = list(stages.deviations(there, CampaignHistory(there).view()))
     assert told == [
         "stop rules changed to count 9 (by `campaign set`)",
         "idea lr-low was skipped: too slow",

@@ -18,14 +18,14 @@ import pytest
 
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.follower import Follower
 from autoresearch.records import events, order_file, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.exit_record import read as read_exit
-from autoresearch.records.index import Entry, Index
+from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, write_atomically
 
@@ -58,8 +58,8 @@ class Ground:
     count: int = 0
 
     @property
-    def place(self) -> Place:
-        return Place("yard", Kind.SLURM, 4, self.options)
+    def place(self) -> Target:
+        return Target("yard", Kind.SLURM, 4, self.options)
 
     @property
     def folder(self) -> Path:
@@ -103,7 +103,7 @@ class Ground:
             **changes,
         )
         spec_file.write(rundir, spec, {"journal": str(result_dir / "experiment_log.md"), "collector": []})
-        self.index.add(Entry(run, "run", spec.session, str(rundir.path), str(result_dir), created=spec.created))
+        self.index.add(IndexEntry(run, "run", spec.session, str(rundir.path), str(result_dir), created=spec.created))
         environment = b"\0".join(f"{k}={v}".encode() for k, v in os.environ.items())
         write_atomically(rundir.environment, environment, mode=0o600, durable=False)
         rundir.log.touch()

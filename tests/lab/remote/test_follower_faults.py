@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.run.job_launcher import Declined, Seen, Unreachable
+from autoresearch.core.run.job_launcher import Declined, DirectoryState, Unreachable
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab.remote import follower as follower_module
 from autoresearch.records import order_file
-from autoresearch.records.index import Entry
+from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.rundir import RunDir
 
@@ -27,7 +27,7 @@ def turn(follower: Any, times: int = 3) -> None:
 
 @pytest.mark.system
 def test_a_directory_that_cannot_be_looked_at_keeps_no_other_run_from_being_found(ground: Any) -> None:
-    ground.index.add(Entry("bad-000000", "bad", "", f"/{'x' * 300}", "", created=1.0))
+    ground.index.add(IndexEntry("bad-000000", "bad", "", f"/{'x' * 300}", "", created=1.0))
     rundir = ground.order()
     assert ground.ended(ground.follower(), rundir).ending == "finished"
 
@@ -160,7 +160,7 @@ def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None
     ground.until(follower, lambda: ground.starts(rundir))
     one = follower.runs[rundir.path.name]
     shutil.rmtree(rundir.path)
-    follower._advance(one, Seen(claimed=True, alive=True, grown={"run.log": b"more\n"}))
+    follower._advance(one, DirectoryState(claimed=True, alive=True, grown={"run.log": b"more\n"}))
     assert not rundir.path.exists()
 
 

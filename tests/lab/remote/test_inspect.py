@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.job_launcher import Unreachable
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote import canary as canaries
@@ -22,7 +22,7 @@ from autoresearch.lab.remote_files.interpreter import InterpreterSearch
 from autoresearch.records.index import Index
 from autoresearch.records.rundir import locked
 
-PLACE = Place("yard", Kind.SLURM, 4)
+PLACE = Target("yard", Kind.SLURM, 4)
 
 
 def parts_for(launcher: Any, root: Path) -> Parts:
@@ -65,7 +65,7 @@ def test_a_place_where_nobody_answers(local_jobs: Any, tmp_path: Path) -> None:
 
 
 def test_options_that_make_no_sense_are_findings(tmp_path: Path) -> None:
-    def no_launcher(place: Place, environ: Any) -> Any:
+    def no_launcher(place: Target, environ: Any) -> Any:
         raise UsageError("port: 0 is no port", code="bad_launcher")
 
     found = inspect(PLACE, replace(parts_for(None, tmp_path), place=no_launcher))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.run.job_launcher import Seen, Want
+from autoresearch.core.run.job_launcher import DirectoryState, Want
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.remote_files.mirror import Mirror, in_our_time
+from autoresearch.lab.remote_files.mirror import RemoteMirror, in_our_time
 from autoresearch.launchers.shared import SharedFiles
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir
@@ -23,7 +23,7 @@ class Far:
     def __init__(self, rundir: RunDir) -> None:
         self.rundir = rundir
         self.spec = spec_file.read(rundir)
-        self.mirror = Mirror(rundir, self.spec)
+        self.mirror = RemoteMirror(rundir, self.spec)
         self.count = 0
         rundir.far.mkdir()
 
@@ -41,7 +41,7 @@ class Far:
         with (self.rundir.far / name).open("ab") as file:
             file.write(data)
 
-    def look(self) -> Seen:
+    def look(self) -> DirectoryState:
         return SharedFiles().look([Want("run", str(self.rundir.far), self.mirror.had)])["run"]
 
     def take(self, offset_s: float = 0.0) -> bool:
@@ -49,7 +49,7 @@ class Far:
 
     def again(self) -> None:
         """A new Follower."""
-        self.mirror = Mirror(self.rundir, self.spec)
+        self.mirror = RemoteMirror(self.rundir, self.spec)
 
     def same(self) -> None:
         journal = Path(self.spec.result_dir) / "experiment_log.md"

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 from autoresearch.core.run.job_launcher import Unreachable
-from autoresearch.lab.remote.poll_schedule import Rhythm, Silence
-from autoresearch.lab.remote.wakeup import Bell
+from autoresearch.lab.remote.poll_schedule import Backoff, PollSchedule
+from autoresearch.lab.remote.wakeup import Wakeup
 
 
 def test_soon_while_something_happens_seldom_while_nothing_does() -> None:
-    rhythm, now, gaps = Rhythm(0.2, 4.0), 0.0, []
+    rhythm, now, gaps = PollSchedule(0.2, 4.0), 0.0, []
     for news in [True, True, *[False] * 12, True]:
         assert rhythm.due(now)
         rhythm.done(now, news=news)
@@ -22,7 +22,7 @@ def test_soon_while_something_happens_seldom_while_nothing_does() -> None:
 
 
 def test_what_is_costly_is_done_seldom() -> None:
-    rhythm = Rhythm(0.2, 4.0)
+    rhythm = PollSchedule(0.2, 4.0)
     rhythm.done(10.0, news=True, took_s=0.5)
     assert not rhythm.due(19.9) and rhythm.due(20.0)
     rhythm.hurry(11.0)
@@ -32,7 +32,7 @@ def test_what_is_costly_is_done_seldom() -> None:
 
 
 def test_silence_is_asked_less_and_less() -> None:
-    silence, now, gaps = Silence(), 0.0, []
+    silence, now, gaps = Backoff(), 0.0, []
     for n in range(100):
         silence.fell(Unreachable("no"), now, 5000.0 + n)
         gaps.append(silence.again_at - now)
@@ -45,7 +45,7 @@ def test_silence_is_asked_less_and_less() -> None:
 
 
 def test_a_bell_wakes_at_once_however_quick_the_rings(tmp_path: Path) -> None:
-    bell = Bell(tmp_path / "bell")
+    bell = Wakeup(tmp_path / "bell")
     for _ in range(50):
         (tmp_path / "bell").touch()
         assert bell.wait(60.0)

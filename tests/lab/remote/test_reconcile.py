@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import JobState, Observation, Seen
+from autoresearch.core.run.job_launcher import DirectoryState, JobState, Observation
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab.remote.reconcile import (
     BEATS_S,
@@ -26,15 +26,17 @@ OVER, UNKNOWN = Observation(JobState.OVER, "FAILED"), Observation(JobState.UNKNO
 FAILED = Observation(JobState.OVER, "NODE_FAIL", "the node died", Ending.LOST, "node_failed")
 PREEMPTED = Observation(JobState.OVER, "PREEMPTED", "preempted", Ending.LOST, "preempted", outranks=True)
 HOPELESS = Observation(JobState.PENDING, "PENDING", "PartitionNodeLimit", hopeless=True)
-NOTHING, CLAIMED = Seen(), Seen(claimed=True)
-ALIVE, DEAD = Seen(claimed=True, alive=True), Seen(claimed=True, alive=False)
-BEATING = Seen(claimed=True, beat=1.0)
-EVALUATING = Seen(claimed=True, alive=True, evaluating=True)
-DONE = Seen(claimed=True, exit={"ending": "finished", "cause": "", "reason": "the trainer exited with 0"})
-TERMED = Seen(claimed=True, exit={"ending": "stopped", "cause": "sigterm", "reason": "the Runner received SIGTERM"})
+NOTHING, CLAIMED = DirectoryState(), DirectoryState(claimed=True)
+ALIVE, DEAD = DirectoryState(claimed=True, alive=True), DirectoryState(claimed=True, alive=False)
+BEATING = DirectoryState(claimed=True, beat=1.0)
+EVALUATING = DirectoryState(claimed=True, alive=True, evaluating=True)
+DONE = DirectoryState(claimed=True, exit={"ending": "finished", "cause": "", "reason": "the trainer exited with 0"})
+TERMED = DirectoryState(
+    claimed=True, exit={"ending": "stopped", "cause": "sigterm", "reason": "the Runner received SIGTERM"}
+)
 ASKED = {"how": "now", "reason": "enough", "t": 1.0}
 
-Look = tuple[float, Seen | None, Observation | None]
+Look = tuple[float, DirectoryState | None, Observation | None]
 
 
 def after(*looks: Look, asked: Any = None, limit_s: float = 3600.0) -> Settled:
@@ -205,5 +207,5 @@ OOM = Observation(JobState.OVER, "OUT_OF_MEMORY", "too much memory", Ending.CRAS
     ],
 )
 def test_only_a_signal_from_outside_is_outranked(exit_record: dict[str, Any], said: Observation, cause: str) -> None:
-    found = after((0, Seen(claimed=True, exit=exit_record), said))
+    found = after((0, DirectoryState(claimed=True, exit=exit_record), said))
     assert found.record is not None and found.record["cause"] == cause

@@ -225,9 +225,9 @@ def test_the_same_code_in_other_words_again_and_again(lab: Any) -> None:
 def test_a_fault_of_ours_ends_the_researcher_s_job_and_not_the_campaign(
     lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autoresearch.lab.agent_work.agent_jobs import Study
+    from autoresearch.lab.agent_work.agent_jobs import AgentJobs
 
-    monkeypatch.setattr(Study, "propose", lambda self: 1 / 0)
+    monkeypatch.setattr(AgentJobs, "propose", lambda self: 1 / 0)
     view = lab.run(count=3, proposer="hybrid", agent_share=0.5, space={"lr": {"low": 0.01, "high": 0.2, "log": True}})
     assert view.attempted == 3 and "a fault of ours" in lab.camp.said()
 

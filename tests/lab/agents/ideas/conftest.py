@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.agent_work.propose_context import Matter, gather
-from autoresearch.lab.campaigns.commit_builder import Workshop
+from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
+from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 
 BLUEPRINT = """\
 # Sort numbers
@@ -40,11 +40,11 @@ python train.py --config recipe.yaml
 
 
 @pytest.fixture
-def matter_of() -> Callable[..., Matter]:
-    def make(made: Any, **given: Any) -> Matter:
+def matter_of() -> Callable[..., ProposeContext]:
+    def make(made: Any, **given: Any) -> ProposeContext:
         checkout = repository.find(made.root)
         assert checkout is not None
-        shop = Workshop.of(replace(made.spec, blueprint_text=BLUEPRINT), checkout)
+        shop = CommitBuilder.of(replace(made.spec, blueprint_text=BLUEPRINT), checkout)
         view = made.view()
         return gather(view, made.stand(view), shop, **given)
 

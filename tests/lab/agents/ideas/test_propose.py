@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
-from autoresearch.core.agents.proposals import Known
+from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
+from autoresearch.core.agents.proposals import KnownIdeas
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.lab.agent_work.propose import EXTRA, Desk, Past, Proposed, ask_for
+from autoresearch.lab.agent_work.propose import EXTRA, Desk, Past, ProposeResult, ask_for
 
 pytestmark = pytest.mark.system
 
@@ -54,11 +54,13 @@ def says(*items: dict[str, Any], **more: Any) -> Answer:
     return Answer(data={"hypotheses": list(items)}, usage=Usage(usd=0.1, tokens_in=100, tokens_out=10), **more)
 
 
-def asked(view: Any, *answers: Answer, want: int = 2, resumes: bool = True, **past: Any) -> tuple[Proposed, Scripted]:
+def asked(
+    view: Any, *answers: Answer, want: int = 2, resumes: bool = True, **past: Any
+) -> tuple[ProposeResult, Scripted]:
     ask = Scripted(*answers)
     names = (PurePosixPath(f"/c/turns/{n:04}-propose") for n in count(7))
     desk = Desk(ask, PurePosixPath("/tree"), lambda role: next(names), resumes=resumes)
-    known = Known(Objective(METRIC, Direction.MAXIMIZE), parents={i.slug for i in view.ideas})
+    known = KnownIdeas(Objective(METRIC, Direction.MAXIMIZE), parents={i.slug for i in view.ideas})
     return ask_for("THE PROMPT", want, desk, known, Past(view, **past)), ask
 
 
@@ -69,7 +71,7 @@ def test_what_is_new_is_taken(lived: Any) -> None:
     assert (found.fault, found.turns, found.session) == (None, ("0007-propose",), "s1")
     assert found.usage.usd == 0.1 and found.usage.tokens == 110
     (turn,) = ask.turns
-    assert (turn.role, turn.prompt, turn.session) == (Role.PROPOSE, "THE PROMPT", "")
+    assert (turn.role, turn.prompt, turn.session) == (TurnRole.PROPOSE, "THE PROMPT", "")
     assert turn.schema is not None and turn.directory == PurePosixPath("/c/turns/0007-propose")
 
 
@@ -138,30 +140,30 @@ def test_one_without_a_memory_is_shown_its_answer(lived: Any) -> None:
 def test_after_two_more_answers_the_turn_has_failed(lived: Any) -> None:
     found, ask = asked(lived.view(), *[Answer(text='{"hypotheses": [')] * 4)
     assert len(ask.turns) == 3
-    assert (found.fault, found.hypotheses) == (Fault.ANSWER, ())
+    assert (found.fault, found.hypotheses) == (TurnFault.ANSWER, ())
     assert found.said.startswith("no usable hypothesis in 3 answers; the last one: its JSON breaks off")
 
 
 def test_where_all_are_duplicates_it_is_told_and_asked_again(lived: Any) -> None:
     found, ask = asked(lived.view(), *[says(idea("again", "0.05"))] * 3)
-    assert found.fault is Fault.ANSWER and len(found.refused) == 3
+    assert found.fault is TurnFault.ANSWER and len(found.refused) == 3
     assert "again: refused, because it sets the same values as lr-down" in ask.turns[1].prompt
 
 
 def test_a_fault_ends_it_at_once(lived: Any) -> None:
-    quota = Answer(fault=Fault.QUOTA, said="limit of sk-abcdefghij0123456789abcd\nreached", retry_s=60.0)
+    quota = Answer(fault=TurnFault.QUOTA, said="limit of sk-abcdefghij0123456789abcd\nreached", retry_s=60.0)
     found, ask = asked(lived.view(), quota)
     assert len(ask.turns) == 1
-    assert (found.fault, found.retry_s, found.said) == (Fault.QUOTA, 60.0, "limit of *** reached")
+    assert (found.fault, found.retry_s, found.said) == (TurnFault.QUOTA, 60.0, "limit of *** reached")
 
 
 def test_what_was_said_before_a_fault_counts(lived: Any) -> None:
-    found, _ = asked(lived.view(), replace(says(idea()), fault=Fault.TURNS))
+    found, _ = asked(lived.view(), replace(says(idea()), fault=TurnFault.TURNS))
     assert found.fault is None and len(found.hypotheses) == 1
 
 
 def test_silence_is_asked_again(lived: Any) -> None:
-    found, ask = asked(lived.view(), Answer(fault=Fault.SILENT), says(idea()))
+    found, ask = asked(lived.view(), Answer(fault=TurnFault.SILENT), says(idea()))
     assert found.hypotheses and len(ask.turns) == 2
 
 

@@ -14,11 +14,11 @@ import pytest
 from autoresearch.core.agents.agent import Answer, Turn
 from autoresearch.lab.agent_work.briefing import brief
 from autoresearch.lab.agent_work.propose import Desk, propose
-from autoresearch.lab.agent_work.propose_context import Matter
+from autoresearch.lab.agent_work.propose_context import ProposeContext
 
 pytestmark = pytest.mark.system
 
-Build = Callable[..., Matter]
+Build = Callable[..., ProposeContext]
 
 
 def test_what_is_read(lived: Any, matter_of: Build) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Fault, Role, Turn, Usage
+from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
 from autoresearch.lab.agent_work.propose import Desk
-from autoresearch.lab.agent_work.propose_context import Matter
+from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.summarise import SCHEMA, Opinion, document, prompt_of, read, summarise, write
 
-Build = Callable[..., Matter]
+Build = Callable[..., ProposeContext]
 SAID: dict[str, Any] = {
     "headline": "best wins with 0.7033",
     "what_helped": ["best raised task_pass_rate@1 to 0.91"],
@@ -36,7 +36,7 @@ class Scripted:
         return self.answers[len(self.turns) - 1]
 
 
-def asked(matter: Matter, *answers: Answer) -> tuple[Opinion, Scripted]:
+def asked(matter: ProposeContext, *answers: Answer) -> tuple[Opinion, Scripted]:
     ask, numbers = Scripted(*answers), count(1)
     desk = Desk(ask, PurePosixPath("/tree"), lambda role: PurePosixPath(f"/t/{next(numbers)}-{role}"))
     return summarise(matter, desk), ask
@@ -47,7 +47,7 @@ def test_it_is_asked_for_and_written(lived: Any, matter_of: Build, tmp_path: Pat
     matter = matter_of(lived)
     opinion, ask = asked(matter, Answer(data=SAID, usage=Usage(usd=0.2)))
     assert (opinion.fault, opinion.usage.usd, opinion.turns) == (None, 0.2, ("1-summarise",))
-    assert (ask.turns[0].role, ask.turns[0].schema) == (Role.SUMMARISE, SCHEMA)
+    assert (ask.turns[0].role, ask.turns[0].schema) == (TurnRole.SUMMARISE, SCHEMA)
     (place := tmp_path / "campaign").mkdir()
     text = write(matter, opinion, place).read_text(encoding="utf-8")
     assert [path.name for path in place.iterdir()] == ["agent_summary.md"]
@@ -100,12 +100,12 @@ def test_it_is_asked_again_once(lived: Any, matter_of: Build) -> None:
     assert opinion.headline and len(ask.turns) == 2 and "there is no JSON object" in ask.turns[1].prompt
     opinion, ask = asked(matter, Answer(text="Fine."), Answer(data={"headline": "x"}))
     assert (opinion.fault, opinion.why, len(ask.turns)) == (
-        Fault.ANSWER,
+        TurnFault.ANSWER,
         "`what_helped` is no list of sentences",
         2,
     )
-    opinion, ask = asked(matter, Answer(fault=Fault.LOGIN, said="no key"))
-    assert (opinion.fault, opinion.why, len(ask.turns)) == (Fault.LOGIN, "no key", 1)
+    opinion, ask = asked(matter, Answer(fault=TurnFault.LOGIN, said="no key"))
+    assert (opinion.fault, opinion.why, len(ask.turns)) == (TurnFault.LOGIN, "no key", 1)
 
 
 def test_the_schema_is_strict() -> None:

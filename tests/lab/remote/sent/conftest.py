@@ -17,10 +17,19 @@ from typing import Any
 import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation, Said, Seen, Unreachable, Want
+from autoresearch.core.run.job_launcher import (
+    DirectoryState,
+    Handle,
+    Job,
+    JobState,
+    Observation,
+    ProgramOutput,
+    Unreachable,
+    Want,
+)
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.launchers.shared import SharedFiles
 from autoresearch.records import journal, order_file, spec_file
@@ -56,7 +65,7 @@ class OtherHost(SharedFiles):
         self.cut_after -= 1
         self.calls.append(what)
 
-    def look(self, wants: Sequence[Want]) -> dict[str, Seen]:
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         self._call("look")
         found = super().look(wants)
         for run, seen in found.items():
@@ -68,7 +77,7 @@ class OtherHost(SharedFiles):
         self._call("put")
         super().put(directory, files, private=private)
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> Said:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         self._call(f"run {argv[0]}")
         return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
 
@@ -111,7 +120,7 @@ class Yard:
     root: Path
     repo: Path
     reach: OtherHost
-    place: Place
+    place: Target
     spec: RunSpec
     environment: dict[str, str]
 
@@ -216,7 +225,7 @@ def yard(tmp_path: Path) -> Yard:
         sources=(Source(SourceFormat.JSONL, str(result_dir / "metrics/metrics.jsonl")),),
     )
     root = tmp_path / "there" / "data"
-    place = Place("gpu1", Kind.SSH, 1, {"root": str(root), "min_free_gb": 0.001})
+    place = Target("gpu1", Kind.SSH, 1, {"root": str(root), "min_free_gb": 0.001})
     environment = {"HOME": str(tmp_path / "here"), "PATH": "/nowhere", "TOKEN": "t0p", "PYTHONPATH": f"{repo}:{repo}/x"}
     one = Yard(tmp_path, repo, OtherHost(tmp_path / "there" / "home"), place, spec, environment)
     one.git("init", "-q")

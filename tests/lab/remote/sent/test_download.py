@@ -21,7 +21,7 @@ from autoresearch.lab.remote.follower import Follower
 from autoresearch.lab.remote_files import remote_host
 from autoresearch.lab.remote_files.download import gather
 from autoresearch.records import order_file
-from autoresearch.records.index import Entry, Index
+from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.rundir import read_json
 
 pytestmark = pytest.mark.system
@@ -174,7 +174,7 @@ def follow(yard: Any, started: Any, eventually: Callable[..., None]) -> None:
     """A Follower of its own, until the run has its last word."""
     index = Index()
     spec = yard.spec
-    index.add(Entry(spec.run, spec.slug, spec.session, spec.run_dir, spec.result_dir, "", "", 1.0))
+    index.add(IndexEntry(spec.run, spec.slug, spec.session, spec.run_dir, spec.result_dir, "", "", 1.0))
     parts = Parts({}, index, lambda _: None)  # type: ignore[arg-type,return-value]
     follower = Follower(yard.root / "follower", yard.place, started, parts)
 

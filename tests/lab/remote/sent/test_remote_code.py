@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.run.targets import Kind, Place
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.lab import settings as project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.follower import Follower
 from autoresearch.lab.remote_files.remote_code import HOST_GIT, HostFiles, files_of, refuse_in_campaign
-from autoresearch.lab.resolve.run_plan import Plan, Wishes, make_plan
+from autoresearch.lab.resolve.run_plan import RunOptions, RunPlan, make_plan
 from autoresearch.lab.runs.snapshot_code import keep_code
 from autoresearch.records import journal, order_file, spec_file
-from autoresearch.records.index import Entry, Index
+from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, read_json, write_atomically
 
@@ -61,7 +61,7 @@ class Remote:
     proj: Path
     launcher: Any
     parts: Parts
-    place: Place
+    place: Target
 
     def git(self, *words: str) -> str:
         env = {**self.launcher.reach.environ, "GIT_OPTIONAL_LOCKS": "0"}
@@ -72,8 +72,8 @@ class Remote:
     def path(self) -> Path:
         return self.book / "exp.md"
 
-    def plan(self) -> Plan:
-        return make_plan(self.path, project.load(self.book, environ={}), self.parts, Wishes())
+    def plan(self) -> RunPlan:
+        return make_plan(self.path, project.load(self.book, environ={}), self.parts, RunOptions())
 
     def keep(self) -> Any:
         plan = self.plan()
@@ -97,7 +97,7 @@ def remote(yard: Any, started: Any, tmp_path: Path) -> Remote:
     block = {"kind": "ssh", "codebase": "remote", "root": str(yard.far), "min_free_gb": 0.001}
     (book / "autoresearch.yaml").write_text(json.dumps({"launcher": "gpu1", "launchers": {"gpu1": block}}))
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=book, check=True)
-    place = Place("gpu1", Kind.SSH, 1, {**block, "host": "gpu1"})
+    place = Target("gpu1", Kind.SSH, 1, {**block, "host": "gpu1"})
     environ = {"HOME": str(tmp_path / "here"), "PATH": os.environ["PATH"]}
     parts = Parts(environ, Index(), lambda _: None, place=lambda place, environ: started)  # type: ignore[arg-type,return-value]
     one = Remote(book, proj, started, parts, place)
@@ -196,11 +196,11 @@ def test_a_blueprint_of_this_machine_asks_nobody(remote: Remote) -> None:
 
 def test_a_campaign_is_refused_with_the_way_out() -> None:
     with pytest.raises(AutoresearchError, match="gpu1 says `codebase: remote`") as no:
-        refuse_in_campaign([Place("gpu1", Kind.SSH, 1, {"codebase": "remote"})])
+        refuse_in_campaign([Target("gpu1", Kind.SSH, 1, {"codebase": "remote"})])
     assert "lone `autoresearch run`" in no.value.hint
     with pytest.raises(AutoresearchError, match="'/home/x' is neither"):
-        refuse_in_campaign([Place("gpu1", Kind.SSH, 1, {"codebase": "/home/x"})])
-    refuse_in_campaign([Place("gpu1", Kind.SSH, 1, {})])
+        refuse_in_campaign([Target("gpu1", Kind.SSH, 1, {"codebase": "/home/x"})])
+    refuse_in_campaign([Target("gpu1", Kind.SSH, 1, {})])
 
 
 @pytest.mark.system
@@ -217,7 +217,7 @@ def test_a_run_on_the_hosts_own_code(remote: Remote, eventually: Callable[..., N
     follower = tmp_path / "follower"
     order_file.write(rundir, Order(spec.run, remote.place, 1.0, str(follower), declared=("TOKEN",)))
     remote.parts.index.add(
-        Entry(spec.run, spec.slug, spec.session, spec.run_dir, spec.result_dir, spec.blueprint, "", 1.0)
+        IndexEntry(spec.run, spec.slug, spec.session, spec.run_dir, spec.result_dir, spec.blueprint, "", 1.0)
     )
     following = Follower(follower, remote.place, remote.launcher, remote.parts)
 

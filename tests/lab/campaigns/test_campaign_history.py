@@ -11,7 +11,7 @@ import pytest
 
 from autoresearch.core.campaign.view import CampaignView, fold
 from autoresearch.lab.campaigns import scheduler
-from autoresearch.lab.campaigns.campaign_state import Book, book_of
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory, book_of
 from autoresearch.lab.results.judge import incumbent, noise_without, pending
 from autoresearch.records import campaign_records
 from autoresearch.records.ledger import Ledger
@@ -26,7 +26,7 @@ def whole(made: Any) -> CampaignView:
     return fold(campaign_records.read_spec(made.place), read(made.place.journal), rows, read(made.place.verdicts))
 
 
-def same(made: Any, book: Book) -> None:
+def same(made: Any, book: CampaignHistory) -> None:
     view, fresh = book.view(), whole(made)
     assert view == fresh
     slow = CampaignView(fresh.spec, fresh.ideas)  # nothing is kept for it: every question is worked out
@@ -42,7 +42,7 @@ def same(made: Any, book: Book) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -> None:
     chance, made = random.Random(seed), campaign()
-    book = Book(made.place)
+    book = CampaignHistory(made.place)
     same(made, book)
     view = book.view()
     for n in range(12):
@@ -74,7 +74,7 @@ def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -
 
 
 def test_nothing_is_read_where_nothing_was_added(lived: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = Book(lived.place)
+    book = CampaignHistory(lived.place)
     book.view()
     read: list[int] = []
     real = os.pread
@@ -88,7 +88,7 @@ def test_nothing_is_read_where_nothing_was_added(lived: Any, monkeypatch: pytest
 
 @pytest.mark.parametrize("inode", ["the same", "another"])
 def test_a_ledger_that_was_edited_is_read_again(lived: Any, inode: str) -> None:
-    book = Book(lived.place)
+    book = CampaignHistory(lived.place)
     before = book.view().by_slug("lr-up")
     assert before
     text = lived.place.ledger.read_text().replace("0.58", "0.91", 1) + "\n"
@@ -101,7 +101,7 @@ def test_a_ledger_that_was_edited_is_read_again(lived: Any, inode: str) -> None:
 
 
 def test_a_ledger_whose_last_line_lacks_its_end(lived: Any) -> None:
-    book = Book(lived.place)
+    book = CampaignHistory(lived.place)
     lived.place.ledger.write_bytes(lived.place.ledger.read_bytes().rstrip(b"\n"))
     same(lived, book)
     lived.run("flat", 0.6, "discard", curve=False)
@@ -109,7 +109,7 @@ def test_a_ledger_whose_last_line_lacks_its_end(lived: Any) -> None:
 
 
 def test_half_a_line_of_the_journal_waits_for_its_other_half(lived: Any) -> None:
-    book = Book(lived.place)
+    book = CampaignHistory(lived.place)
     book.view()
     with lived.place.journal.open("a") as file:
         file.write('{"t": 1, "do": "unwanted", "slu')
@@ -122,7 +122,7 @@ def test_half_a_line_of_the_journal_waits_for_its_other_half(lived: Any) -> None
 
 def test_a_row_that_comes_before_its_idea(campaign: Callable[..., Any]) -> None:
     made = campaign()
-    book = Book(made.place)
+    book = CampaignHistory(made.place)
     made.indexes["later"] = 2
     made.heads["later"] = "0" * 40
     made.run("later", 0.6, curve=False)
@@ -133,7 +133,7 @@ def test_a_row_that_comes_before_its_idea(campaign: Callable[..., Any]) -> None:
 
 
 def test_files_that_vanish(lived: Any) -> None:
-    book = Book(lived.place)
+    book = CampaignHistory(lived.place)
     book.view()
     lived.place.verdicts.unlink()
     lived.place.ledger.unlink()
@@ -146,7 +146,7 @@ def test_one_book_for_a_campaign(lived: Any) -> None:
 
 def decision_in_full(view: CampaignView, idea: Any) -> Any:
     """`pending` without its short cuts."""
-    from autoresearch.core.campaign.decision import Evidence, decide
+    from autoresearch.core.campaign.decision import RunEvidence, decide
     from autoresearch.core.statistics.noise import noise_of
     from autoresearch.lab.results.judge import rule_of
 
@@ -156,7 +156,7 @@ def decision_in_full(view: CampaignView, idea: Any) -> Any:
     assert list(incumbent(view, idea)) == list(theirs)
     quick = noise_without(view, idea)
     assert quick.df == noise.df and quick.variance == pytest.approx(noise.variance, rel=1e-9)
-    past = Evidence(
+    past = RunEvidence(
         [None if row.status == "crash" else row.metric_value for row in idea.judged],
         () if idea.hypothesis.is_baseline else theirs,
         noise,

@@ -1,4 +1,4 @@
-"""Book: journal, ledger and verdicts of a campaign, read once and then only what was added.
+"""A campaign's journal, ledger and verdicts, read once; after that only what was added.
 
 A controller asks many times for every run, and a campaign has thousands of rows. Where a file was not merely
 appended to (somebody edited the ledger), everything is read again.
@@ -25,7 +25,7 @@ UNREAD, ALL_AGAIN = (0, 0, 0), (0, 0, -1)
 
 
 @dataclass
-class Growing:
+class GrowingFile:
     """How far one file was read. `parse`: lines, and how many were before them, to what they say."""
 
     path: Path
@@ -90,7 +90,7 @@ def _objects(added: list[bytes], before: int) -> Iterator[dict[str, Any]]:
             yield {**record, "seq": seq}
 
 
-class Book:
+class CampaignHistory:
     """Everything a campaign wrote down about itself."""
 
     def __init__(self, place: CampaignDir) -> None:
@@ -100,10 +100,10 @@ class Book:
 
     def _open(self) -> None:
         self._fold = Fold(self.spec)
-        self._journal = Growing(self.place.journal, _entries)
+        self._journal = GrowingFile(self.place.journal, _entries)
         rows = evidence.read_from(self.place.ledger)
-        self._rows = Growing(rows, _Rows(Ledger(rows)))
-        self._verdicts = Growing(self.place.verdicts, _entries)
+        self._rows = GrowingFile(rows, _Rows(Ledger(rows)))
+        self._verdicts = GrowingFile(self.place.verdicts, _entries)
 
     def view(self) -> CampaignView:
         """The campaign as it is now, under the rules as they are now: always the same object, brought up to date."""
@@ -118,6 +118,6 @@ class Book:
 
 
 @lru_cache(maxsize=8)
-def book_of(place: CampaignDir) -> Book:
+def book_of(place: CampaignDir) -> CampaignHistory:
     """The book of a campaign, one in a process: who judges a run in its controller need not read it all again."""
-    return Book(place)
+    return CampaignHistory(place)
