@@ -34,7 +34,7 @@ def test_killed_at_a_named_point(yard: Any, living: Any, point: str, recorded: b
 
 @pytest.mark.system
 def test_a_fault_of_the_runner_is_recorded_and_the_tree_ended(yard: Any) -> None:
-    patch = "stopping.Stopping.check_limits = lambda self: 1 / 0"
+    patch = "stop_reasons.Stopping.check_limits = lambda self: 1 / 0"
     live, record = yard.ended("setsid sleep 1000 & sleep 1000", patch=patch, cleanup=["echo cleaned"])
     assert (record["ending"], record["cause"]) == ("crashed", "runner_error")
     assert "ZeroDivisionError" in record["reason"] and "in live" in record["reason"]
@@ -44,7 +44,7 @@ def test_a_fault_of_the_runner_is_recorded_and_the_tree_ended(yard: Any) -> None
 
 @pytest.mark.system
 def test_even_a_fault_while_ending_the_tree_is_recorded(yard: Any) -> None:
-    _, record = yard.ended("exit 3", patch="processes.Tree.alive = lambda self: 1 / 0")
+    _, record = yard.ended("exit 3", patch="processes.ProcessTree.alive = lambda self: 1 / 0")
     assert (record["ending"], record["cause"], record["returncode"]) == ("crashed", "runner_error", 3)
 
 

@@ -154,7 +154,7 @@ def test_kill_of_the_runner_leaves_a_free_lock_and_a_marked_trainer(yard: Any, u
 
 def test_gpu_leases(yard: Any, until: Any, dead: Any) -> None:
     lease = str(yard.root / "gpu.lock")
-    patch = "gpus.LEASE_WAIT_S = 0.1"
+    patch = "gpu_lease.LEASE_WAIT_S = 0.1"
     first = yard.start("sleep 1000", leases=[lease])
     pid = first.event("started")["pid"]
     assert json.loads(Path(lease).read_text()) == {"run": first.run, "pid": first.process.pid}
@@ -171,7 +171,7 @@ def test_gpu_leases(yard: Any, until: Any, dead: Any) -> None:
 
 def test_runs_that_share_a_gpu_and_one_that_wants_it_alone_keep_each_other_out(yard: Any, until: Any) -> None:
     lease = str(yard.root / "gpu.lock")
-    patch = "gpus.LEASE_WAIT_S = 0.1"
+    patch = "gpu_lease.LEASE_WAIT_S = 0.1"
     both = [yard.start("sleep 1000", leases=[lease], lease_shares=2) for _ in range(2)]
     for live in both:
         live.event("started")
@@ -195,7 +195,7 @@ def test_runs_that_share_a_gpu_and_one_that_wants_it_alone_keep_each_other_out(y
 
 def test_several_leases_are_taken_all_or_none(yard: Any) -> None:
     a, b = str(yard.root / "a.lock"), str(yard.root / "b.lock")
-    patch = "gpus.LEASE_WAIT_S = 0.1"
+    patch = "gpu_lease.LEASE_WAIT_S = 0.1"
     holder = yard.start("sleep 1000", leases=[b])
     holder.event("started")
     assert yard.ended("true", leases=[b, a], patch=patch)[1]["cause"] == "lease_busy"
@@ -244,7 +244,7 @@ def fake_gpus(yard: Any, after: int = 1024, before: str = "") -> dict[str, str]:
 def test_gpu_memory(yard: Any, after: int, returned: bool) -> None:
     seen = "[ -e seen ] && [ $(wc -l < seen) -ge 2 ]"  # at the second question the answer to the first was taken in
     command = f"touch on; until {seen}; do sleep 0.05; done; touch over"
-    patch = f"gpus.RETURN_S = {600.0 if returned else 3.0}"
+    patch = f"gpu_lease.RETURN_S = {600.0 if returned else 3.0}"
     _, record = yard.ended(command, gpus=["GPU-1"], patch=patch, env=fake_gpus(yard, after))
     assert record["gpu_memory_bytes"] == 4 << 30
     assert record["gpu_memory_returned"] is returned
@@ -261,7 +261,7 @@ def test_gpu_memory_that_nobody_tells_is_unknown(yard: Any, uuid: str) -> None:
 
 def test_a_driver_that_hangs_holds_neither_the_run_nor_its_lock(yard: Any, until: Any) -> None:
     env = fake_gpus(yard, before=f"echo $$ >> {yard.root}/asked; exec sleep 1000")
-    live = yard.start("sleep 1000", gpus=["GPU-1"], patch="gpus.ASK_S = 2.0", env=env)
+    live = yard.start("sleep 1000", gpus=["GPU-1"], patch="gpu_lease.ASK_S = 2.0", env=env)
     live.event("started")
     live.process.kill()
     live.process.wait()

@@ -25,12 +25,12 @@ from autoresearch.lab.agent_work.agent_proposer import HYBRID, held, waiting
 from autoresearch.lab.agent_work.edit_workspace import clean_slot, edited_slot
 from autoresearch.lab.campaigns import scheduler
 from autoresearch.lab.campaigns.commit_builder import IdeaRefused
+from autoresearch.lab.campaigns.control import CampaignControl
 from autoresearch.records import campaign_records, journal
 from autoresearch.records.failpoint import failpoint
 
 if TYPE_CHECKING:
     from autoresearch.lab.agent_work.agent_jobs import AgentJobs, JobResult
-    from autoresearch.lab.campaigns.controller import Controller
 
 MOST_FAILED = 3  # turns for new ideas in a row that came to nothing
 ENDS_IN_S = 30.0  # a turn that was told to stop
@@ -40,9 +40,9 @@ WAIT_S = 0.1
 class AgentWorker:
     """What the controller asks of its researcher."""
 
-    def __init__(self, controller: Controller) -> None:
-        self.controller = controller
-        self.spec = controller.spec.research
+    def __init__(self, control: CampaignControl) -> None:
+        self.control = control
+        self.spec = control.spec.research
         self.barred = ""  # why it is not asked before somebody says `resume`
         self._study: AgentJobs | None = None
         self._thread: threading.Thread | None = None
@@ -70,8 +70,8 @@ class AgentWorker:
         if self._study is None:
             from autoresearch.lab.agent_work.agent_jobs import AgentJobs
 
-            controller = self.controller
-            self._study = AgentJobs.of(controller.place, controller.shop, controller.parts, controller.say, self._stop)
+            control = self.control
+            self._study = AgentJobs.of(control.place, control.shop, control.parts, control.say, self._stop)
         return self._study
 
     # -- the controller's thread --------------------------------------------------------------------------------
@@ -83,23 +83,27 @@ class AgentWorker:
         if self._broke_off:
             self._thread = None
             self._bar(view, "a fault of ours ended the researcher's job; the controller's pane shows where")
-            view = self.controller.book.view()
+            view = self.control.book.view()
         if self._done is not None:
             self._take_in(view)
-            view = self.controller.book.view()
+            view = self.control.book.view()
         if not self.busy and self._fruitless(view):
-            view = self.controller.book.view()
+            view = self.control.book.view()
         if not self.busy and (job := self._due(view)):
             self._begin(job)
         return view
+
+    def readmit(self) -> None:
+        """Ask the agent again: somebody resumed the campaign."""
+        self.barred = ""
 
     def recover(self) -> None:
         """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
         if self.spec.agent:
             self.study.end_leftover()
-            known = self.controller.book.view().research.turns
+            known = self.control.book.view().research.turns
             for name, fields in self.study.unwritten(known):
-                self.controller.note("turn", name=name, **fields)
+                self.control.note("turn", name=name, **fields)
 
     def mending(self, view: CampaignView) -> bool:
         """Whether an idea still waits to be fixed, and may be."""
@@ -123,7 +127,7 @@ class AgentWorker:
     def summarise(self, view: CampaignView) -> None:
         """At the end: let it say what was found; a request to stop ends that, and a deadline is a deadline."""
         deadline = view.spec.rules.deadline
-        late = deadline is not None and self.controller.parts.clock() >= deadline
+        late = deadline is not None and self.control.parts.clock() >= deadline
         if not (self.spec.agent and self.spec.summarise) or self.barred or self._spent(view) or late:
             return
         if view.told_stop == "stop" or not view.research.turns or view.research.summarised:
@@ -132,15 +136,13 @@ class AgentWorker:
         self._start(self.study.summarise)
         while self._done is None and not self._broke_off:
             time.sleep(WAIT_S)
-            if any(
-                one["do"] == "stop" for one in campaign_records.entries(self.controller.place.requests, view.requests)
-            ):
+            if any(one["do"] == "stop" for one in campaign_records.entries(self.control.place.requests, view.requests)):
                 self._stop.set()
         done, self._done, self._thread = self._done, None, None
         if done is not None:
             self._write(done)
         if done is None or done.error is not None:
-            self.controller.say(f"no summary: {done.error if done else 'a fault of ours; the pane shows where'}")
+            self.control.say(f"no summary: {done.error if done else 'a fault of ours; the pane shows where'}")
 
     def close(self) -> None:
         """End what is under way; what it cost is written down."""
@@ -149,7 +151,7 @@ class AgentWorker:
 
     def remove(self) -> None:
         """The campaign is over: its worktrees go."""
-        checkout, trees = self.controller.shop.checkout, Path(self.controller.spec.trees)
+        checkout, trees = self.control.shop.checkout, Path(self.control.spec.trees)
         for one in (edited_slot(checkout, trees), clean_slot(checkout, trees)):
             with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
                 one.remove()
@@ -173,15 +175,15 @@ class AgentWorker:
         if done.error is not None:
             raise done.error
         if done.fix is not None and done.of is not None and done.fault is None:  # else it is asked again later
-            self._fixed(self.controller.book.view(), done.of, done.fix, done.turns)
+            self._fixed(self.control.book.view(), done.of, done.fix, done.turns)
         if done.fault is not None:
-            self._failed(self.controller.book.view(), done.fault, done.why)
+            self._failed(self.control.book.view(), done.fault, done.why)
 
     def _write(self, done: JobResult) -> None:
         for do, fields in done.lines:
-            self.controller.note(do, **fields)
+            self.control.note(do, **fields)
         for text in done.told:
-            self.controller.say(text)
+            self.control.say(text)
 
     def _failed(self, view: CampaignView, fault: TurnFault, why: str) -> None:
         """Pause where nobody else has ideas; else go on without it."""
@@ -204,9 +206,9 @@ class AgentWorker:
     def _bar(self, view: CampaignView, why: str) -> None:
         self.barred = why
         if view.spec.proposer.name == AGENT:
-            self.controller.pause(view, self.barred)
+            self.control.pause(view, self.barred)
         else:
-            self.controller.say(f"{self.barred}; going on without it until `campaign resume`")
+            self.control.say(f"{self.barred}; going on without it until `campaign resume`")
 
     def _fixed(self, view: CampaignView, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:
         """Commit a fix, or say why there is none; both go into the log of the experiment."""
@@ -218,7 +220,7 @@ class AgentWorker:
         if edit.unmade is None:
             change = Hypothesis(idea.slug, edit.said, patches=(edit.patch,), proposer=AGENT)
             try:
-                commit = repair(self.controller.shop, idea, change, edit.said or "mended by the researcher")
+                commit = repair(self.control.shop, idea, change, edit.said or "mended by the researcher")
                 failpoint("research.mended")
             except IdeaRefused as refused:
                 why = refused.message
@@ -227,11 +229,11 @@ class AgentWorker:
             text = " ".join(edit.said.split())[:300] or "mended"
             told += f": {text}; files: {', '.join(edit.paths)}"
             fields = {"slug": idea.slug, "commit": commit, "note": text, "flags": list(edit.flags)}
-            self.controller.note("fixed", index=idea.index, turns=list(turns), told=told, **fields)
+            self.control.note("fixed", index=idea.index, turns=list(turns), told=told, **fields)
         else:
             told += f" came to nothing: {' '.join(why.split())[:500]}"
-            self.controller.note("fix_failed", index=idea.index, turns=list(turns), why=why, told=told)
-        self.controller.say(f"{idea.slug}: {told}")
+            self.control.note("fix_failed", index=idea.index, turns=list(turns), why=why, told=told)
+        self.control.say(f"{idea.slug}: {told}")
         if idea.rows and idea.rows[-1].result_dir:
             with contextlib.suppress(AutoresearchError, OSError):
                 journal.append(Path(idea.rows[-1].result_dir), told)
@@ -258,14 +260,14 @@ class AgentWorker:
     def _wanted(self, view: CampaignView) -> bool:
         """Whether another idea would be tried: the baseline is measured, and no rule is met."""
         baseline = view.baseline
-        if baseline is None or not baseline.values or self.controller.stand(view, conceived=True).met:
+        if baseline is None or not baseline.values or self.control.stand(view, conceived=True).met:
             return False
         return not self._too_late(view)
 
     def _too_late(self, view: CampaignView) -> bool:
         """Whether what is made now could not be run before the deadline."""
         deadline = view.spec.rules.deadline
-        return deadline is not None and deadline - self.controller.parts.clock() < scheduler.expected_run_s(view)
+        return deadline is not None and deadline - self.control.parts.clock() < scheduler.expected_run_s(view)
 
     def _next_fix(self, view: CampaignView) -> Idea | None:
         if not self.spec.agent or self.barred or view.told_stop or self._spent(view) or self._too_late(view):
@@ -281,12 +283,12 @@ class AgentWorker:
         return self.study.fix(idea)
 
     def _begin(self, job: Callable[[], JobResult]) -> None:
-        view = self.controller.book.view()
+        view = self.control.book.view()
         idea = self._next_fix(view)
         if idea is not None and idea.index not in view.research.fixing:
             run = idea.rows[-1].run_id if idea.rows else ""
-            self.controller.note("fixing", index=idea.index, run=run)
-            self.controller.say(f"{idea.slug}: {self.spec.agent} is asked to mend it")
+            self.control.note("fixing", index=idea.index, run=run)
+            self.control.say(f"{idea.slug}: {self.spec.agent} is asked to mend it")
         self._start(job)
 
     def _start(self, job: Callable[[], JobResult]) -> None:

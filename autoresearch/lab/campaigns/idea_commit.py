@@ -228,9 +228,7 @@ def baseline_of(spec: CampaignSpec) -> Hypothesis:
     return Hypothesis(BASELINE, "The baseline: nothing is changed.", parent="", proposer="campaign")
 
 
-def follow_up(
-    shop: CommitBuilder, idea: Idea, files: Mapping[str, bytes | None], message: str
-) -> tuple[str, str]:
+def follow_up(shop: CommitBuilder, idea: Idea, files: Mapping[str, bytes | None], message: str) -> tuple[str, str]:
     """A further commit of an idea, and the branch that it is on. Nothing new is nothing done.
 
     That is the idea's own branch, unless somebody checked it out, removed it, or committed other code to it:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoresearch.core.campaign.spec import CampaignSpec, CampaignState
 from autoresearch.core.campaign.view import CampaignView, IdeaRun
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.campaign_report import progress
-from autoresearch.lab.campaigns import scheduler
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder, IdeaRefused
+from autoresearch.lab.campaigns.control import CampaignControl
 from autoresearch.lab.campaigns.idea_commit import as_line, claim
 from autoresearch.lab.campaigns.requests import stop_run
 from autoresearch.lab.parts import Parts
@@ -26,34 +26,29 @@ from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir, is_locked
 from autoresearch.records.spec_file import read as read_run
 
-if TYPE_CHECKING:
-    from autoresearch.lab.campaigns.controller import Controller
 
-
-def recover(controller: Controller) -> None:
+def recover(control: CampaignControl) -> None:
     """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
-    place, book, parts = controller.place, controller.book, controller.parts
+    place, book, parts = control.place, control.book, control.parts
     restore_spec(place, book.spec)
     rows_of_others(place, book.view())
-    restore_ledger(controller)
+    restore_ledger(control)
     for fields in untold(place, book.view(), parts):
-        controller.note("prepared", **fields)
-    _finish_draft(controller, book.view())
+        control.note("prepared", **fields)
+    _finish_draft(control, book.view())
     for idea in book.view().ideas:
         for run in idea.runs:
             if run.run not in idea.done:
-                take_up(controller, run)
+                take_up(control, run)
             elif not run.started:  # it was begun and is over, before that could be written down
-                controller.note("started", run=run.run)
+                control.note("started", run=run.run)
     view = book.view()
     finish_records(place, view, parts)
-    obey_again(view, controller.live)
+    obey_again(view, control.live)
     if view.state is not CampaignState.PAUSED:
-        controller.set_state(view, CampaignState.RUNNING)
-        controller.look_for_reasons(view)
+        control.set_state(view, CampaignState.RUNNING)
+        control.look_for_reasons(view)
     close_panes(place, view.spec.tmux_socket, parts)
-    controller.research.recover()
-    controller.sources.reconcile(scheduler.attempts(view))
 
 
 def rows_of_others(place: CampaignDir, view: CampaignView) -> None:
@@ -62,33 +57,33 @@ def rows_of_others(place: CampaignDir, view: CampaignView) -> None:
     evidence.take_in(place.ledger, (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists()))
 
 
-def restore_ledger(controller: Controller) -> None:
+def restore_ledger(control: CampaignControl) -> None:
     """Put back the rows that somebody took out of the ledger, or changed."""
-    if changed := evidence.restore(controller.place.ledger):
-        aside = f"{controller.place.ledger}.foreign"
-        controller.say(f"the ledger was changed: {len(changed)} rows are ours again; others' lines are in {aside}")
+    if changed := evidence.restore(control.place.ledger):
+        aside = f"{control.place.ledger}.foreign"
+        control.say(f"the ledger was changed: {len(changed)} rows are ours again; others' lines are in {aside}")
 
 
-def _finish_draft(controller: Controller, view: CampaignView) -> None:
+def _finish_draft(control: CampaignControl, view: CampaignView) -> None:
     """The idea whose branch was being claimed; as if it was drafted now."""
     if view.draft is not None:
         try:
-            controller.note("idea", **as_line(claim(controller.shop, view.draft)))
+            control.note("idea", **as_line(claim(control.shop, view.draft)))
         except IdeaRefused as refused:  # its commit did not survive; it is proposed again
-            controller.say(f"{view.draft.slug}: forgotten: {refused.message}")
+            control.say(f"{view.draft.slug}: forgotten: {refused.message}")
 
 
-def take_up(controller: Controller, run: IdeaRun) -> None:
+def take_up(control: CampaignControl, run: IdeaRun) -> None:
     """A run that has no row: one that was begun is watched from now on, any other is taken back."""
     rundir = RunDir(Path(run.run_dir))
-    if not run.started and take_back(rundir, run.run, controller.parts):
-        controller.note("withdrawn", run=run.run)
+    if not run.started and take_back(rundir, run.run, control.parts):
+        control.note("withdrawn", run=run.run)
         return
     if not run.started:
-        controller.note("started", run=run.run)
-    controller.live[run.run] = rundir
+        control.note("started", run=run.run)
+    control.watch(run.run, rundir)
     with contextlib.suppress(AutoresearchError, OSError):  # its directory was removed: it will be recorded as lost
-        controller.pool.occupied(rundir.path, run.run)
+        control.pool.occupied(rundir.path, run.run)
 
 
 def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:

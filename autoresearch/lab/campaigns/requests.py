@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoresearch.core.campaign.hypothesis import BASELINE
 from autoresearch.core.campaign.spec import CampaignState, Rules
 from autoresearch.core.campaign.view import CampaignView, Idea
 from autoresearch.lab.campaigns import scheduler
+from autoresearch.lab.campaigns.control import CampaignControl
 from autoresearch.records import campaign_records, events
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.rundir import RunDir
-
-if TYPE_CHECKING:
-    from autoresearch.lab.campaigns.controller import Controller
 
 KINDS = ("pause", "resume", "drain", "stop", "skip", "add", "fix", "set", "confirm", "tell", "veto", "approve", "hold")
 
@@ -27,64 +25,63 @@ def ask(place: CampaignDir, do: str, **fields: Any) -> None:
     campaign_records.add(place.requests, do, **fields)
 
 
-def obey(controller: Controller, view: CampaignView, request: Mapping[str, Any]) -> None:
+def obey(control: CampaignControl, view: CampaignView, request: Mapping[str, Any]) -> None:
     """Do one request. Unknown ones are of a newer version and passed over."""
     reason = str(request.get("reason") or "asked for")
     match request.get("do"):
         case "pause":
-            controller.pause(view, reason)
+            control.pause(view, reason)
         case "resume":
             if scheduler.baseline_failed(view):  # what was missing may be there now
-                note(controller.place, "again", reason=reason)
-            note(controller.place, "state", state=CampaignState.RUNNING.value, reason=str(request.get("reason") or ""))
-            controller.research.barred = ""
-            controller.say("going on")
+                note(control.place, "again", reason=reason)
+            note(control.place, "state", state=CampaignState.RUNNING.value, reason=str(request.get("reason") or ""))
+            control.say("going on")
         case "drain" | "stop" as how:
-            note(controller.place, "told", how=how, reason=reason)
-            controller.say(f"{how}: {reason}")
+            note(control.place, "told", how=how, reason=reason)
+            control.say(f"{how}: {reason}")
             if how == "stop":
-                for rundir in controller.live.values():
+                for rundir in control.live.values():
                     stop_run(rundir, reason)
         case "skip" | "veto" if BASELINE in (request.get("slug"), request.get("what")):
-            controller.say("the baseline cannot be skipped or vetoed")
+            control.say("the baseline cannot be skipped or vetoed")
         case "skip":
-            _skip(controller, view, str(request.get("slug")), reason)
+            _skip(control, view, str(request.get("slug")), reason)
         case "set":
             changes = {k: v for k, v in request.items() if k in Rules.__dataclass_fields__}
-            note(controller.place, "rules", **changes)
-            controller.say(f"rules changed: {', '.join(f'{k} {v}' for k, v in changes.items())}")
+            note(control.place, "rules", **changes)
+            control.say(f"rules changed: {', '.join(f'{k} {v}' for k, v in changes.items())}")
         case "tell":
-            note(controller.place, "told_agent", text=str(request.get("text")))
-            controller.say(f"told the researcher: {request.get('text')}")
+            note(control.place, "told_agent", text=str(request.get("text")))
+            control.say(f"told the researcher: {request.get('text')}")
         case "veto":
-            _veto(controller, view, str(request.get("what")), reason)
+            _veto(control, view, str(request.get("what")), reason)
         case "approve":
-            note(controller.place, "approved", slug=str(request.get("slug")))
-            controller.say(f"{request.get('slug')}: approved")
+            note(control.place, "approved", slug=str(request.get("slug")))
+            control.say(f"{request.get('slug')}: approved")
         case "hold":
-            note(controller.place, "hold", on=bool(request.get("on")), reason=reason)
-            controller.say("code ideas wait for a person" if request.get("on") else "code ideas wait for nobody")
+            note(control.place, "hold", on=bool(request.get("on")), reason=reason)
+            control.say("code ideas wait for a person" if request.get("on") else "code ideas wait for nobody")
         case "fix":
-            _fix(controller, view, request)
+            _fix(control, view, request)
         case "confirm":
-            _confirm(controller, view, [str(slug) for slug in request.get("slugs", ())])
+            _confirm(control, view, [str(slug) for slug in request.get("slugs", ())])
 
 
-def _skip(controller: Controller, view: CampaignView, slug: str, reason: str) -> None:
-    note(controller.place, "unwanted", slug=slug, reason=reason)
-    controller.say(f"{slug}: to be skipped: {reason}")
+def _skip(control: CampaignControl, view: CampaignView, slug: str, reason: str) -> None:
+    note(control.place, "unwanted", slug=slug, reason=reason)
+    control.say(f"{slug}: to be skipped: {reason}")
     for idea, run in view.live:
         if idea.slug == slug:
             stop_run(RunDir(Path(run.run_dir)), f"skipped: {reason}")
 
 
-def _veto(controller: Controller, view: CampaignView, what: str, reason: str) -> None:
+def _veto(control: CampaignControl, view: CampaignView, what: str, reason: str) -> None:
     """A name that is known is skipped; words are passed on to the researcher, and measured against what it proposes."""
     known = view.by_slug(what) or next((p for p in view.research.proposed.values() if p.hypothesis.slug == what), None)
     if known is not None:
-        _skip(controller, view, what, f"vetoed: {reason}")
-    note(controller.place, "vetoed", what=what, reason=reason)
-    controller.say(f"vetoed: {what}")
+        _skip(control, view, what, f"vetoed: {reason}")
+    note(control.place, "vetoed", what=what, reason=reason)
+    control.say(f"vetoed: {what}")
 
 
 def unrepairable(view: CampaignView, idea: Idea) -> tuple[str, str] | None:
@@ -99,7 +96,7 @@ def unrepairable(view: CampaignView, idea: Idea) -> tuple[str, str] | None:
     return None
 
 
-def _fix(controller: Controller, view: CampaignView, request: Mapping[str, Any]) -> None:
+def _fix(control: CampaignControl, view: CampaignView, request: Mapping[str, Any]) -> None:
     """A follow-up fix: a commit on the idea's branch, then the same idea again; no new idea."""
     from autoresearch.lab.campaigns.commit_builder import IdeaRefused
     from autoresearch.lab.campaigns.idea_commit import repair
@@ -109,30 +106,30 @@ def _fix(controller: Controller, view: CampaignView, request: Mapping[str, Any])
     text = str(request.get("note") or "repaired")
     why = unrepairable(view, idea) if idea else (f"{request.get('slug')}: there is no such idea", "")
     if idea is None or why:
-        controller.say(why[0] if why else "")
+        control.say(why[0] if why else "")
         return
     try:
-        commit = repair(controller.shop, idea, from_entry(request.get("entry"), Path("/")), text)
+        commit = repair(control.shop, idea, from_entry(request.get("entry"), Path("/")), text)
     except (IdeaRefused, Broken) as error:
-        controller.say(f"{idea.slug}: not repaired: {error}")
+        control.say(f"{idea.slug}: not repaired: {error}")
         return
-    note(controller.place, "fixed", index=idea.index, slug=idea.slug, commit=commit, note=text)
-    controller.say(f"{idea.slug}: repaired ({text}); it runs again")
+    note(control.place, "fixed", index=idea.index, slug=idea.slug, commit=commit, note=text)
+    control.say(f"{idea.slug}: repaired ({text}); it runs again")
 
 
-def _confirm(controller: Controller, view: CampaignView, slugs: list[str]) -> None:
+def _confirm(control: CampaignControl, view: CampaignView, slugs: list[str]) -> None:
     from autoresearch.lab.campaigns.confirmation_rounds import plan_round
 
     named = [idea for slug in slugs if (idea := view.by_slug(slug))]
     if view.open_round:
-        controller.say("a confirmation is under way")
+        control.say("a confirmation is under way")
         return
     planned, why = plan_round(view, named)
     if planned is None:
-        controller.say(f"no confirmation: {why}")
+        control.say(f"no confirmation: {why}")
         return
-    controller.begin_round(planned.number, planned.candidates, planned.each, planned.baseline)
-    controller.say(f"confirming: {why}")
+    control.begin_round(planned.number, planned.candidates, planned.each, planned.baseline)
+    control.say(f"confirming: {why}")
 
 
 def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> None:

@@ -217,6 +217,7 @@ def decided(view: CampaignView, idea: Idea) -> bool:
 
 def without(view: CampaignView, run: str) -> CampaignView:
     """The view as if a run had never been prepared."""
+
     def slim(idea: Idea) -> Idea:
         runs = [one for one in idea.runs if one.run != run]
         return idea if len(runs) == len(idea.runs) else replace(idea, runs=runs)

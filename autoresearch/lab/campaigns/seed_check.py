@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from autoresearch.core.campaign.view import CampaignView, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
@@ -11,12 +9,10 @@ from autoresearch.core.statistics.seeding import SeededRun
 from autoresearch.lab.campaign_report import progress, summary
 from autoresearch.lab.campaign_report.curves_and_diffs import measured_again
 from autoresearch.lab.campaigns import scheduler
-
-if TYPE_CHECKING:
-    from autoresearch.lab.campaigns.controller import Controller
+from autoresearch.lab.campaigns.control import CampaignControl
 
 
-def look(controller: Controller, view: CampaignView) -> CampaignView:
+def look(control: CampaignControl, view: CampaignView) -> CampaignView:
     """Make the check as soon as the baseline's runs allow it; the view that knows of it."""
     baseline = view.baseline
     if view.seed_check is not None or baseline is None or scheduler.waits(baseline):
@@ -26,7 +22,7 @@ def look(controller: Controller, view: CampaignView) -> CampaignView:
     if found is None:
         return view
     by = next((row.seed_by for row in baseline.judged if row.seed_by), "")
-    controller.note(
+    control.note(
         "seed_check",
         seen=found.seen,
         reason=found.reason,
@@ -36,9 +32,9 @@ def look(controller: Controller, view: CampaignView) -> CampaignView:
         exact=found.exact,
         copies=seeding.copies([(name, run.seed) for name, run in runs]),
     )
-    view = controller.book.view()
-    controller.say(summary.seed_words(view))
-    progress.write_documents(controller.place, view, controller.stand(view))
+    view = control.book.view()
+    control.say(summary.seed_words(view))
+    progress.write_documents(control.place, view, control.stand(view))
     return view
 
 

@@ -15,6 +15,6 @@ pytestmark = pytest.mark.system
 
 def test_what_goes_on_again_has_no_reason(lived: Any) -> None:
     lived.tell("state", state="paused", reason="lunch")
-    controller: Any = SimpleNamespace(place=lived.place, research=SimpleNamespace(barred="x"), say=lambda _: None)
-    requests.obey(controller, lived.view(), {"do": "resume"})
+    control: Any = SimpleNamespace(place=lived.place, say=lambda _: None)
+    requests.obey(control, lived.view(), {"do": "resume"})
     assert (lived.view().state, lived.view().reason) == (CampaignState.RUNNING, "")
