@@ -7,7 +7,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo test test-all test-real check bench setup tmux tools trl ray aider skills-ref mcp agents clean always
+.PHONY: demo test test-all test-real check house bench setup tmux tools trl ray aider skills-ref mcp agents clean always
 
 setup: $(STAMP) tmux
 
@@ -60,6 +60,10 @@ check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest
+
+# circles, names, folders, imports, commands: docs/house.md says what they are for
+house: setup
+	@$(BIN)/python -m tests.house_numbers
 
 bench: setup
 	@$(BIN)/python -m tests.bench

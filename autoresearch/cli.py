@@ -142,7 +142,7 @@ _DENIED = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), _MAY_NOT),
     errno.EROFS: "work in a copy on a file system that can be written, or record there",
 }
-_CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client")
+CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -193,18 +193,18 @@ def _app(argv: Sequence[str]) -> Any:
     words = [a for a in argv if not a.startswith("-")]
     wanted = words[0] if argv and words[:1] == list(argv[:1]) else ""
     for name, entry in COMMANDS.items():
-        if name in _CALLED_BY_US and name != wanted:
+        if name in CALLED_BY_US and name != wanted:
             continue  # else a typo would be told to mean it
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
-            app.command(name, help=entry[1], hidden=name in _CALLED_BY_US)(_load(entry, real=name == wanted))
+            app.command(name, help=entry[1], hidden=name in CALLED_BY_US)(_load(entry, real=name == wanted))
     for name, (text, entries) in GROUPS.items():
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
             group = _typer(text)
             for sub, entry in entries.items():
-                if sub in _CALLED_BY_US and sub not in words[1:2]:
+                if sub in CALLED_BY_US and sub not in words[1:2]:
                     continue
                 loaded = _load(entry, real=name == wanted and sub in words[1:2])
-                group.command(sub, help=entry[1], hidden=sub in _CALLED_BY_US)(loaded)
+                group.command(sub, help=entry[1], hidden=sub in CALLED_BY_US)(loaded)
             app.add_typer(group, name=name)
     assert isinstance(app, typer.Typer)
     return app

@@ -61,7 +61,12 @@ _PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}
 _WORLD = {"http", "random", "secrets", "select", "socket", "time", "urllib", "uuid"}
 IMPURE = _FILES | _PROCESSES | _WORLD
 PURE_PATHS = {"PurePath", "PurePosixPath"}
-FORBIDDEN_WORDS = re.compile(r"(manager|handler|processor|helper|util|utilitie|engine|service)s?", re.IGNORECASE)
+# Inventions of an earlier house that nobody else uses, and names that say nothing; each has a standard term.
+INVENTED = re.compile(
+    r"(warden|courier|crew|bench|berth|shelf|rhythm|bell|pile|heard|told|chronicle|premises|enclosure|shop|wishe|util"
+    r"|utilitie|helper)s?",
+    re.IGNORECASE,
+)
 WORKPLACE = re.compile(r"(?<!\w)/w" + r"ork/(main|wt|shared|steering|contract|\.library|\.mirror)")
 MOST_LINES = 500
 MOST_LINES_ALONE = 800
@@ -113,11 +118,10 @@ def room_of(module: str) -> str:
 
 
 def _imports(source: Source, node: ast.AST, *, inside: bool) -> Iterator[Import]:
-    """All imports but those for type checkers only."""
+    """All imports; those for type checkers only are as lazy as any inside a function."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            for other in child.orelse:
-                yield from _imports(source, ast.Module([other], []), inside=inside)
+            yield from _imports(source, child, inside=True)
         elif isinstance(child, ast.Import):
             for alias in child.names:
                 yield Import(alias.name, (), child.lineno, inside)
@@ -282,17 +286,27 @@ def _is_broad(node: ast.ExceptHandler) -> bool:
     return bool(names & {"", "Exception", "BaseException"}) and not (isinstance(last, ast.Raise) and last.exc is None)
 
 
-def no_empty_words(sources: Sequence[Source]) -> list[str]:
-    """Names that say nothing (manager, helper, engine ...) are not words of this house."""
+def standard_terms(sources: Sequence[Source]) -> list[str]:
+    """Names of files and classes are terms of the field, not inventions (see docs/house.md)."""
     faults = []
     for source in sources:
         classes = [(n.name, n.lineno) for n in ast.walk(source.tree) if isinstance(n, ast.ClassDef)]
         names = [(part, 1) for part in source.module.split(".")] + classes
         for name, line in names:
             words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-            if any(FORBIDDEN_WORDS.fullmatch(word) for word in words):
-                faults.append(f"{source.path}:{line}: {name} holds a word that says nothing")
+            if any(INVENTED.fullmatch(word) for word in words):
+                faults.append(f"{source.path}:{line}: {name} holds a word that nobody else uses")
     return faults
+
+
+def one_class_one_meaning(sources: Sequence[Source]) -> list[str]:
+    """No two classes share a name; a leading underscore makes no difference to a reader."""
+    found: dict[str, list[str]] = {}
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name.lstrip("_"), []).append(f"{source.path}:{node.lineno}")
+    return [f"{name} is the name of several classes: {', '.join(where)}" for name, where in found.items() if where[1:]]
 
 
 def files_stay_small(sources: Sequence[Source]) -> list[str]:
@@ -336,7 +350,8 @@ RULES: tuple[Rule, ...] = (
     core_is_pure,
     one_owner_each,
     few_broad_excepts,
-    no_empty_words,
+    standard_terms,
+    one_class_one_meaning,
     files_stay_small,
     public_things_are_explained,
     no_workplace,
@@ -400,6 +415,7 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
             "must not import autoresearch.cli",
         ),
         ({HERE: "from ..lab import run"}, "core must not import autoresearch.lab"),
+        ({HERE: "if TYPE_CHECKING:\n    from autoresearch.lab import run"}, "core must not import autoresearch.lab"),
         ({LAB: "import autoresearch.commands"}, "lab must not"),
         ({LAB: "import autoresearch.tinygrpo"}, "lab must not"),
         ({TMUX: "import autoresearch.readers.x"}, "launchers must not"),
@@ -469,12 +485,16 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
         ),
         ({HERE: "try: x\nexcept Exception as e: raise X(e)\n" * 3}, "3 broad excepts"),
     ],
-    no_empty_words: [
+    standard_terms: [
         ({"autoresearch/core/utils.py": ""}, "utils"),
         ({"autoresearch/core/run_helper.py": ""}, "run_helper"),
-        ({HERE: "class RunManager: ..."}, "RunManager"),
-        ({HERE: "class HTTPHandlers: ..."}, "HTTPHandlers"),
-        ({HERE: "def f():\n    class Engine: ..."}, "Engine"),
+        ({HERE: "class AgentWarden: ..."}, "AgentWarden"),
+        ({HERE: "class HTTPCouriers: ..."}, "HTTPCouriers"),
+        ({HERE: "def f():\n    class Told: ..."}, "Told"),
+    ],
+    one_class_one_meaning: [
+        ({HERE: "class A: ...", RUNNER: "class _A: ..."}, "A is the name of several classes"),
+        ({HERE: "class A: ...\ndef f():\n    class A: ..."}, "a.py:2, autoresearch/core/a.py:4"),
     ],
     files_stay_small: [
         ({HERE: "\n" * 500}, "501 lines, 500 at most"),
@@ -490,7 +510,6 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
 FINE: dict[Rule, list[dict[str, str]]] = {
     imports_run_one_way: [
         {HERE: "from autoresearch.core import b\nfrom autoresearch.errors import X\nfrom . import c"},
-        {HERE: "if TYPE_CHECKING:\n    from autoresearch.lab import run"},
         {"autoresearch/readers/a.py": "from autoresearch.runner import follow"},
         {LAB: "from autoresearch import __version__"},
         {"autoresearch/cli.py": "from autoresearch.commands import run\nimport autoresearch.lab"},
@@ -515,7 +534,8 @@ FINE: dict[Rule, list[dict[str, str]]] = {
         {HERE: "try: x\nexcept BaseException:\n    tidy()\n    raise\n" * 3 + caught("OSError") * 3},
         {HERE: caught("Exception", "Exception")},
     ],
-    no_empty_words: [{"autoresearch/core/futile.py": "class Utility: ...\nclass Enginery: ...\nhelper = 1"}],
+    standard_terms: [{"autoresearch/core/futile.py": "class Utility: ...\nclass Toldness: ...\nhelper = 1"}],
+    one_class_one_meaning: [{HERE: "class A: ...", RUNNER: "class B: ..."}],
     files_stay_small: [{HERE: "\n" * 499, RUNNER: "\n" * 799}],
     public_things_are_explained: [{HERE: "def _f(): ...\nclass A:\n    " + DOC + "    def g(self): ..."}],
     no_workplace: [{HERE: "x = '/home/me/w" + "ork/shared'\ny = '/w" + "orkspace/main'"}],

@@ -613,8 +613,8 @@ def test_a_command_that_is_not_there(bench: Any) -> None:
 
 
 def commands() -> Iterator[tuple[str, ...]]:
-    yield from ((name,) for name in cli.COMMANDS if name == "collect" or name not in cli._CALLED_BY_US)
-    yield from ((group, sub) for group, (_, subs) in cli.GROUPS.items() for sub in subs if sub not in cli._CALLED_BY_US)
+    yield from ((name,) for name in cli.COMMANDS if name == "collect" or name not in cli.CALLED_BY_US)
+    yield from ((group, sub) for group, (_, subs) in cli.GROUPS.items() for sub in subs if sub not in cli.CALLED_BY_US)
 
 
 def begun(bench: Any, blueprint: Path) -> None:
@@ -756,7 +756,7 @@ def test_every_command_and_its_table_row(bench: Any) -> None:
             assert any(w[0] == name for w in words), command
         else:
             assert any(w[0] == command[0] and name in w[1].split("/") for w in words if len(w) > 1), command
-    shown = [name for name in (*cli.COMMANDS, *cli.GROUPS) if name not in cli._CALLED_BY_US]
+    shown = [name for name in (*cli.COMMANDS, *cli.GROUPS) if name not in cli.CALLED_BY_US]
     assert all(name in bench.here("--help")[1] for name in shown)
 
 
@@ -822,7 +822,7 @@ def test_a_typo_is_never_told_to_mean_a_command_of_our_own(
 ) -> None:
     assert cli.run(list(words)) == 2
     said = capsys.readouterr().err
-    assert not [name for name in cli._CALLED_BY_US if f"'{name}'" in said]
+    assert not [name for name in cli.CALLED_BY_US if f"'{name}'" in said]
     assert "Did you mean 'logs'" in said or words != ("logz",)
 
 

@@ -127,10 +127,10 @@ def test_no_command_is_left_out() -> None:
 
 def _commands() -> Iterator[str]:
     for name in cli.COMMANDS:
-        if name not in cli._CALLED_BY_US:
+        if name not in cli.CALLED_BY_US:
             yield name
     for group, (_, entries) in cli.GROUPS.items():
-        yield from (f"{group} {name}" for name in entries if name not in cli._CALLED_BY_US)
+        yield from (f"{group} {name}" for name in entries if name not in cli.CALLED_BY_US)
 
 
 def _is(name: str, line: str) -> bool:

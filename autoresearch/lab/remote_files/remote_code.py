@@ -6,9 +6,10 @@ the blueprint is the host's; what comes back of it gets a place beside the run d
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,7 +67,7 @@ class HostFiles:
     def there(self) -> RemoteHost:
         """The connection. EnvironmentUnusable where nobody answers, or nothing can be asked."""
         if self._there is None:
-            with _told(self.place):
+            with _unusable():
                 self._there = RemoteHost(self._reach, self.place)
         return self._there
 
@@ -78,7 +79,7 @@ class HostFiles:
     def home(self, environ: Mapping[str, str]) -> str:
         """See `Files`."""
         if self._home is None:
-            with _told(self.place):
+            with _unusable():
                 self._home = str(self.there.ask("look_at", paths=[])["home"])
         return self._home
 
@@ -93,7 +94,7 @@ class HostFiles:
     def _look(self, path: Path) -> tuple[str, bool]:
         name = str(path)
         if name not in self._kinds:
-            with _told(self.place):
+            with _unusable():
                 kind, executable = self.there.ask("look_at", paths=[name])["found"][name]
             self._kinds[name] = (str(kind), bool(executable))
         return self._kinds[name]
@@ -103,7 +104,7 @@ class HostFiles:
         if self.kind(path) != "file":
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         data = b""
-        with _told(self.place):
+        with _unusable():
             while len(data) < most and (piece := self.there.pieces(SLASH, {str(path): len(data)}).get(str(path))):
                 data += piece
         return data[:most]
@@ -113,18 +114,13 @@ class HostFiles:
         self._reach.close()
 
 
-class _told:  # noqa: N801 - reads as a word of its caller
-    """What a place says while a run is planned is said to the person who plans it."""
-
-    def __init__(self, place: Target) -> None:
-        self.place = place
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Unreachable | Declined):
-            raise EnvironmentUnusable(error.reason, code=error.code, hint=error.hint) from error
+@contextlib.contextmanager
+def _unusable() -> Iterator[None]:
+    """Turn a host's refusal, or its silence, into an error for the person who plans the run."""
+    try:
+        yield
+    except (Unreachable, Declined) as error:
+        raise EnvironmentUnusable(error.reason, code=error.code, hint=error.hint) from error
 
 
 def files_of(path: Path, settings: Settings, parts: Parts) -> Files:
@@ -167,7 +163,7 @@ def keep_code_there(spec: RunSpec, files: HostFiles, extra: Mapping[str, bytes],
     place, theirs = Path(spec.result_dir), spec.far_paths.get(spec.result_dir, "")
     program = HOST_GIT.read_text()
     try:
-        with _told(files.place):
+        with _unusable():
             made = files.there.ask(
                 "keep",
                 program=program,
