@@ -251,6 +251,9 @@ def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:
 
 def status(
     campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="All that somebody who takes over must know, in at most 60 lines.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
@@ -260,6 +263,10 @@ def status(
     place = start_campaign.find(campaign, parts)
     view = _view(place)
     payload = _payload(place, view)
+    if full:
+        lines = _brief(view, parts.clock())
+        output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=lines)
+        return 0
     others = [one.name for one in start_campaign.known(parts) if one.place != place and one.place.controlled]
     lines = [
         _headline(payload),
@@ -275,6 +282,14 @@ def status(
     ]
     output.emit("campaign status", payload, as_json=as_json, lines=lines)
     return 0
+
+
+def _brief(view: CampaignView, now: float) -> list[str]:
+    from autoresearch.core.campaign.stop_rules import stand
+    from autoresearch.lab.campaign_report.memory import brief
+    from autoresearch.lab.campaigns.scheduler import facts
+
+    return brief(view, stand(view.spec.rules, facts(view, now), view.spec.objective))
 
 
 def wait(

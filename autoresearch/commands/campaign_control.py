@@ -1,4 +1,4 @@
-"""`autoresearch campaign pause|resume|drain|stop|skip|add|set|confirm|brief|report|control`."""
+"""`autoresearch campaign pause|resume|stop|skip|add|fix|set|confirm|report|control`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)]
 Reason = Annotated[str, typer.Option(help="Why; goes into the journal.")]
 Json = Annotated[bool, typer.Option("--json")]
+MOST_CHARACTERS = 4000  # of a note to the agent
 
 
 def pause(
@@ -39,47 +40,52 @@ def pause(
     return ask(campaign, "pause", as_json=as_json, reason=reason)
 
 
-def drain(campaign: Name = "", reason: Reason = "", as_json: Json = False) -> int:
-    """Let what runs finish, then end the campaign."""
-    return ask(campaign, "drain", as_json=as_json, reason=reason)
-
-
-def stop(campaign: Name = "", reason: Reason = "", as_json: Json = False) -> int:
+def stop(
+    campaign: Name = "",
+    drain: Annotated[bool, typer.Option("--drain", help="Let what runs finish first.")] = False,
+    reason: Reason = "",
+    as_json: Json = False,
+) -> int:
     """Stop what runs now, record it, and end the campaign."""
-    return ask(campaign, "stop", as_json=as_json, reason=reason)
+    return ask(campaign, "drain" if drain else "stop", as_json=as_json, command="campaign stop", reason=reason)
 
 
 def skip(
-    slug: Annotated[str, typer.Argument(metavar="IDEA")],
+    what: Annotated[str, typer.Argument(metavar="IDEA|TEXT", show_default=False)],
     campaign: Annotated[str, typer.Option("--campaign")] = "",
     reason: Reason = "",
     as_json: Json = False,
 ) -> int:
-    """Do not try an idea; if it runs, stop it."""
+    """Do not try an idea, and stop it if it runs; or say in a few words which ideas the agent shall not propose."""
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns.idea_sources import waiting_names
     from autoresearch.lab.campaigns.scheduler import decided
 
-    refuse_baseline(slug)
+    what = what.strip()
+    refuse_baseline(what)
+    if len(what) > MOST_CHARACTERS:
+        raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
     place = start_campaign.find(campaign, real_parts())
     view = _view(place)
-    idea = view.by_slug(slug)
+    idea = view.by_slug(what)
     proposed = {one.hypothesis.slug for one in view.research.proposed.values()}
-    if idea is None and slug not in proposed | waiting_names(place, view.spec):
+    if idea is None and what not in proposed | waiting_names(place, view.spec):
+        if view.spec.research.agent:  # words about ideas: the agent reads them, and its proposals are held against them
+            return ask(campaign, "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
         raise NotFoundError(
-            f"{view.spec.name} has no idea {slug!r}, and none waits in its queue",
-            fix=f"autoresearch campaign brief {view.spec.name}",
+            f"{view.spec.name} has no idea {what!r}, and none waits in its queue",
+            fix=f"autoresearch campaign status {view.spec.name} --full",
         )
     if idea is not None and decided(view, idea):
-        raise ConflictError(f"{slug} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
-    return ask(campaign, "skip", as_json=as_json, reason=reason, slug=slug)
+        raise ConflictError(f"{what} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
+    return ask(campaign, "skip", as_json=as_json, reason=reason, slug=what)
 
 
 def refuse_baseline(slug: str) -> None:
     """UsageError for the one idea that cannot be done without."""
     if slug.strip().lower() == "baseline":
         raise UsageError(
-            "the baseline is what all else is measured against: it cannot be skipped or vetoed",
+            "the baseline is what all else is measured against: it cannot be skipped",
             hint="`campaign stop` ends a campaign",
         )
 
@@ -197,7 +203,7 @@ def fix(
     view = _view(start_campaign.find(campaign, real_parts()))
     known = view.by_slug(idea)
     if known is None:
-        raise NotFoundError(f"{view.spec.name} has no idea {idea!r}", fix="autoresearch campaign brief")
+        raise NotFoundError(f"{view.spec.name} has no idea {idea!r}", fix="autoresearch campaign status --full")
     if why := unrepairable(view, known):
         raise ConflictError(why[0], hint=why[1], code="not_repairable")
     entries = _listed(file)
@@ -302,7 +308,7 @@ def confirm(
     for slug in ideas or []:
         idea = view.by_slug(slug)
         if idea is None:
-            raise NotFoundError(f"{view.spec.name} has no idea {slug!r}", fix="autoresearch campaign brief")
+            raise NotFoundError(f"{view.spec.name} has no idea {slug!r}", fix="autoresearch campaign status --full")
         if idea.hypothesis.is_baseline:
             raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed itself")
         if idea.status != "keep":
@@ -320,26 +326,7 @@ def confirm(
             start_campaign.continue_with(place, {})
         start_campaign.go_on(place, view.spec, parts)
     lines = [f"{', '.join(ideas or ['the best idea'])} of {view.spec.name} in {place.path} is put to the proof"]
-    output.emit("confirm", _payload(place, _view(place)), as_json=as_json, lines=lines)
-    return 0
-
-
-def brief(campaign: Name = "", as_json: Json = False) -> int:
-    """What somebody who takes over must know, in at most 60 lines."""
-    from autoresearch.core.campaign.stop_rules import stand
-    from autoresearch.lab.campaign_report.memory import brief as told
-    from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaigns.scheduler import facts
-
-    parts = real_parts()
-    place = start_campaign.find(campaign, parts)
-    view = _view(place)
-    lines = told(view, stand(view.spec.rules, facts(view, parts.clock()), view.spec.objective))
-    if as_json:
-        output.emit("campaign brief", _payload(place, view) | {"brief": lines}, as_json=True)
-    else:
-        for line in lines:
-            output.say(line)
+    output.emit("campaign confirm", _payload(place, _view(place)), as_json=as_json, lines=lines)
     return 0
 
 

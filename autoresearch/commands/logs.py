@@ -1,4 +1,4 @@
-"""`autoresearch logs RUN`: the tail, a search, or followed live."""
+"""`autoresearch logs RUN`: the tail, a search, or followed live; `--events`: the events, by sequence number."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def logs(
     grep: Annotated[str, typer.Option(metavar="REGEX", help="Only lines that match; the newest --tail of them.")] = "",
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run is over.")] = False,
     out: Annotated[str, typer.Option(metavar="FILE", help="Write to a file instead.")] = "",
+    events: Annotated[bool, typer.Option("--events", help="The events of the run instead of its log.")] = False,
+    since: Annotated[int, typer.Option(help="With --events: only those after this number.")] = 0,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """The log of a run: the tail, a search, or followed live. Escapes are stripped, secrets masked."""
@@ -29,6 +31,12 @@ def logs(
 
     if tail < 0:
         raise UsageError("--tail is a number of lines, from 0")
+    if events:
+        if grep or follow or out:
+            raise UsageError("--events goes with --since, --tail and --json only")
+        return _events(run, since, tail, as_json=as_json)
+    if since:
+        raise UsageError("--since counts events", fix=f"autoresearch logs {run} --events --since {since}")
     rundir = sessions.find(run, real_parts())
     spec = sessions.spec_of(rundir)
     lines = _matching(rundir.log, grep, tail) if grep else tail_lines(rundir.log, tail)
@@ -49,6 +57,27 @@ def logs(
         output.say(line)
     if follow:
         _follow(rundir)
+    return 0
+
+
+def _events(run: str, since: int, tail: int, *, as_json: bool) -> int:
+    from autoresearch.commands.live import event_line
+    from autoresearch.lab.runs import sessions
+    from autoresearch.records.events import read as read_events
+
+    rundir = sessions.find(run, real_parts())
+    spec = sessions.spec_of(rundir)
+    found, upto = read_events(rundir.events, since)
+    shown = found[-tail:] if tail else []
+    payload = {
+        "run": spec.run,
+        "events": [{"seq": e.seq, "t": e.t, "s": e.s, "event": e.event, **e.fields} for e in shown],
+        "left_off": len(found) - len(shown),
+        "seq": upto,
+        "events_path": str(rundir.events),
+        "next": [f"autoresearch logs {spec.run} --events --since {upto}"],
+    }
+    output.emit("logs", payload, as_json=as_json, lines=[f"{e.seq:>5} {event_line(e)}" for e in shown])
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`autoresearch queue` (or `top`): every living run of this account on one screen, wherever it is."""
+"""`autoresearch queue`: every living run of this account on one screen, wherever it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`autoresearch replay-pruning`: whether early stopping would have killed the winner of a past campaign."""
+"""`autoresearch campaign replay-pruning`: whether early stopping would have killed the winner of a past campaign."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def replay_pruning(
         "replays": [one.to_json() for one in found],
         "next": [again] if good else [],
     }
-    output.emit("replay-pruning", payload, as_json=as_json, lines=lines)
+    output.emit("campaign replay-pruning", payload, as_json=as_json, lines=lines)
     return 0

@@ -263,7 +263,7 @@ EVIL = ("../x", "x" * 10_000, "a\nb", "", "last\0", "*", "-", "--", "/etc", "%s"
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("command", ["status", "wait", "logs", "events", "stop", "attach", "close", "note", "collect"])
+@pytest.mark.parametrize("command", ["status", "wait", "logs", "stop", "attach", "close", "note", "collect"])
 def test_names_that_nothing_answers_to(bench: Any, command: str) -> None:
     more = {"stop": ["--reason", "r"], "note": ["text"], "wait": ["--for", "1s"]}.get(command, [])
     for name in EVIL:
@@ -282,7 +282,7 @@ def test_the_words_of_the_command_line(bench: Any) -> None:
     assert "--no-such" in refused(bench, 2, "status", "--no-such", says="--no-such")["fix"] + "--no-such"
     refused(bench, 2, "frobnicate", says="frobnicate")
     refused(bench, 2, "blueprint", "frobnicate", says="frobnicate")
-    refused(bench, 2, "events", "--since", "soon", says="--since")
+    refused(bench, 2, "logs", "--events", "--since", "soon", says="--since")
     blueprint = bench.blueprint("ok")
     refused(bench, 2, "run", blueprint, "--max-time", "-5s", says="-5s")
     refused(bench, 2, "run", blueprint, "--max-time", "soonish", says="soonish")
@@ -302,15 +302,15 @@ def test_the_words_of_the_command_line(bench: Any) -> None:
 def test_questions_about_a_run_that_is_over(bench: Any) -> None:
     payload = bench.ask("run", bench.blueprint("ok"))
     run = payload["run"]
-    everything = bench.ask("events", run)
+    everything = bench.ask("logs", run, "--events")
     names = [e["event"] for e in everything["events"]]
     assert names.index("started") < names.index("first_step") < names.index("ended")
     half = everything["events"][2]["seq"]
-    assert [e["seq"] for e in bench.ask("events", run, "--since", half)["events"]] == [
+    assert [e["seq"] for e in bench.ask("logs", run, "--events", "--since", half)["events"]] == [
         e["seq"] for e in everything["events"][3:]
     ]
-    assert bench.ask("events", run, "--since", everything["seq"])["events"] == []
-    assert bench.ask("events", run, "--last", 1)["left_off"] == len(names) - 1
+    assert bench.ask("logs", run, "--events", "--since", everything["seq"])["events"] == []
+    assert bench.ask("logs", run, "--events", "--tail", 1)["left_off"] == len(names) - 1
 
     refused(bench, 2, "logs", run, "--grep", "([", says="regular expression")
     assert bench.ask("logs", run, "--grep", "step:[12] - actor")["count"] == 2
@@ -532,7 +532,7 @@ def test_a_trainer_that_prints_carriage_returns_only(bench: Any) -> None:
     )
     payload = bench.ask("run", blueprint)
     assert payload["metrics"]["task_pass_rate@1"] == 0.5 and b"\n" not in logged(payload)
-    first = next(e for e in bench.ask("events", payload["run"])["events"] if e["event"] == "first_step")
+    first = next(e for e in bench.ask("logs", payload["run"], "--events")["events"] if e["event"] == "first_step")
     assert first["step"] == 7
     bench.settled(payload, "finished")
 
@@ -548,7 +548,7 @@ def test_a_trainer_whose_numbers_are_gone(bench: Any) -> None:
     payload = bench.ask("run", blueprint, check=13)
     assert (payload["ending"], payload["verdict"]) == ("finished", "crash")
     assert payload["metrics"]["task_pass_rate@1"] is None and payload["metrics"]["best"] == 0.9
-    assert "nan" in [e["event"] for e in bench.ask("events", payload["run"])["events"]]
+    assert "nan" in [e["event"] for e in bench.ask("logs", payload["run"], "--events")["events"]]
     assert bench.settled(payload, "finished")["metric"]["value"] is None
 
 
@@ -631,7 +631,7 @@ def begun(bench: Any, blueprint: Path) -> None:
         start_campaign.begin(charter(declared, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
 
 
-SAME = {("add",): "campaign add", ("plan", "write"): "plan new", ("top",): "queue"}  # two names for one thing
+SAME = {("plan", "write"): "plan new"}  # two names for one thing
 ECHOED = ("--reward", "exact", "--no-check")
 
 
@@ -651,18 +651,19 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("blueprint", "schema"): (),
         ("ledger", "show"): (run,),
         ("config", "show"): (),
-        **{(name,): (run,) for name in ("events", "logs", "attach", "close")},
-        **{(name,): () for name in ("adopt", "doctor", "init", "queue", "top")},
+        **{(name,): (run,) for name in ("logs", "attach", "close")},
+        **{(name,): () for name in ("adopt", "doctor", "init", "queue")},
         ("mcp",): ("--print-config", "codex"),
-        **{("campaign", name): () for name in ("status", "wait", "brief", "report", "pause", "drain", "stop")},
+        **{
+            ("campaign", name): ()
+            for name in ("status", "wait", "report", "pause", "stop", "confirm", "replay-pruning")
+        },
         ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas"),
         ("campaign", "skip"): ("some-idea",),
         ("campaign", "fix"): ("baseline", "--set", "lr=0.1"),
         ("campaign", "add"): ("--set", "lr=0.1"),
         ("campaign", "set"): ("--count", "4"),
         ("campaign", "resume"): ("--detach",),
-        ("confirm",): (),
-        ("replay-pruning",): (),
         ("compare",): (run, run),
         **{(name,): (run,) for name in ("repro", "explain", "metrics")},
         ("scaffold", "blackbox"): ("agent", "--agent-command", "echo {prompt}", "--dataset", "items.csv", *ECHOED),
@@ -671,11 +672,8 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("skill", "show"): ("run",),
         ("skill", "install"): ("--dir", bench.repo),
         ("skill", "eval"): (),
-        ("add",): ("--set", "lr=0.2"),
-        ("tell",): ("words",),
-        ("veto",): ("words about it",),
+        ("campaign", "tell"): ("words",),
         ("campaign", "approve"): ("--all",),
-        ("campaign", "proposals"): (),
         ("plan", "write"): ("topic.md",),
         ("plan", "new"): ("other.md",),
         **{("plan", name): ("topic.plan.yaml",) for name in ("check", "approve")},
@@ -688,18 +686,17 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
     (bench.repo / "ideas").mkdir()
     assert set(words) == set(commands())
     begun(bench, blueprint)
-    refused = {("confirm",): 5, ("campaign", "fix"): 4}  # nothing is kept, and no idea was tried
+    refused = {("campaign", "confirm"): 5, ("campaign", "fix"): 4}  # nothing is kept, and no idea was tried
     refused |= {("campaign", "skip"): 4}  # there is no such idea
-    refused |= {("campaign", "proposals"): 5}  # that campaign has no researcher
     refused |= {("plan", name): 3 for name in ("check", "approve", "revise")}  # a skeleton is no plan
     refused |= {("plan", name): 4 for name in ("show", "run", "status", "wait", "report")}
     refused |= {("swarm", "down"): 2, ("scaffold", "check"): 3}  # that run has no server, and echo asks no model
-    last = [("campaign", "resume"), ("confirm",)]  # after `stop`, which its controller then obeys
+    last = [("campaign", "resume"), ("campaign", "confirm")]  # after `stop`, which its controller then obeys
     for command in [*(c for c in commands() if c not in last), *last]:  # `close` comes after `attach`
         if code := refused.get(command):
             assert bench.ask(*command, *words[command], check=code)["command"] == " ".join(command)
             continue
-        if command == ("replay-pruning",):
+        if command == ("campaign", "replay-pruning"):
             assert bench.ask(*command, check=4)["error"]["code"] == "nothing_to_replay"
             continue
         payload = bench.ask(*command, *words[command])

@@ -21,7 +21,7 @@ ON_A_RUN: Sequence[Line] = (
     ("run exp.md --dry-run", 0),
     ("status last", 0),
     ("wait last --for 1s", 0),
-    ("events last", 0),
+    ("logs last --events", 0),
     ("logs last", 0),
     ("explain last", 0),
     ("metrics last", 0),
@@ -31,7 +31,6 @@ ON_A_RUN: Sequence[Line] = (
     ("note last hello", 0),
     ("adopt", 0),
     ("queue", 0),
-    ("top", 0),
     ("doctor", 0),
     ("config show", 0),
     ("attach last", 0),
@@ -48,26 +47,24 @@ ON_A_RUN: Sequence[Line] = (
 ON_A_CAMPAIGN_THAT_RUNS: Sequence[Line] = (
     ("campaign status one", 0),
     ("campaign wait one --for 1s", 0),
-    ("campaign brief one", 0),
+    ("campaign status one --full", 0),
     ("campaign set one --count 3", 0),
     ("campaign add one --set lr=0.5", 0),
-    ("add one --set lr=0.6", 0),
     ("campaign skip nobody --campaign one", 4),
     ("campaign fix x --set lr=0.1 --campaign one", 4),
-    ("campaign proposals one", 5),  # no agent has part in it
+    ("campaign approve --campaign one", 5),  # no agent has part in it
     ("campaign approve x --campaign one", 4),
-    ("tell one hello", 0),
-    ("veto one hello", 0),
+    ("campaign tell one hello", 0),
     ("campaign pause one", 0),
     ("campaign resume one --detach", 0),
-    ("campaign drain one", 0),
+    ("campaign stop one --drain", 0),
     ("campaign stop one", 0),
 )
 ON_A_CAMPAIGN_THAT_ENDED: Sequence[Line] = (
     ("campaign report one", 0),
     ("campaign resume one --detach", 5),
-    ("confirm x --campaign one", 4),
-    ("replay-pruning one", 4),  # no idea was validated
+    ("campaign confirm x --campaign one", 4),
+    ("campaign replay-pruning one", 4),  # no idea was validated
 )
 ON_A_PLAN: Sequence[Line] = (
     ("plan write TOPIC.md", 0),

@@ -254,7 +254,7 @@ def test_a_run_its_records_and_its_sources(bench: Any, ran: dict[str, Any]) -> N
     assert "task_pass_rate@1 at step 4" in doubt and "0.51" in doubt and "0.5" in doubt
     results = Path(ran["results"]).read_text()
     story = (Path(ran["result_dir"]) / "experiment_log.md").read_text()
-    told = [(e["event"], e.get("text")) for e in bench.ask("events", ran["run"], "--last", 0)["events"]]
+    told = [(e["event"], e.get("text")) for e in bench.ask("logs", ran["run"], "--events", "--tail", 10000)["events"]]
     assert doubt in results and url in results and doubt in story and url in story
     assert ("warning", doubt) in told and told.count(("run_url", url)) == 1
     (row,) = bench.ask("ledger", "show", ran["run"])["rows"]

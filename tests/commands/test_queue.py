@@ -127,7 +127,7 @@ class Pane:
 
     def top(self, *words: str) -> None:
         """Type the command."""
-        self.type(shlex.join([sys.executable, "-m", "autoresearch", "top", *words]))
+        self.type(shlex.join([sys.executable, "-m", "autoresearch", "queue", *words]))
         self.keys("Enter")
 
     @property
@@ -216,7 +216,7 @@ def jobs(bench: Bench, local_jobs: Any, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.system
 def test_nothing_runs(bench: Bench) -> None:
     assert bench.here("queue")[1].splitlines()[0] == "nothing runs"
-    told = bench.ask("top")
+    told = bench.ask("queue")
     assert (told["command"], told["runs"], told["count"], told["campaigns"]) == ("queue", [], 0, [])
     assert told["places"][0]["place"] == "local" and told["next"] == ["autoresearch run BLUEPRINT"]
 

@@ -331,7 +331,7 @@ def test_limits_fire_while_the_command_is_stopped(bench: Any, event: str) -> Non
     blueprint = bench.script(TICKING.format(go="/nowhere"))
     process = bench.spawn("run", blueprint, "--max-time", "10s", "--grace", "1s")
     run = bench.until(lambda: bench.ask("status")["runs"])[0]["run"]
-    bench.until(lambda: event in [e["event"] for e in bench.ask("events", run)["events"]])
+    bench.until(lambda: event in [e["event"] for e in bench.ask("logs", run, "--events")["events"]])
     payload = bench.ask("status", run)
     os.kill(process.pid, signal.SIGSTOP)
     try:

@@ -66,7 +66,7 @@ def ran(bench: Any, blueprint: Path, ending: str) -> tuple[dict[str, Any], dict[
 
 
 def first_step(bench: Any, run: str) -> dict[str, Any]:
-    (event,) = [event for event in bench.ask("events", run)["events"] if event["event"] == "first_step"]
+    (event,) = [event for event in bench.ask("logs", run, "--events")["events"] if event["event"] == "first_step"]
     return dict(event)
 
 

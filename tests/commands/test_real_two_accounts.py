@@ -67,9 +67,7 @@ class Shared:
         prefix = Path(sys.base_prefix).resolve()
         closed = next((p for p in reversed(prefix.parents) if not p.stat().st_mode & 0o005), Path("/"))
         opened = OPEN_ONE.format(closed=closed, prefix=prefix)
-        script = OPENED.format(
-            top=self.top, open=opened, uid=ACCOUNTS[which], group=GROUP, umask=self.umask
-        )
+        script = OPENED.format(top=self.top, open=opened, uid=ACCOUNTS[which], group=GROUP, umask=self.umask)
         line = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *map(str, words)]
         return subprocess.run(
             line, env=env, cwd=self.repo, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL

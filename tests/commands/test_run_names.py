@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 OF_A_RUN: Sequence[str] = (
     "status {}",
     "wait {} --for 1s",
-    "events {}",
+    "logs {} --events",
     "logs {}",
     "explain {}",
     "metrics {}",
@@ -31,7 +31,7 @@ OF_A_RUN: Sequence[str] = (
     "close {}",
     "run exp.md --fix-of {} --dry-run",
 )
-WITHOUT_A_NAME = ("wait --for 1s", "events", "logs", "explain", "metrics", "ledger show", "attach", "close")
+WITHOUT_A_NAME = ("wait --for 1s", "logs --events", "logs", "explain", "metrics", "ledger show", "attach", "close")
 
 
 def test_names_and_no_name_stay_in_the_project(bench: Any) -> None:
@@ -127,14 +127,12 @@ ON_A_RUN = ("note last hello", "stop last --reason x", "collect last", "repro la
 ON_A_CAMPAIGN = (
     "campaign set one --count {}",
     "campaign add one --set lr=0.{}",
-    "add one --set lr=0.0{}",
     "campaign skip lr-0-{} --campaign one",
-    "tell one hello",
-    "veto one hello",
+    "campaign tell one hello",
     "campaign pause one",
     "campaign resume one --detach",
     "campaign report one",
-    "campaign drain one",
+    "campaign stop one --drain",
     "campaign stop one",
 )
 

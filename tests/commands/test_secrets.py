@@ -75,7 +75,7 @@ def test_no_secret_is_written_or_shown(bench: Any, kinds: list[str]) -> None:
     name = payload["run"]
     bench.until(lambda: not bench.carriers())
     commands = (
-        ("status", name), ("explain", name), ("logs", name), ("logs", name, "--grep", "."), ("events", name),
+        ("status", name), ("explain", name), ("logs", name), ("logs", name, "--grep", "."), ("logs", name, "--events"),
         ("metrics", name), ("ledger", "show", payload["ledger"]), ("wait", name), ("compare", name, name),
         ("repro", name), ("collect", payload["run_dir"]), ("campaign", path, "--dry-run", "--count", "1"),
     )  # fmt: skip

@@ -104,7 +104,7 @@ def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float) -> 
     if values["prune"] and values["warmup"] is None:
         raise UsageError(
             "early stopping needs a warm-up: the steps in which no run is ended for its curve",
-            hint="`warmup: 20` in the campaign file, or --warmup 20; `autoresearch replay-pruning` tries some",
+            hint="`warmup: 20` in the campaign file, or --warmup 20; `autoresearch campaign replay-pruning` tries some",
             code="no_warmup",
         )
     if isinstance(values["space"], str):

@@ -296,7 +296,7 @@ def go_on(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> str:
 def in_control(place: CampaignDir) -> Iterator[None]:
     """Be the one controller of a campaign. ConflictError where another lives; its lock dies with it.
 
-    A fault that ends it is written into the journal, where `status`, `wait` and `brief` find it.
+    A fault that ends it is written into the journal, where `campaign status` and `campaign wait` find it.
     """
     with locked(place.lock, blocking=False) as alone:
         if not alone:

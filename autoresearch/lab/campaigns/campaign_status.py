@@ -56,16 +56,16 @@ def next_commands(view: CampaignView, state: CampaignState) -> list[str]:
     name = view.spec.name
     if state is CampaignState.ENDED and view.spec.sources.get("count", "").startswith("no stop rule"):
         more = f"autoresearch campaign set {name} --count {view.attempted + 10}"  # the question: shall it go on?
-        return [more, f"autoresearch campaign brief {name}"]
+        return [more, f"autoresearch campaign status {name} --full"]
     if state is CampaignState.ENDED:
-        return [f"autoresearch campaign report {name}", f"autoresearch campaign brief {name}"]
+        return [f"autoresearch campaign report {name}", f"autoresearch campaign status {name} --full"]
     if state in (CampaignState.DEAD, CampaignState.PAUSED):
-        return [f"autoresearch campaign resume {name}", f"autoresearch campaign brief {name}"]
+        return [f"autoresearch campaign resume {name}", f"autoresearch campaign status {name} --full"]
     if state is CampaignState.WAITING and (kept_back := held(view)):
         approve = f"autoresearch campaign approve {kept_back[0].slug} --campaign {name}"
-        return [f"autoresearch campaign proposals {name}", approve]
+        return [f"autoresearch campaign approve --campaign {name}", approve]
     if state is CampaignState.WAITING:
-        return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign drain {name}"]
+        return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign stop {name} --drain"]
     return [f"autoresearch campaign wait {name} --for 100s", f"autoresearch campaign status {name}"]
 
 

@@ -43,7 +43,7 @@ def obey(control: CampaignControl, view: CampaignView, request: Mapping[str, Any
                 for rundir in control.live.values():
                     stop_run(rundir, reason)
         case "skip" | "veto" if BASELINE in (request.get("slug"), request.get("what")):
-            control.say("the baseline cannot be skipped or vetoed")
+            control.say("the baseline cannot be skipped")
         case "skip":
             _skip(control, view, str(request.get("slug")), reason)
         case "set":

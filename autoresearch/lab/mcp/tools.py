@@ -229,8 +229,8 @@ STATUS = Tool(
     {
         "run": CommandTemplate(("status",), ("name",)),
         "campaign": CommandTemplate(("campaign", "status"), ("name",)),
-        "brief": CommandTemplate(("campaign", "brief"), ("name",)),
-        "proposals": CommandTemplate(("campaign", "proposals"), ("name",)),
+        "brief": CommandTemplate(("campaign", "status", "--full"), ("name",)),
+        "proposals": CommandTemplate(("campaign", "approve"), (), ("name",), (), {"name": "--campaign={}"}),
         "ledger": CommandTemplate(("ledger", "show"), ("name",), ("last",)),
         "compare": CommandTemplate(("compare",), ("name", "other"), needs=("name", "other")),
         "doctor": CommandTemplate(("doctor",), takes=("launcher",)),
@@ -258,7 +258,7 @@ LOGS = Tool(
         "tail": CommandTemplate(("logs",), ("name",), ("last", "grep"), (), {"last": "--tail={}"}),
         "explain": CommandTemplate(("explain",), ("name",), ("last",), (), {"last": "--tail={}"}),
         "metrics": CommandTemplate(("metrics",), ("name",), ("last", "key"), ()),
-        "events": CommandTemplate(("events",), ("name",), ("last", "since"), ()),
+        "events": CommandTemplate(("logs", "--events"), ("name",), ("last", "since"), (), {"last": "--tail={}"}),
     },
     {
         "name": _RUN,
@@ -299,13 +299,15 @@ CAMPAIGN = Tool(
             ("idea",),
             {"name": "--campaign={}", "file": "--from={}", "reason": "--note={}"},
         ),
-        "tell": CommandTemplate(("tell",), ("name", "sentence"), (), ("sentence",)),
-        "veto": CommandTemplate(("veto",), ("name", "sentence"), ("reason",), ("sentence",)),
+        "tell": CommandTemplate(("campaign", "tell"), ("name", "sentence"), (), ("sentence",)),
+        "veto": CommandTemplate(
+            ("campaign", "skip"), ("sentence",), ("name", "reason"), ("sentence",), {"name": "--campaign={}"}
+        ),
         "set": CommandTemplate(("campaign", "set"), ("name",), _RULES),
         "pause": CommandTemplate(("campaign", "pause"), ("name",), ("reason",)),
-        "drain": CommandTemplate(("campaign", "drain"), ("name",), ("reason",)),
+        "drain": CommandTemplate(("campaign", "stop", "--drain"), ("name",), ("reason",)),
         "resume": CommandTemplate(("campaign", "resume", "--detach"), ("name",)),
-        "confirm": CommandTemplate(("confirm",), ("idea",), ("name",), (), {"name": "--campaign={}"}),
+        "confirm": CommandTemplate(("campaign", "confirm"), ("idea",), ("name",), (), {"name": "--campaign={}"}),
         "report": CommandTemplate(("campaign", "report"), ("name",)),
     },
     {

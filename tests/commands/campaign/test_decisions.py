@@ -111,10 +111,10 @@ def test_a_claim_is_confirmed_and_a_fake_is_demoted(camp: Any) -> None:
     view = camp.run(queue=queue, count=3, retests=1, confirm=False)
     assert [idea.status for idea in view.ideas] == ["keep"] * 3, camp.said()
     assert (view.best.slug, view.best.parent) == ("more", "fake")
-    refused = camp.bench.ask("confirm", "nobody", check=4)
+    refused = camp.bench.ask("campaign", "confirm", "nobody", check=4)
     assert refused["error"]["message"] == "one has no idea 'nobody'"
 
-    assert camp.bench.ask("confirm", "fake", "more")["campaign"] == "one"
+    assert camp.bench.ask("campaign", "confirm", "fake", "more")["campaign"] == "one"
     view = camp.over()
     (plan,) = view.rounds
     assert not view.open_round and plan.candidates == (2, 3)

@@ -21,7 +21,7 @@ def reasons(camp: Any) -> list[str]:
     """What the three commands say of it."""
     status, waited = camp.bench.ask("campaign", "status"), camp.bench.ask("campaign", "wait", "--for", "1s")
     assert status["state"] == waited["state"] == "dead"
-    return [status["reason"], waited["reason"], camp.bench.ask("campaign", "brief")["brief"][0]]
+    return [status["reason"], waited["reason"], camp.bench.ask("campaign", "status", "--full")["brief"][0]]
 
 
 def test_what_the_proposer_lacks_is_said_before_the_first_run(camp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,5 +79,5 @@ def test_what_cannot_be_resumed_says_why(camp: Any) -> None:
     camp.bench.ask("campaign", "resume")
     camp.go.touch()
     camp.state("waiting")
-    camp.bench.ask("campaign", "drain")
+    camp.bench.ask("campaign", "stop", "--drain")
     camp.over()

@@ -90,7 +90,7 @@ def test_what_is_edited_while_it_runs_is_said_and_has_its_row(camp: Any) -> None
     camp.until(lambda: "ideas.yaml:5: did not find expected" in camp.view().queue_faults[0])
     save(path, path.read_text().removesuffix("- [\n"))
     camp.until(lambda: "gone.diff" in camp.view().queue_faults[0])
-    camp.bench.ask("campaign", "drain")
+    camp.bench.ask("campaign", "stop", "--drain")
     camp.over()
 
     (row,) = [row for row in rows(camp) if row["run_id"] == "lost-never-tried"]

@@ -80,7 +80,7 @@ def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
 def test_drain_lets_what_runs_finish(camp: Any) -> None:
     camp.start(queue=camp.ideas(*held({"slug": "never", "overrides": {"lr": 0.5}})), confirm=False)
     camp.until(lambda: camp.live("held"))
-    assert camp.bench.ask("campaign", "drain")["state"] == "draining"
+    assert camp.bench.ask("campaign", "stop", "--drain")["state"] == "draining"
     camp.go.touch()
     view = camp.over()
     assert view.reason == "drained on request"
@@ -153,7 +153,7 @@ def test_a_baseline_without_its_metric_pauses_and_spends_no_idea(camp: Any) -> N
     camp.bench.ask("campaign", "resume")  # it is tried again, and fails again
     camp.until(lambda: camp.view().state == "paused" and len(camp.view().rows) == 4)
     assert camp.view().attempted == 1
-    camp.bench.ask("campaign", "drain")
+    camp.bench.ask("campaign", "stop", "--drain")
     assert camp.over().reason == "drained on request"
 
 

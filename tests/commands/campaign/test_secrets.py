@@ -35,7 +35,7 @@ def test_no_secret_of_a_campaign_is_written_or_shown(camp: Any) -> None:
     assert view.by_slug("boom").rows[0].status == "crash"
     name = view.spec.name
     shown = []
-    for words in (("status",), ("brief",), ("report",), ("proposals",)):
+    for words in (("status",), ("status", "--full"), ("report",), ("approve", "--campaign")):
         _, out, err = bench.here("campaign", *words, name)
         shown.append((" ".join(words), out + err))
     own = {path, bench.root / "texts", bench.repo / "ideas.yaml"}

@@ -67,7 +67,7 @@ def test_a_script_that_seeds_itself_confirms_nothing(camp: Any, jitter: float) -
     assert "Nothing is confirmed" in report and "does nothing that can be seen" in report
     best = view.best.slug
     if best != "baseline":
-        refused = camp.bench.ask("confirm", best, check=5)
+        refused = camp.bench.ask("campaign", "confirm", best, check=5)
         assert "nothing can be confirmed" in refused["error"]["message"]
 
 

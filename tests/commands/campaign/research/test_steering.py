@@ -30,12 +30,12 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     assert code == 4 and "waiting: first, unwanted" in err
     assert ask("campaign", "approve", "first")["held"] == ["unwanted"]
     lab.camp.until(lambda: lab.camp.view().attempted == 2 and lab.camp.view().state == "waiting")
-    assert ask("tell", "look at the format term")["ok"]
-    assert ask("veto", "no change of the tokenizer")["ok"]
-    assert ask("veto", "one", "unwanted", "--reason", "had it in May")["held"] == []
+    assert ask("campaign", "tell", "look at the format term")["ok"]
+    assert ask("campaign", "skip", "no change of the tokenizer")["ok"]
+    assert ask("campaign", "skip", "unwanted", "--campaign", "one", "--reason", "had it in May")["held"] == []
     lab.camp.until(lambda: lab.asked(2))
-    lab.camp.until(lambda: "last" in [one["slug"] for one in ask("campaign", "proposals")["proposals"]])
-    found = ask("campaign", "proposals")
+    lab.camp.until(lambda: "last" in [one["slug"] for one in ask("campaign", "approve")["proposals"]])
+    found = ask("campaign", "approve")
     assert found["told"] == ["look at the format term"] and "no change of the tokenizer" in found["vetoes"]
     assert [one["slug"] for one in found["refused"]] == ["freeze"] and found["agent_tokens"] == 3 * 120
     assert "look at the format term" in lab.asked(2) and "no change of the tokenizer" in lab.asked(2)
@@ -43,7 +43,7 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     view = lab.camp.over()
     assert [idea.slug for idea in view.ideas] == ["baseline", "first", "last"]
     assert (view.spec.objective, view.spec.rules) == (before.objective, before.rules)
-    said = lab.camp.bench.here("campaign", "proposals")[1]
+    said = lab.camp.bench.here("campaign", "approve")[1]
     assert "told: look at the format term" in said and "vetoed: no change of the tokenizer" in said
     assert "researcher: command, " in said
 
@@ -62,9 +62,10 @@ def test_code_ideas_are_held_back_from_now_on(lab: Any) -> None:
 
 def test_bad_words(lab: Any) -> None:
     here = lab.camp.bench.here
-    for words in (["tell"], ["tell", "  "], ["tell", "a", "b", "c"], ["veto", "x" * 5000]):
-        assert here(*words)[0] == 2, words
-    assert here("tell", "nobody", "hello")[0] == 4
+    for words in ([], ["  "], ["a", "b", "c"]):
+        assert here("campaign", "tell", *words)[0] == 2, words
+    assert here("campaign", "skip", "x" * 5000)[0] == 2
+    assert here("campaign", "tell", "nobody", "hello")[0] == 4
 
 
 def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
@@ -83,11 +84,11 @@ def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
         "\x1b[2J{{ 7 * 7 }} $(id)",
     ]
     for text in odd:
-        assert bench.here("tell", "--", text)[0] == 0
-    both = [bench.spawn("tell", f"two at once, {n}", "--json", stdout=subprocess.PIPE) for n in (1, 2)]
+        assert bench.here("campaign", "tell", "--", text)[0] == 0
+    both = [bench.spawn("campaign", "tell", f"two at once, {n}", "--json", stdout=subprocess.PIPE) for n in (1, 2)]
     assert all(bench.answer(process)["ok"] for process in both)
-    for words in (["veto", "baseline"], ["veto", "one", "Baseline"], ["campaign", "skip", "baseline"]):
-        code, _, err = bench.here(*words)
+    for words in (["baseline"], [" Baseline ", "--campaign", "one"]):
+        code, _, err = bench.here("campaign", "skip", *words)
         assert code == 2 and "the baseline is what all else is measured against" in err
     camp.go.touch()
     view = camp.over()
@@ -99,7 +100,7 @@ def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
     )
     assert view.attempted == 3 and view.baseline.status == "keep" and not view.unwanted
     assert "{{ 7 * 7 }} $(id)" in lab.asked(2) and "\x1b" not in lab.asked(2)
-    for words in (["tell", "too late"], ["veto", "first"], ["campaign", "pause", "--before-edits"]):
-        code, _, err = bench.here(*words)
+    for words in (["tell", "too late"], ["skip", "larger steps"], ["pause", "--before-edits"]):
+        code, _, err = bench.here("campaign", *words)
         assert code == 5 and "has ended" in err
     assert bench.here("campaign", "approve", "first")[0] == 4
