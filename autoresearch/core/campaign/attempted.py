@@ -1,7 +1,7 @@
-"""What was attempted so far, as points of the recipe: which ideas are equal, and what a search can learn from.
+"""Attempted ideas as points of the recipe space: which ideas are equal, and what a search can learn from.
 
-Only ideas that change nothing but the recipe are points. An idea on top of another one changes what both
-change; one on top of `best` is a point only once the campaign has written down which idea that was.
+Only ideas that change nothing but the recipe are points. An idea built on another one includes the changes of
+both; one built on `best` is a point only once the campaign has recorded which idea that was.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from autoresearch.core.campaign.proposer import Attempt
 
 
 def config_only(hypothesis: Hypothesis) -> bool:
-    """Whether it changes nothing but the recipe, and is judged by a full run."""
+    """Whether it changes nothing but the recipe and is judged by a full run (not a smoke run)."""
     return not (hypothesis.files or hypothesis.patches or hypothesis.blueprint or hypothesis.smoke)
 
 
 def points(attempts: Iterable[Attempt]) -> dict[str, dict[str, object]]:
-    """slug -> all that it changes in the baseline's recipe, for each attempt that is a point."""
+    """slug -> all recipe changes relative to the baseline, for each attempt that is a point."""
     by_slug = {a.hypothesis.slug: a.hypothesis for a in attempts}
     found: dict[str, dict[str, object]] = {}
     for slug in by_slug:
@@ -30,7 +30,7 @@ def points(attempts: Iterable[Attempt]) -> dict[str, dict[str, object]]:
 
 
 def tried(attempts: Sequence[Attempt], baseline: Mapping[str, object]) -> set[str]:
-    """The fingerprints of all points that were attempted; the baseline's own is always one of them."""
+    """The fingerprints of all attempted points, the baseline's own included."""
     own = {fingerprint({}, baseline)}
     return own | {fingerprint(changes, baseline) for changes in points(attempts).values()}
 

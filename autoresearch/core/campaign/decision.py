@@ -1,16 +1,16 @@
 """Decision: keep, discard or crash for one idea, after each of its runs.
 
 As in the git workflow of NeMo-RL's auto-research skill: `keep` is better, or flat but simpler; `crash` has no
-valid metric; all else is `discard`. What is added is the noise. One lucky run keeps nothing:
+valid metric; everything else is `discard`. In addition, noise is taken into account: one lucky run is not kept.
 
-1. An idea goes on being re-tested, one run with another seed at a time, as long as its mean is more than
-   `trigger` sd above the incumbent's. Its rows say `discard` meanwhile, and that it is being re-tested.
+1. An idea is re-tested, one run with another seed at a time, as long as its mean exceeds the incumbent's by more
+   than `trigger` sd. Meanwhile its rows have the status `discard`, with a note that it is being re-tested.
 2. From `least` runs on it is kept if the difference of the means passes Student's t:
    gain > t(1 - alpha, df) * sd * sqrt(1/n + 1/n_incumbent), sd pooled over all replicates of the campaign.
 3. At `most` runs it is discarded.
 
-`alpha` is no error rate: an idea is looked at up to `most - least + 1` times and its first run was a choice,
-while the trigger asks more than t does. The error rate of the whole, and the numbers below, are measured by
+`alpha` is not an error rate: an idea is tested up to `most - least + 1` times and re-tested only because its
+first run was good, while the trigger is stricter than t. The overall error rate and the numbers below are measured by
 simulation (`python -m tests.bench.ratchet`): 50 ideas, one in ten truly better than its parent by 2 sd, 3
 baseline runs. True keeps, false keeps and runs are divided by those of the greedy ratchet, which keeps whatever
 beats the best single run so far (3.2 of 5 true, 5.8 false, 51 runs). 4,000 campaigns per line, on seeds that
@@ -27,12 +27,12 @@ nothing was tuned on; standard error of `true` 0.01:
 
 The default elsewhere (true, false, runs): 24 ideas 0.92, 0.09, 1.54; 100 ideas 0.95, 0.07, 1.39; 5 baseline
 runs 0.99, 0.08, 1.49; 2 of them 0.86, 0.08, 1.42; 1 of them 0.72, 0.07, 1.42; effects of 3 sd 1.05, 0.11, 1.59;
-of 1 sd 0.41, 0.07, 1.27: what is no larger than the noise takes more runs than this to find. A keep's apparent
-gain flatters it by 0.15 sd.
+of 1 sd 0.41, 0.07, 1.27: effects no larger than the noise take more runs than this to find. The measured gain of
+a kept idea overstates the true one by 0.15 sd.
 
-Below 4 runs the mean of an idea that is kept is a poor incumbent for all later ones, which costs more than its
-fourth run. Re-testing the incumbent too, a variance without the first run of each idea, and other triggers
-for the later runs gained about 0.02 or nothing at the same false keeps and runs.
+With fewer than 4 runs, the mean of a kept idea is too imprecise an incumbent for all later ideas, which costs more
+than the fourth run does. Re-testing the incumbent too, a variance without the first run of each idea, and other
+triggers for the later runs gained about 0.02 or nothing at the same false keeps and runs.
 """
 
 from __future__ import annotations
@@ -49,42 +49,41 @@ from autoresearch.core.statistics.student_t import t_quantile
 
 @dataclass(frozen=True, slots=True)
 class DecisionRule:
-    """When to re-test and when to keep; see the module for how the defaults were found."""
+    """When to re-test and when to keep; the module docstring tells how the defaults were found."""
 
-    trigger: float = 0.8  # sd of a single run over the incumbent's mean, to go on
-    least: int = 4  # runs with a metric before anything is kept
-    most: int = 6  # runs of one idea, those without a metric included
+    trigger: float = 0.8  # sd of a single run that an idea must exceed the incumbent's mean by to be re-tested
+    least: int = 4  # runs with a metric required before anything is kept
+    most: int = 6  # runs of one idea at most, those without a metric included
     alpha: float = 0.06  # one-sided level of Student's t
-    flat: float = 0.5  # sd below the incumbent's mean that a simpler idea may lie
+    flat: float = 0.5  # how far below the incumbent's mean a simpler idea may lie, in sd
 
 
 @dataclass(frozen=True, slots=True)
 class RunEvidence:
-    """What is known when a run is over. None, NaN and infinities are runs without a metric."""
+    """The measurements to decide on. None, NaN and infinities are runs without a metric."""
 
     values: Sequence[float | None]  # of this idea's runs, in order; the last is the one that has just ended
-    incumbent: Sequence[float | None]  # of what it has to beat; empty: this is the baseline itself
+    incumbent: Sequence[float | None]  # of the idea to beat; empty: this is the baseline itself
     noise: Noise = UNKNOWN  # pooled over every other idea, baseline and incumbent included
-    simpler: bool = False  # declared simpler than its parent, and shown to be by the diff
-    smoke: bool = False  # underpowered, declared or by its few steps: validates plumbing, judges nothing
+    simpler: bool = False  # declared simpler than its parent, and confirmed by the diff
+    smoke: bool = False  # underpowered, declared or because of few steps: validates plumbing, judges nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to write in the row of the run that has just ended, and whether the idea wants another one."""
+    """Status and reason for the row of the run that has just ended, and whether the idea needs another run."""
 
     status: Verdict
     reason: str  # one short sentence with the numbers, for the row's description
     n: int  # runs of this idea with a metric
-    delta: float | None = None  # mean over the incumbent's mean, the metric's unit; positive is better
-    noise: float | None = None  # sd of a single run, the metric's unit
-    threshold: float | None = None  # what delta had to exceed: the trigger; from `least` runs on, Student's bar
-    retests: int = 0  # runs with other seeds wanted now; 0: the idea is decided
-    judged: bool = True  # False: a smoke run, which says nothing for or against the idea
+    delta: float | None = None  # mean minus the incumbent's mean, in the metric's unit; positive is better
+    noise: float | None = None  # sd of a single run, in the metric's unit
+    threshold: float | None = None  # what delta has to exceed: the trigger; from `least` runs on, Student's bound
+    retests: int = 0  # further runs with other seeds to start now; 0: the decision is final
+    judged: bool = True  # False: a smoke run, no evidence for or against the idea
 
     @property
     def retest(self) -> bool:
-        """Whether it is being re-tested."""
         return self.retests > 0
 
 
@@ -94,7 +93,7 @@ DEFAULT = DecisionRule()
 def decide(objective: Objective, evidence: RunEvidence, rule: DecisionRule = DEFAULT) -> Decision:
     """Judge an idea after its latest run.
 
-    What was decided about its earlier rows stands in them; an idea's status is that of its last decision.
+    Earlier rows keep the decisions made at their time; an idea's status is that of its last decision.
     """
     values, incumbent = measured(evidence.values), measured(evidence.incumbent)
     if evidence.smoke:
@@ -110,7 +109,7 @@ def decide(objective: Objective, evidence: RunEvidence, rule: DecisionRule = DEF
 
 
 def gain(objective: Objective, ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Difference of the means, the metric's unit; positive is better. Equal up to rounding is 0."""
+    """Difference of the means, in the metric's unit; positive is better. Equal up to rounding is 0."""
     a, b = mean(ours), mean(theirs)
     if math.isclose(a, b, rel_tol=1e-9):
         return 0.0
@@ -159,7 +158,7 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
 
 
 def _bar(noise: Noise, n: int, n_incumbent: int, rule: DecisionRule) -> float | None:
-    """What delta has to exceed with so many runs, the metric's unit; None while the noise is unknown."""
+    """The value that delta has to exceed after n runs, in the metric's unit; None while the noise is unknown."""
     if noise.sd is None:
         return None
     if n < rule.least:
@@ -168,7 +167,7 @@ def _bar(noise: Noise, n: int, n_incumbent: int, rule: DecisionRule) -> float | 
 
 
 def _promising(delta: float, noise: Noise, simpler: bool, rule: DecisionRule) -> bool:
-    """Whether another run is worth its cost. With unknown noise whatever is better is: its re-tests tell the noise."""
+    """Whether another run is worth its cost. While the noise is unknown, any improvement is re-tested to measure it."""
     if noise.sd is None:
         return delta > 0 or simpler
     return delta > rule.trigger * noise.sd or (simpler and delta >= -rule.trigger * noise.sd)

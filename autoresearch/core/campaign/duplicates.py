@@ -1,8 +1,8 @@
-"""Duplicates: whether an idea was had before, and what became of it then; or whether a person does not want it.
+"""Duplicate detection: whether an idea was proposed before, and with what result; whether a person vetoed it.
 
-Two ideas are the same if they set the same values on the same parent, or change the same files in nearly the same
-words. An idea that lost may be tried again on another parent: what it lost by may be gone there. What comes to the
-same code and the same recipe in the end is found when it is committed, by its fingerprint.
+Two ideas are the same if they set the same values on the same parent, or change the same files and have nearly the
+same title. A discarded idea may be tried again on another parent. Ideas that arrive at the same code and recipe by
+different ways are detected by their fingerprint when they are committed.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from autoresearch.core.campaign.view import CampaignView, Idea
 ALIKE = 0.5
 """From this share of common words on, two code ideas about the same files are one: see `similar`."""
 _NO = meaning("no not never stop avoid more please")
-ALIKE_ELSEWHERE = 0.7  # ... where the files differ, or nobody named any
+ALIKE_ELSEWHERE = 0.7  # the same threshold where the files differ, or neither idea names any
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An idea that was had: attempted, waiting or refused. `parent`: the slug of what it was built on."""
+    """An earlier idea: attempted, waiting or refused. `parent`: the slug of the idea it was built on."""
 
     slug: str
     parent: str
-    fate: str  # what became of it, as a clause
+    fate: str  # its outcome, as a clause
     overrides: Mapping[str, object] = field(default_factory=dict)
     paths: frozenset[str] = frozenset()
     words: Words = field(default_factory=Words)
     code: bool = False  # it changes more than the recipe
-    again: bool = False  # it came to nothing by nobody's idea, and may be proposed as it was
+    again: bool = False  # its failure was not the idea's fault: it may be proposed again unchanged
 
 
 def earlier(hypothesis: Hypothesis, parent: str, fate: str, *, again: bool = False) -> Earlier:
-    """What has to be remembered of an idea."""
+    """The record of an idea that later ones are compared with."""
     return Earlier(
         slug=hypothesis.slug,
         parent=parent,
@@ -51,13 +51,13 @@ def earlier(hypothesis: Hypothesis, parent: str, fate: str, *, again: bool = Fal
 
 
 def is_code(hypothesis: Hypothesis) -> bool:
-    """Whether it changes more than recipe keys."""
+    """Whether it changes more than recipe keys: code, prompts, data or the blueprint."""
     kinds = hypothesis.kind not in ("", "config")
     return kinds or bool(hypothesis.files or hypothesis.patches or hypothesis.paths or hypothesis.blueprint)
 
 
 def all_earlier(view: CampaignView, waiting: Iterable[Hypothesis] = ()) -> list[Earlier]:
-    """Every idea that a campaign has had, oldest first; `waiting`: those that nobody has begun yet."""
+    """Every idea that a campaign has had, oldest first; `waiting`: queued ideas that have not been started."""
     had = [
         earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == NotMade.RESEARCHER)
         for idea in view.ideas
@@ -72,14 +72,14 @@ def all_earlier(view: CampaignView, waiting: Iterable[Hypothesis] = ()) -> list[
 
 
 def resolved(view: CampaignView, parent: str) -> str:
-    """The slug that a parent means now."""
+    """The slug that a parent refers to now: `best` and "" are the current best idea."""
     if parent in (BEST, ""):
         return view.best.slug if view.best else BASELINE
     return parent
 
 
 def fate(idea: Idea) -> str:
-    """What became of an attempted idea, as a clause with its number."""
+    """The outcome of an attempted idea, as a clause with its metric."""
     if idea.hypothesis.unmade:
         return f"never ran: {idea.hypothesis.unmade}"
     word = idea.confirmed if idea.confirmed == "demoted" else "pruned" if idea.pruned else idea.status
@@ -91,9 +91,9 @@ def fate(idea: Idea) -> str:
 def twin(
     hypothesis: Hypothesis, parent: str, had: Sequence[Earlier], values: Mapping[str, object] | None = None
 ) -> str:
-    """Why it is refused as a duplicate, naming the twin and its fate; "" where it is new.
+    """Why a hypothesis is refused as a duplicate, naming the earlier idea and its outcome; "" if it is new.
 
-    parent: the slug that its parent means now. values: the recipe of that parent, if it is known.
+    parent: the slug that its parent refers to now. values: the recipe of that parent, if known.
     """
     if values and hypothesis.overrides and not changed(hypothesis.overrides, values) and not is_code(hypothesis):
         return f"it changes nothing: {parent} has these values already"
@@ -111,7 +111,7 @@ def twin(
 
 
 def _likeness(a: Earlier, b: Earlier, values: Mapping[str, object] | None) -> float:
-    """The share of common words, where it makes two code ideas one; else 0."""
+    """The share of common words if two code ideas are duplicates; else 0."""
     if not (a.code and b.code) or fingerprint(a.overrides, values) != fingerprint(b.overrides, values):
         return 0.0
     share = alike(a.words, b.words)
@@ -119,7 +119,7 @@ def _likeness(a: Earlier, b: Earlier, values: Mapping[str, object] | None) -> fl
 
 
 def vetoed(hypothesis: Hypothesis, vetoes: Collection[str]) -> str:
-    """Why a person does not want it, by a slug, a recipe key, a path or some words; "" where nobody minds."""
+    """The veto that matches it by slug, recipe key, path or words, as a clause; "" if there is none."""
     keys = [key.removeprefix("+") for key in hypothesis.overrides]
     names = {hypothesis.slug, *hypothesis.paths, *hypothesis.files, *keys}
     words = meaning(" ".join((hypothesis.slug, hypothesis.sentence, hypothesis.rationale, *keys)))

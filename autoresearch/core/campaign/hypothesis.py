@@ -1,4 +1,4 @@
-"""Hypothesis: one idea that can lose, as plain data that a journal line can hold."""
+"""Hypothesis: one falsifiable idea, as plain data that fits in a journal line."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ _TUPLES = frozenset({"patches", "paths", "flags", "turns"})
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What differs from the parent, and why it may win.
+    """What differs from the parent, and why it may be better.
 
     `overrides` change the branch's own recipe and need no code edit; `files` and `patches` change the code;
-    `blueprint` replaces the campaign's blueprint. All may be empty only in the baseline.
+    `blueprint` replaces the campaign's blueprint. All of them may be empty only in the baseline.
     """
 
     slug: str  # unique in its campaign; the last part of the branch's name
-    sentence: str  # the idea, in words
+    sentence: str  # the idea, in one sentence
     parent: str = BEST  # BEST, BASELINE, or the slug of an idea of this campaign
     overrides: Mapping[str, object] = field(default_factory=dict)  # dotted recipe key -> value
     files: Mapping[str, str] = field(default_factory=dict)  # path in the repository -> the whole new text
     patches: tuple[str, ...] = ()  # unified diffs, as text
     blueprint: str = ""  # the text of a blueprint; "" is the campaign's
-    expected: str = ""  # the effect that is expected, in words
-    simpler: bool = False  # declared simpler than its parent: kept when it is only as good
+    expected: str = ""  # the expected effect, in words
+    simpler: bool = False  # declared simpler than its parent: kept if it is only as good
     smoke: bool = False  # declared underpowered: validates plumbing, judges nothing
     proposer: str = ""  # who proposed it
-    token: str = ""  # what the proposer calls it (an optimiser's trial)
-    kind: str = ""  # of a researcher's: config, code, prompt or data; all but config need an edit turn
+    token: str = ""  # the proposer's own ID for it (an optimiser's trial)
+    kind: str = ""  # of an agent's idea: config, code, prompt or data; all but config need an edit turn
     risk: str = ""  # what may go wrong, in words
-    rationale: str = ""  # all that its proposer says of why and how, for whoever edits the code
-    paths: tuple[str, ...] = ()  # files that it means to change
+    rationale: str = ""  # the proposer's full explanation of why and how, for the agent that edits the code
+    paths: tuple[str, ...] = ()  # files that it intends to change
     flags: tuple[str, ...] = ()  # what looks suspicious in its diff, one sentence each
-    unmade: str = ""  # a `core.agents.agent.NotMade`: it is attempted, and never reaches a GPU
+    unmade: str = ""  # a `core.agents.agent.NotMade`: it counts as attempted, but never ran
     why_unmade: str = ""  # one sentence
-    turns: tuple[str, ...] = ()  # the researcher's turns that made it, by the names of their directories
+    turns: tuple[str, ...] = ()  # directory names of the agent turns that produced it
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that say something, for a line of the campaign's journal."""
+        """All non-empty fields, for a line of the campaign's journal."""
         found = asdict(self)
         return {key: value for key, value in found.items() if value not in ("", {}, (), False)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Hypothesis:
-        """Read what `to_json` wrote; keys of newer versions are ignored."""
+        """Read the output of `to_json`; unknown keys (of newer versions) are ignored."""
         known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
         for name in _TUPLES & known.keys():
             known[name] = tuple(known[name])
@@ -55,5 +55,5 @@ class Hypothesis:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether this is the hypothesis that changes nothing."""
+        """Whether this is the unchanged baseline."""
         return self.slug == BASELINE

@@ -1,6 +1,6 @@
-"""Overrides: what an idea changes in the recipe; which ideas are equal, and how they are called.
+"""Overrides: what an idea changes in the recipe; equality of ideas, and their generated names.
 
-An override set maps dotted recipe keys to values. Equal ideas have equal fingerprints, however they were
+An override set maps dotted recipe keys to values. Equal ideas have equal fingerprints, however they are
 written: 1e-3 and 0.001, 8 and 8.0, nested or dotted, in any order, with or without keys that change nothing.
 """
 
@@ -19,7 +19,7 @@ _TEXT_MAX = 40
 
 
 def plain(value: object) -> object:
-    """The value that was meant: YAML 1.1 reads `1e-3` as text, for want of a dot."""
+    """The intended value: YAML 1.1 parses `1e-3`, which has no dot, as text."""
     if isinstance(value, str) and _MISREAD.match(value.strip()):
         return float(value)
     if isinstance(value, list | tuple):
@@ -30,7 +30,7 @@ def plain(value: object) -> object:
 
 
 def flatten(mapping: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Nested mappings as dotted keys, values as they were meant; an empty mapping is a value."""
+    """Nested mappings as dotted keys, with values normalised by `plain`; an empty mapping counts as a value."""
     found: dict[str, object] = {}
     for key, value in mapping.items():
         name = f"{prefix}{key}"
@@ -42,7 +42,7 @@ def flatten(mapping: Mapping[str, object], prefix: str = "") -> dict[str, object
 
 
 def canonical(value: object) -> str:
-    """One text for all ways to write a value; True is not 1, and "8" in quotes is not 8."""
+    """The same text for all spellings of a value; True is not 1, and "8" in quotes is not 8."""
     value = plain(value)
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
@@ -58,7 +58,7 @@ def canonical(value: object) -> str:
 
 
 def changed(overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None) -> dict[str, object]:
-    """The overrides that differ from the baseline's own values, flat, in their order."""
+    """The overrides that differ from the baseline's values, flattened, in their original order."""
     before = flatten(baseline or {})
     return {
         key: value
@@ -68,13 +68,13 @@ def changed(overrides: Mapping[str, object], baseline: Mapping[str, object] | No
 
 
 def fingerprint(overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None) -> str:
-    """16 hexadecimal digits, the same for equal ideas; nothing changed is the fingerprint of {}."""
+    """16 hexadecimal digits, equal for equal ideas; without any change, the fingerprint of {}."""
     parts = sorted(f"{key}={canonical(value)}" for key, value in changed(overrides, baseline).items())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def sentence(overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None) -> str:
-    """`lr 0.0003 -> 0.003, group_size 8 -> 16`: what changes, from where; where that is unknown, `lr = 0.003`."""
+    """The changes as text: `lr 0.0003 -> 0.003, group_size 8 -> 16`; `lr = 0.003` where the old value is unknown."""
     different, before = changed(overrides, baseline), flatten(baseline or {})
     names = _names(different, lambda key: key.rpartition(".")[2])
     sides = {key: f"{_spoken(before[key])} ->" if key in before else "=" for key in different}
@@ -84,7 +84,7 @@ def sentence(overrides: Mapping[str, object], baseline: Mapping[str, object] | N
 def slug(
     overrides: Mapping[str, object], baseline: Mapping[str, object] | None = None, taken: Collection[str] = ()
 ) -> str:
-    """A name such as `lr-3e-3-group-16`: at most 40 characters, and none of `taken` (`-2` is added)."""
+    """A name such as `lr-3e-3-group-16`: at most 40 characters, made unique among `taken` by a suffix such as `-2`."""
     different = changed(overrides, baseline)
     last = {key: key.rpartition(".")[2] for key in different}
     names = _names(different, lambda key: re.split(r"[_\-]", last[key])[0] or last[key])
@@ -97,7 +97,7 @@ def slug(
 
 
 def unused(name: str, taken: Collection[str]) -> str:
-    """The name itself, or with the first of `-2`, `-3` ... that nobody has; 40 characters at most."""
+    """The name, with the first suffix of `-2`, `-3` ... that makes it unique if it is taken; 40 characters at most."""
     number, found = 1, name
     while found in taken:
         number += 1
@@ -106,7 +106,7 @@ def unused(name: str, taken: Collection[str]) -> str:
 
 
 def _names(keys: Mapping[str, object], short: Callable[[str], str]) -> dict[str, str]:
-    """A short name for each key; a name that two would share is written out for both."""
+    """A short name for each key; keys whose short names clash get longer ones."""
     shorts = [short(key) for key in keys]
     lasts = [key.rpartition(".")[2] for key in keys]
     return {
@@ -124,7 +124,7 @@ def _spoken(value: object) -> str:
 
 
 def _short(value: object) -> str:
-    """A value as a part of a slug, where a dot and a minus would be lost: 0.003 is 3e-3, -1 is neg1."""
+    """A value as part of a slug, which cannot hold a dot or a minus: 0.003 is 3e-3, -1 is neg1."""
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _spoken(value)

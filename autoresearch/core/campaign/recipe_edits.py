@@ -1,7 +1,7 @@
-"""Overrides: dotted keys that change a recipe, and what differs between two recipes.
+"""Apply overrides (dotted keys) to a recipe, and compare two recipes.
 
-`optim.lr`, `stages.0.steps` (an index into a list), also `data.train.path` where the recipe holds the key
-`data.train` as it is written. A leading `+` (as in Hydra) adds a key that the recipe does not have.
+`optim.lr`, `stages.0.steps` (an index into a list), also `data.train.path` where the recipe has a key literally
+named `data.train`. A leading `+` (as in Hydra) adds a key that the recipe does not have.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS = {bool: "true or false", int: "a number", float: "a number", list: "a li
 
 
 class _Absent:
-    """The value of a key that is not there; unlike None, which a recipe can hold."""
+    """The value of a missing key; unlike None, it cannot occur in a recipe."""
 
     def __repr__(self) -> str:
         return "(absent)"
@@ -46,11 +46,11 @@ class RecipeChange:
 def apply_overrides(
     recipe: Mapping[str, object], overrides: Mapping[str, object], *, allow_new: bool = False
 ) -> dict[str, object]:
-    """A copy of the recipe with each key set; a group of keys given for a group is merged into it.
+    """A copy of the recipe with each key set; a mapping given for a mapping is merged into it.
 
-    A value takes the kind of the one it replaces: "3" becomes 3, "true" becomes True, 8.0 becomes 8 where
-    an integer was, "null" becomes None. Raises BlueprintError (`unknown_key`) with the nearest keys, unless
-    `allow_new` or a `+` says that a new one is meant, and (`bad_value`) where a kind cannot be had.
+    A value is converted to the type of the one it replaces: "3" becomes 3, "true" becomes True, 8.0 becomes 8 if
+    the old value is an integer, "null" becomes None. Raises BlueprintError: `unknown_key`, with the nearest keys,
+    unless `allow_new` or a leading `+` permits a new one; `bad_value` if the value cannot be converted.
     """
     changed: dict[str, object] = copy.deepcopy(dict(recipe))
     for key, value in overrides.items():
@@ -59,9 +59,9 @@ def apply_overrides(
 
 
 def diff_recipes(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[RecipeChange, ...]:
-    """Every key whose value differs, in the order of `a`, then what only `b` has.
+    """Every key whose value differs, in the order of `a`, followed by the keys that only `b` has.
 
-    Lists of one length are compared item by item, others as a whole; 1 and 1.0 are one number, NaN is NaN.
+    Lists of equal length are compared item by item, others as a whole; 1 equals 1.0, and NaN equals NaN.
     """
     return tuple(_differences(a, b, ""))
 
@@ -90,7 +90,7 @@ def _set(top: dict[str, object], key: str, value: object, recipe: Mapping[str, o
 
 
 def _step(holder: object, parts: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The next name and what follows; a key of the recipe with dots in it is one name, the longest first."""
+    """The next path component and the remaining ones; the longest key of the recipe that contains dots goes first."""
     if isinstance(holder, dict):
         for length in range(len(parts), 1, -1):
             name = ".".join(parts[:length])
@@ -104,7 +104,7 @@ def _has(holder: object, name: str) -> bool:
 
 
 def _key(holder: object, name: str) -> object:
-    """The key or the index that a name means here; YAML has keys that are numbers. None: it means nothing."""
+    """The mapping key (YAML allows numbers as keys) or list index that a name stands for; None if there is none."""
     if isinstance(holder, dict):
         return name if name in holder else next((key for key in holder if key is not None and str(key) == name), None)
     if isinstance(holder, list) and _INTEGER.match(name) and -len(holder) <= int(name) < len(holder):
@@ -125,7 +125,7 @@ def _put(holder: object, name: str, value: object) -> None:
 
 
 def _fitted(key: str, before: object, value: object) -> object:
-    """The value in the kind of the one before it."""
+    """The value converted to the type of the old one."""
     value = copy.deepcopy(value)
     if before is ABSENT or before is None:
         return _read(value) if isinstance(value, str) else value
@@ -145,7 +145,7 @@ def _fitted(key: str, before: object, value: object) -> object:
 
 
 def _as_kind(before: object, value: object) -> object:
-    """ABSENT where the value cannot be one of that kind."""
+    """The value converted to the type of `before`; ABSENT if that is impossible."""
     if isinstance(before, bool):
         return value if isinstance(value, bool) else _TRUTH.get(str(value).strip().lower(), ABSENT)
     if isinstance(before, int | float):
@@ -159,11 +159,11 @@ def _as_kind(before: object, value: object) -> object:
         return list(value) if isinstance(value, list | tuple) else ABSENT
     if isinstance(before, dict):
         return ABSENT
-    return value  # a date, say
+    return value  # for example a date
 
 
 def _read(text: str) -> object:
-    """What a text means where nothing says a kind: a number, a truth value, nothing, or itself."""
+    """Parse a text without an expected type: a number, a boolean, null, or the text itself."""
     word = text.strip().lower()
     if word in _TRUTH:
         return _TRUTH[word]
@@ -196,7 +196,7 @@ def _unknown(key: str, recipe: Mapping[str, object], holder: object, name: str) 
 
 
 def _keys(value: object, prefix: str) -> Iterator[str]:
-    """Every dotted key, those of groups too."""
+    """Every dotted key, those of inner mappings included."""
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield f"{prefix}{key}"
@@ -221,6 +221,6 @@ def _same(a: object, b: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    """A value on one line, short."""
+    """A value on one line, at most 80 characters."""
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -1,10 +1,10 @@
-"""How alike two ideas are in words: which words stand for the same, and how many of them two titles share.
+"""How similar two ideas are in words: synonyms are unified, then the share of common title words is computed.
 
-Deliberately plain, so that a refusal can be explained: titles become sets of words without filler, endings and the
-field's synonyms, and the share of common words among all (Jaccard) is compared with a threshold that was found on
-labelled pairs (`tests/samples/proposals/pairs.tsv`; reasons beside the titles made it no better). Four things make
-ideas differ however many words they share: other numbers, the opposite direction (raise and lower, never and
-always), a denial on one side only, and another quantity of RL as their subject (KL and entropy).
+Deliberately simple, so that a refusal can be explained: titles become sets of words without filler words, endings
+and the field's synonyms. The share of common words (Jaccard index) is compared with a threshold that was tuned on
+labelled pairs (`tests/samples/proposals/pairs.tsv`; adding the reasons to the titles did not improve it). Four things
+make ideas different however many words they share: different numbers, opposite directions (raise and lower, never and
+always), a negation in only one of them, and different RL quantities as their subject (KL and entropy).
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ _ENDINGS = ("ations", "ation", "ising", "izing", "ings", "ing", "edly", "ed", "i
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is compared of an idea's title: its words, and on which sides it stands."""
+    """The parts of an idea's title that are compared: its words, opposites and negation."""
 
     title: frozenset[str] = frozenset()
-    sides: tuple[str, ...] = ()  # words that have an opposite, in their order
-    denies: bool = False  # it says not, without, remove
+    sides: tuple[str, ...] = ()  # words that have an opposite, in order of appearance
+    denies: bool = False  # contains a negation: not, without, remove
 
 
 def words_of(sentence: str) -> Words:
-    """Of a sentence `title: reason`; without a colon all of it is the title."""
+    """The words of a sentence `title: reason`; without a colon, all of it is the title."""
     title = sentence.partition(": ")[0]
     listed = _terms(title)
     return Words(
@@ -90,19 +90,19 @@ def words_of(sentence: str) -> Words:
 
 
 def meaning(text: str) -> frozenset[str]:
-    """The words that carry a text's meaning, numbers included."""
+    """The set of meaningful words of a text, numbers included."""
     return frozenset(word for word in _terms(text) if word not in _FILLER and len(word) > 1)
 
 
 def alike(a: Words, b: Words) -> float:
-    """The share of common words, from 0 to 1; 0 where something makes them differ for sure."""
+    """The share of common words, from 0 to 1; 0 if the ideas certainly differ."""
     if not (a.title or b.title) or _opposed(a, b):
         return 0.0
     return len(a.title & b.title) / len(a.title | b.title)
 
 
 def _terms(text: str) -> list[str]:
-    """The words of a text in their order, each in the form that stands for its kin."""
+    """The words of a text in order, each replaced by its canonical synonym."""
     found = []
     for words, one in _PHRASES:
         text = text.replace(words, one)
@@ -113,7 +113,7 @@ def _terms(text: str) -> list[str]:
 
 
 def _stem(word: str) -> str:
-    """A word without its ending, where enough of it is left; crude, and the same for both sides."""
+    """A word without its ending if at least 4 letters remain; crude, but applied to both sides alike."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word[: -len(ending)].rstrip("e")

@@ -1,6 +1,6 @@
-"""The search space of a campaign: which recipe keys may take which values. Pure: chance comes from outside.
+"""The search space of a campaign: which recipe keys may take which values. Pure: callers supply the randomness.
 
-Reading it from a campaign file is `core.campaign.space_file`; what a point of it changes is `core.campaign.overrides`.
+`core.campaign.space_file` reads it from a campaign file; `core.campaign.overrides` compares and names its points.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ Point = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """A key that takes one of these values; a single one is fixed."""
+    """A key that takes one of the given values; a single value is fixed."""
 
     key: str
     values: tuple[object, ...]
 
     @property
     def count(self) -> float:
-        """How many values there are."""
         return len(self.values)
 
     @property
     def grid_size(self) -> float:
-        """How many values a grid takes of it: all."""
+        """Number of values in a grid: all."""
         return len(self.values)
 
     @property
     def ordered(self) -> bool:
-        """Whether the values are numbers, so that a neighbour is likely to do alike."""
+        """Whether the values are three or more numbers, so that neighbouring ones are likely to perform alike."""
         return len(self.values) > 2 and all(
             isinstance(v, int | float) and not isinstance(v, bool) for v in self.values
         )
@@ -49,20 +48,20 @@ class Choices:
         return self.values
 
     def at(self, share: float) -> object:
-        """The value at a share in [0, 1) of the way: uniform shares draw uniformly."""
+        """The value for a share in [0, 1): uniform shares give uniform draws."""
         return self.values[int(share * len(self.values))]
 
     def holds(self, value: object) -> bool:
-        """Whether it is one of the values, however it is written."""
+        """Whether it is one of the values, in any spelling."""
         return canonical(value) in map(canonical, self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number from `low` to `high`, both included. Whole numbers where all that was written is whole.
+    """A number from `low` to `high`, both included; an integer if every given number is one.
 
     `log`: uniform in the logarithm. `step`: only low, low + step ... (`high` is the last of them).
-    `points`: how many values a grid takes of it; it changes nothing for the other proposers.
+    `points`: the number of values in a grid; other proposers ignore it.
     """
 
     key: str
@@ -75,25 +74,25 @@ class Range:
 
     @property
     def count(self) -> float:
-        """How many values there are; infinity for a continuous range."""
+        """Number of values; infinity for a continuous range."""
         if self.step is not None:
             return round((self.high - self.low) / self.step) + 1
         return self.high - self.low + 1 if self.whole else math.inf
 
     @property
     def grid_size(self) -> float:
-        """How many values a grid takes of it; infinity for a continuous range without `points`."""
+        """Number of values in a grid; infinity for a continuous range without `points`."""
         return self.count if self.points is None else len(self.grid())
 
     def grid(self) -> tuple[object, ...]:
-        """The values of a grid, in ascending order; for a range that has a finite number of them."""
+        """The values of a grid, in ascending order; only for a finite `grid_size`."""
         if self.points is None:
             return tuple(self._stepped(n) for n in range(int(self.count)))
         shares = [n / (self.points - 1) for n in range(self.points)]
         return tuple(dict.fromkeys(self._between(share) for share in shares))
 
     def at(self, share: float) -> object:
-        """The value at a share in [0, 1) of the way: uniform shares draw uniformly (in the logarithm)."""
+        """The value for a share in [0, 1): uniform shares give uniform draws (in the logarithm with `log`)."""
         if self.log and self.whole:
             low, high = math.log(self.low - 0.5), math.log(self.high + 0.5)
             return min(max(round(math.exp(low + share * (high - low))), self.low), self.high)
@@ -102,7 +101,7 @@ class Range:
         return self._between(share)
 
     def tidy(self, value: float) -> Number:
-        """The value as a person would write it: 3 digits in a logarithm, else 1/100 to 1/1000 of the range."""
+        """The value rounded: to 3 significant digits with `log`, else to 1/100 to 1/1000 of the range."""
         if self.whole:
             return round(value)
         if self.step is not None:
@@ -112,7 +111,7 @@ class Range:
         return min(max(rounded, float(self.low)), float(self.high))
 
     def holds(self, value: object) -> bool:
-        """Whether a proposer could have drawn it, but for its rounding."""
+        """Whether a proposer could have drawn it, apart from rounding."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
             return False
         if self.count == math.inf:
@@ -120,7 +119,7 @@ class Range:
         return canonical(self._stepped(round((value - self.low) / (self.step or 1)))) == canonical(value)
 
     def _between(self, share: float) -> Number:
-        """Both ends included: share 1 is `high`."""
+        """The value for a share in [0, 1], where 1 is `high`."""
         if self.log:
             low, high = math.log(self.low), math.log(self.high)
             return self.tidy(math.exp(low + share * (high - low)))
@@ -136,23 +135,23 @@ Dimension = Choices | Range
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """All that may be varied; a point of it is an override set that says every key."""
+    """Everything that may be varied; a point is an override set that contains every key."""
 
     dimensions: tuple[Dimension, ...]
 
     @property
     def size(self) -> float:
-        """How many points there are; infinity where a key is continuous."""
+        """Number of points; infinity if a key is continuous."""
         return math.prod(d.count for d in self.dimensions)
 
     @property
     def free(self) -> tuple[Dimension, ...]:
-        """The dimensions that have more than one value."""
+        """The dimensions with more than one value."""
         return tuple(d for d in self.dimensions if d.count > 1)
 
     @property
     def grid_size(self) -> float:
-        """Points of the grid; infinity where a continuous key has neither `step` nor `points`."""
+        """Number of grid points; infinity if a continuous key has neither `step` nor `points`."""
         return math.prod(d.grid_size for d in self.dimensions)
 
     def grid(self) -> Iterator[Point]:
@@ -162,11 +161,11 @@ class Space:
             yield dict(zip(keys, values, strict=True))
 
     def at(self, shares: Sequence[float]) -> Point:
-        """The point at these shares in [0, 1), one for each dimension."""
+        """The point for the given shares in [0, 1), one per dimension."""
         return {d.key: d.at(share) for d, share in zip(self.dimensions, shares, strict=True)}
 
     def point_in(self, values: Mapping[str, object]) -> Point | None:
-        """What these recipe values or overrides say of the space's keys; None if one is missing or outside."""
+        """The point that recipe values or overrides describe; None if a key of the space is missing or out of range."""
         flat = flatten(values)
         if not all(d.key in flat and d.holds(flat[d.key]) for d in self.dimensions):
             return None

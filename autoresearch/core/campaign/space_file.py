@@ -1,4 +1,4 @@
-"""Reads a search space from the plain data of a campaign file; one sentence for each fault.
+"""Parse a search space from the plain data of a campaign file, with one sentence per error.
 
     lr: {low: 1e-4, high: 1e-1, log: true}
     group_size: [4, 8, 16]
@@ -24,9 +24,9 @@ _EXAMPLE = "write `key: {low: 1e-4, high: 1e-2, log: true}` or `key: [8, 16, 32]
 
 
 def read_space(data: object, where: str = "space") -> Space:
-    """The space that plain YAML data declares; `where` names the file for messages.
+    """Parse a space from plain YAML data; `where` names the file in messages.
 
-    Raises UsageError `bad_space` for the first key that cannot be understood.
+    Raises UsageError `bad_space` for the first invalid key.
     """
     if not isinstance(data, Mapping):
         _refuse(where, "a space maps recipe keys to what they may be", _EXAMPLE)

@@ -1,4 +1,4 @@
-"""StopRules: pure questions to what was attempted and to the clock: met, or how much is left."""
+"""StopRules: pure functions that tell from the attempts and the clock whether a rule is met, or how much is left."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from autoresearch.core.metrics.objective import Objective
 
 @dataclass(frozen=True, slots=True)
 class StopFacts:
-    """What the rules look at."""
+    """The measurements that the rules are checked against."""
 
-    attempted: int  # ideas, whatever became of them
+    attempted: int  # ideas, whatever their outcome
     best: float | None  # the objective of the best kept idea
     gpu_hours: float
     now: float  # wall clock
-    run_s: float  # how long one run is expected to take; 0 where nothing is known
-    reserve_s: float = 0.0  # kept for the confirmation at the end
+    run_s: float  # expected duration of one run; 0 if unknown
+    reserve_s: float = 0.0  # reserved for the final confirmation
     run_gpu_hours: float = 0.0
-    usd: float = 0.0  # that the researcher has cost, as far as it says
+    usd: float = 0.0  # cost of the coding agent, as far as it reports it
     tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where a campaign stands under its rules."""
+    """The result of checking all stop rules."""
 
-    met: str  # the first rule that is met, in words; "" while none is
+    met: str  # the first rule that is met, in words; "" if none is
     remaining: str  # in words: "17/24 attempted, 6h12m remaining"
-    remaining_ideas: int | None  # None: no count
+    remaining_ideas: int | None  # None: no `count` rule
     remaining_s: float | None  # None: no deadline
 
     @property
     def sentence(self) -> str:
-        """What is printed."""
+        """The result as a sentence for the user."""
         return f"stop condition met: {self.met}" if self.met else f"stop condition not yet met: {self.remaining}"
 
 
 def stand(rules: Rules, facts: StopFacts, objective: Objective) -> Stand:
-    """Ask every rule; the first that is clearly met is named."""
+    """Check every rule; `met` names the first one that is met."""
     left_s = None if rules.deadline is None else rules.deadline - facts.now
     left_n = None if rules.count is None else max(0, rules.count - facts.attempted)
     answers = (
@@ -110,7 +110,7 @@ def _remaining(rules: Rules, facts: StopFacts, left_s: float | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """`6h12m`, `3m20s`, `12s`."""
+    """A duration as `6h12m`, `3m20s` or `12s`."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"

@@ -1,4 +1,4 @@
-"""CampaignView: what a campaign knows of its ideas, folded from its journal, its ledger and later verdicts."""
+"""CampaignView: the state of a campaign, folded from its journal, its ledger and later verdicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class IdeaRun:
-    """One run of an idea as the journal has it; its row follows when it is over."""
+    """One run of an idea as recorded in the journal; its ledger row follows when it has ended."""
 
     run: str
     run_dir: str
@@ -31,14 +31,14 @@ class IdeaRun:
     why: str  # first, baseline, retest, retry, fix, confirm
     commit: str = ""
     seed: int | None = None
-    round: int = 0  # of confirmation; 0 for a run of the search
-    started: bool = False  # the word was given; before it, it is only prepared
-    turns: tuple[str, ...] = ()  # of a researcher, that led to it
+    round: int = 0  # confirmation round; 0 for a run of the search
+    started: bool = False  # False: it is only prepared
+    turns: tuple[str, ...] = ()  # the agent turns that led to it
 
 
 @dataclass(frozen=True, slots=True)
 class _RowsSummary:
-    """What the rows of an idea say, while `size` (rows, runs, smoke runs, copies) and the last row are the same."""
+    """Summary of an idea's rows, valid while `size` (rows, runs, smoke runs, copies) and the last row are unchanged."""
 
     size: tuple[int, int, int, int]
     last: LedgerRow | None
@@ -59,20 +59,20 @@ class Idea:
     hypothesis: Hypothesis
     parent: str  # slug of the parent idea; "" for the baseline
     parent_commit: str
-    commit: str  # the idea itself, before anything that differs from run to run
+    commit: str  # commit of the idea itself, before any per-run changes
     branch: str
     fingerprint: str
-    parent_branch: str = ""  # as it is called, which may be with `-2`
-    simpler: bool = False  # declared, and shown by the diff
+    parent_branch: str = ""  # the actual branch name, which may have a suffix such as `-2`
+    simpler: bool = False  # declared, and confirmed by the diff
     runs: list[IdeaRun] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
-    smoke: set[str] = field(default_factory=set)  # runs that validated plumbing only
-    copies: set[str] = field(default_factory=set)  # runs that repeat an earlier one's seed, and so its numbers
-    repaired: int = -1  # how many runs it had when its code was last repaired; -1: never
-    confirmed: str = ""  # confirmed, demoted, undecided; "" as long as nobody asked
-    marked: str = ""  # the demoted ancestor that a keep was built on
-    edited: bool = False  # a researcher has written code that it trains: its own, or an ancestor's
-    caveat: str = ""  # what a claim about it must not be said without
+    smoke: set[str] = field(default_factory=set)  # smoke runs
+    copies: set[str] = field(default_factory=set)  # runs that repeat an earlier one's seed and therefore its numbers
+    repaired: int = -1  # number of runs when its code was last repaired; -1: never
+    confirmed: str = ""  # confirmed, demoted, undecided; "" before any confirmation
+    marked: str = ""  # the demoted ancestor that a kept idea was built on
+    edited: bool = False  # it trains code written by an agent: its own edit, or an ancestor's
+    caveat: str = ""  # a caveat that must accompany every claim about it
     _known: _RowsSummary | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -81,7 +81,7 @@ class Idea:
 
     @property
     def done(self) -> frozenset[str]:
-        """The run ids that have a row."""
+        """The IDs of the runs that have a row."""
         return self._told().done
 
     @property
@@ -91,36 +91,36 @@ class Idea:
 
     @property
     def judged(self) -> list[LedgerRow]:
-        """The rows that say something about the idea: a confirmation, a smoke run, a lost run do not."""
+        """The rows that are evidence on the idea: not those of confirmations, smoke runs and excused failures."""
         return self._told().judged
 
     @property
     def values(self) -> list[float]:
-        """The objective of each run that measured it, oldest first; of runs that are copies, of the first."""
+        """The objective of each judged run that measured it, oldest first; copies are left out."""
         return self._told().values
 
     @property
     def value(self) -> float | None:
-        """Their mean."""
+        """The mean of `values`."""
         return self._told().value
 
     @property
     def spread(self) -> Spread:
-        """What its replicates say of the noise."""
+        """The spread of its replicates, an estimate of the noise."""
         return self._told().spread
 
     @property
     def status(self) -> str:
-        """keep, discard or crash: what its last judged row says, else its last row; "" before there is one."""
+        """keep, discard or crash: the status of its last judged row, else of its last row; "" without any."""
         return self._told().status
 
     @property
     def decided(self) -> float:
-        """When its last judged run ended."""
+        """When its last judged run ended; 0 before that."""
         return self._told().decided
 
     def _told(self) -> _RowsSummary:
-        """What its rows say; worked out again only when there are more, as campaigns have thousands of ideas."""
+        """The summary of its rows, cached until rows are added, as campaigns have thousands of ideas."""
         rows, known = self.rows, self._known
         size = (len(rows), len(self.runs), len(self.smoke), len(self.copies))
         last = rows[-1] if rows else None
@@ -129,36 +129,35 @@ class Idea:
         return known
 
     def excused(self, row: LedgerRow) -> bool:
-        """Whether a run failed by no fault of the idea.
+        """Whether a run failed through no fault of the idea.
 
-        Code that a researcher wrote may have ended its own Runner, unless a sandbox kept it from that.
+        Agent-written code may have killed its own Runner; without a sandbox, such failures are not excused.
         """
         return row.failure in EXCUSED and not (self.edited and row.failure in UNPROVEN and not row.sandbox)
 
     def fresh_values(self, round_number: int) -> list[float | None]:
-        """The objective of each confirmation run of a round that is over; None where one has none."""
+        """The objective of each finished confirmation run of a round; None for a run without one."""
         runs = {run.run for run in self.runs if run.round == round_number}
         rows = [row for row in self.rows if row.run_id in runs and not self.excused(row)]
         return [measured(row) for row in rows]
 
     @property
     def kept(self) -> bool:
-        """Whether the search may build on it."""
         return self.status == Verdict.KEEP and self.confirmed != "demoted"
 
     @property
     def attempted(self) -> bool:
-        """Whether it counts: it was begun, whatever became of it."""
+        """Whether it counts as attempted: a run was started, whatever its outcome."""
         return bool(self.rows) or any(run.started for run in self.runs)
 
     @property
     def pruned(self) -> bool:
-        """Whether its curve ended its last run early, which decides it until its code is repaired."""
+        """Whether its last run was pruned, which decides the idea until its code is repaired."""
         rows = self.judged
         return bool(rows) and rows[-1].failure == PRUNED
 
     def attempt(self) -> Attempt:
-        """What its proposer is told."""
+        """The idea as its proposer sees it."""
         status = "" if self.live else PRUNED if self.pruned else self.status
         return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
 
@@ -182,13 +181,13 @@ def _told(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | None) -
 
 
 def _status(telling: Sequence[LedgerRow], values: Sequence[float]) -> str:
-    """What the last row says; a `keep` without any value is no better than another idea, and never the best."""
+    """Status of the last row; a `keep` without any value counts as `discard`, so that it never becomes the best."""
     status = telling[-1].status if telling else ""
     return Verdict.DISCARD.value if status == Verdict.KEEP and not values else status
 
 
 def measured(row: LedgerRow) -> float | None:
-    """The finite metric of a run that was meant to end as it did: a timeout's, a crash's, a pruned one's is none."""
+    """The finite metric of a run that ended as intended; None for a crash, a timeout or a pruned run."""
     value = row.metric_value
     counts = row.status != Verdict.CRASH and row.failure != PRUNED
     return value if counts and value is not None and math.isfinite(value) else None
@@ -196,19 +195,19 @@ def measured(row: LedgerRow) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class SeedCheck:
-    """What the baseline's first runs showed: whether another seed makes another run (`core.statistics.seeding`)."""
+    """Result of the baseline's first runs: whether another seed changes the results (`core.statistics.seeding`)."""
 
     seen: bool
     reason: str  # the numbers
-    by: str  # how the seed is given to the training
-    runs: int  # of the baseline, begun by then
-    values: int  # at how many steps runs differ at all
-    exact: bool  # whether runs of one seed are equal to the last digit
+    by: str  # how the seed is passed to the training
+    runs: int  # baseline runs started by then
+    values: int  # number of steps at which the runs differ at all
+    exact: bool  # whether runs with the same seed agree to the last digit
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round of confirmation: what was planned before its first run."""
+    """A round of confirmation, as planned before its first run."""
 
     number: int  # from 1
     candidates: tuple[int, ...]  # indices of ideas
@@ -218,26 +217,26 @@ class Round:
 
 @dataclass(slots=True)
 class CampaignView:
-    """A campaign as it is now."""
+    """The current state of a campaign."""
 
     spec: CampaignSpec
     ideas: list[Idea] = field(default_factory=list)
-    draft: Idea | None = None  # committed, its branch not yet claimed: a crash came between, if it stays
+    draft: Idea | None = None  # committed, but its branch is not yet claimed; if it persists, a crash interrupted it
     skipped: list[tuple[Hypothesis, str]] = field(default_factory=list)
-    state: CampaignState = CampaignState.RUNNING  # as the journal has it; the lock may know better
+    state: CampaignState = CampaignState.RUNNING  # according to the journal; the lock may contradict it
     reason: str = ""
-    fault: tuple[float, str] = (0.0, "")  # when a controller ended on a fault of its own, and which
-    queue_faults: list[str] = field(default_factory=list)  # what is wrong with entries that wait in a queue
-    requests: int = 0  # handled so far
-    unwanted: set[str] = field(default_factory=set)  # slugs that somebody asked to skip
+    fault: tuple[float, str] = (0.0, "")  # when a controller ended on an internal error, and on which
+    queue_faults: list[str] = field(default_factory=list)  # errors in entries that wait in a queue
+    requests: int = 0  # number of requests handled
+    unwanted: set[str] = field(default_factory=set)  # slugs that a person asked to skip
     timeline: list[Mapping[str, Any]] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     settled_rounds: set[int] = field(default_factory=set)
-    told_stop: str = ""  # drain or stop, once somebody asked
-    seed_check: SeedCheck | None = None  # None: not made yet
+    told_stop: str = ""  # drain or stop, once requested
+    seed_check: SeedCheck | None = None  # None: not checked yet
     research: Research = field(default_factory=Research)
-    again: int = 0  # how often the whole baseline was asked for again, because no run of it had the metric
-    damaged: list[int] = field(default_factory=list)  # lines of the journal that say nothing that can be understood
+    again: int = 0  # how often the whole baseline was repeated because no run of it had the metric
+    damaged: list[int] = field(default_factory=list)  # numbers of journal lines that could not be parsed
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -248,24 +247,24 @@ class CampaignView:
 
     @property
     def baseline(self) -> Idea | None:
-        """Idea 1."""
+        """The idea named `baseline`."""
         return self.by_slug(BASELINE)
 
     @property
     def unseeded(self) -> bool:
-        """Whether it was seen that the seed does nothing: then further runs of an idea are copies of its first."""
+        """Whether the seed check found no effect of the seed: then further runs of an idea are copies of its first."""
         return self.seed_check is not None and not self.seed_check.seen
 
     @property
     def best(self) -> Idea | None:
-        """The idea that the search builds on and has to beat: the last kept one that stands, else the baseline."""
+        """The idea to build on and to beat: the last kept one that is not demoted or marked, else the baseline."""
         return self.memo("best", self._best)
 
     def _best(self) -> Idea | None:
         kept = sorted((i for i in self.keeps if i.index > 1), key=lambda i: i.decided)
         demoted = {i.index for i in self.ideas if i.confirmed == "demoted"}
         confirmed = {i.index for i in self.ideas if i.confirmed == "confirmed"}
-        # who is built on whom matters only where somebody lost his ground
+        # parents matter only if an idea was demoted
         built = self.ideas if demoted else ()
         parents = {i.index: parent.index for i in built if (parent := self.by_slug(i.parent))}
         index = incumbent([i.index for i in kept], parents, demoted, confirmed)
@@ -273,43 +272,42 @@ class CampaignView:
 
     @property
     def keeps(self) -> list[Idea]:
-        """The ideas whose last word is `keep`, demoted ones too; the baseline is one."""
+        """The ideas whose status is `keep`, demoted ones and the baseline included."""
         return self.memo("keeps", lambda: [idea for idea in self.ideas if idea.status == Verdict.KEEP])
 
     @property
     def attempted(self) -> int:
-        """Ideas that were begun; replicates and confirmations are none."""
+        """Number of attempted ideas; replicates and confirmations do not count."""
         return self.memo("attempted", lambda: sum(idea.attempted for idea in self.ideas))
 
     @property
     def rows(self) -> list[LedgerRow]:
-        """Every row, by idea."""
+        """Every row, grouped by idea."""
         return self.memo("rows", lambda: [row for idea in self.ideas for row in idea.rows])
 
     @property
     def live(self) -> list[tuple[Idea, IdeaRun]]:
-        """What runs now."""
+        """The runs that are under way."""
         return self.memo("live", lambda: [(idea, run) for idea in self.ideas for run in idea.live])
 
     @property
     def gpu_hours(self) -> float:
-        """Spent so far by runs that are over."""
+        """GPU hours of all finished runs."""
         minutes = self.memo("minutes", lambda: sum(row.elapsed_min or 0.0 for row in self.rows))
         return minutes / 60 * self.spec.gpus_per_run
 
     def by_slug(self, slug: str) -> Idea | None:
-        """The idea of that name."""
         return self.memo("slugs", lambda: {idea.slug: idea for idea in reversed(self.ideas)}).get(slug)
 
     def memo(self, name: str, work: Callable[[], T]) -> T:
-        """What `work` says of this view, worked out once until something is added to it."""
+        """The result of `work`, cached under `name` until the view changes."""
         if name not in self._memo:
             self._memo[name] = work()
         found: T = self._memo[name]
         return found
 
     def changed(self, *, judged: bool = True, **known: Any) -> None:
-        """Forget what was worked out, but for what is `known`; `judged` False: no row and no verdict was added."""
+        """Clear cached results, then cache those in `known`; `judged` False: no row and no verdict was added."""
         if judged:
             self._memo.clear()
         for name in ("slugs", "parents", "attempted"):
@@ -317,7 +315,7 @@ class CampaignView:
         self._memo |= known
 
     def attempts(self) -> list[Attempt]:
-        """What proposers look at, skipped ones last."""
+        """All attempts for the proposers, skipped ones last."""
         none = [Attempt(0, hypothesis, "skipped") for hypothesis, _ in self.skipped]
         return [idea.attempt() for idea in self.ideas] + none
 
@@ -328,20 +326,20 @@ def fold(
     rows: Iterable[LedgerRow],
     verdicts: Iterable[Mapping[str, Any]] = (),
 ) -> CampaignView:
-    """Everything that is known, from what was written; nothing is remembered elsewhere."""
+    """The view of a campaign; its files are the only state."""
     return Fold(spec).add(journal, rows, verdicts)
 
 
 class Fold:
-    """A view that grows by what is added to the three files; always the view that `fold` of all would be."""
+    """A view that is updated incrementally; it always equals the `fold` of all lines added so far."""
 
     def __init__(self, spec: CampaignSpec) -> None:
         self.view = CampaignView(spec)
         self._ideas: dict[int, Idea] = {}
-        self._owners: dict[str, tuple[Idea, IdeaRun]] = {}  # by run
-        self._taken: set[str] = set()  # runs that have a row
-        self._loose: list[LedgerRow] = []  # of ideas that the journal does not know (yet)
-        self._early: list[Mapping[str, Any]] = []  # verdicts, the same
+        self._owners: dict[str, tuple[Idea, IdeaRun]] = {}  # by run ID
+        self._taken: set[str] = set()  # IDs of the runs that have a row
+        self._loose: list[LedgerRow] = []  # rows of ideas that the journal does not contain (yet)
+        self._early: list[Mapping[str, Any]] = []  # verdicts on such ideas
         self._open: dict[str, tuple[Idea, IdeaRun]] = {}  # runs that were started and have no row yet
         self._kept: dict[int, Idea] = {}
 
@@ -351,11 +349,11 @@ class Fold:
         rows: Iterable[LedgerRow] = (),
         verdicts: Iterable[Mapping[str, Any]] = (),
     ) -> CampaignView:
-        """Take in more of each; the one view, which is changed."""
+        """Add lines of each file; returns the one view, modified in place."""
         for line in journal:
             try:
                 self._take(line)
-            except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand, or of a newer version
+            except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand, or written by a newer version
                 self.view.damaged.append(int(line.get("seq") or 0))
         new_rows, new_verdicts = [*self._loose, *rows], [*self._early, *verdicts]
         self._loose = [row for row in new_rows if not self._attach(row)]
@@ -368,9 +366,9 @@ class Fold:
         return self.view
 
     def _attach(self, row: LedgerRow) -> bool:
-        """Give a row to its idea. The journal knows whose a run is; a run that it does not know is nobody's.
+        """Assign a row to its idea by the journal; False if the journal does not know its run (yet).
 
-        The ledger may have been edited by hand, or by a researcher that nothing confined.
+        The ledger is not trusted for this: a person or an unsandboxed agent may have edited it.
         """
         owner = self._owners.get(row.run_id)
         idea = owner[0] if owner else None if row.run_id else self._ideas.get(row.index)
@@ -384,7 +382,7 @@ class Fold:
         return True
 
     def _weigh(self, idea: Idea) -> None:
-        """Whether it is kept now."""
+        """Update whether it counts as kept."""
         if idea.status == Verdict.KEEP:
             self._kept[idea.index] = idea
         else:
@@ -432,7 +430,7 @@ class Fold:
         view.timeline.append(line)
 
     def _settle(self, name: str, *, gone: bool) -> None:
-        """A run was given the word, or taken back."""
+        """Record that a run was started, or withdrawn."""
         idea, run = self._owners.get(name, (None, None))
         if idea is None or run is None:
             return
@@ -447,7 +445,7 @@ class Fold:
 
 
 def _steer(view: CampaignView, line: Mapping[str, Any]) -> None:
-    """What a line says of the campaign as a whole."""
+    """Apply a line that concerns the whole campaign."""
     match line.get("do"):
         case "rules":
             view.spec = view.spec.with_rules(line)
