@@ -1,1 +1,1 @@
-"""What a few noisy runs allow to say: noise, confirmation, comparable numbers, pruning, seeds."""
+"""Statistics on few noisy runs: noise, confirmation, comparability, pruning, seeds."""

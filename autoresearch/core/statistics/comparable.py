@@ -1,8 +1,8 @@
-"""Comparable: whether two numbers with one name measure the same thing.
+"""Comparability: whether two metrics with the same name measure the same thing.
 
-A metric's name is its trainer's. Where two trainers give one name to different measurements, what is measured is
-written here, and numbers of different meaning are never compared: not by `compare`, not in a ledger, not by the
-decision of a campaign. What is not written here means the same wherever it has the same name.
+A metric's name is chosen by its trainer. Where two trainers give one name to different measurements, MEANINGS lists
+what each of them measures, and values with different meanings are never compared: not by `compare`, not in a ledger,
+not by the decision of a campaign. A metric that is not listed means the same wherever it has the same name.
 """
 
 from __future__ import annotations
@@ -28,19 +28,18 @@ MEANINGS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a number is: the metric's name, and who counted."""
+    """The identity of a measurement: the metric's name and the trainer that computed it."""
 
     trainer: str
     metric: str
 
     @classmethod
     def of(cls, row: LedgerRow) -> Measured:
-        """What the metric of a row is."""
         return cls(row.trainer, row.metric_name)
 
     @property
     def meaning(self) -> str:
-        """What is counted in it, where that differs from trainer to trainer; "" elsewhere."""
+        """What the metric counts, if this differs between trainers; "" otherwise."""
         found: dict[str, None] = {}
         for key in (self.metric, *Objective(self.metric).keys):
             for trainer, patterns, meaning in MEANINGS:
@@ -53,7 +52,7 @@ class Measured:
 
 
 def why_not(a: Measured, b: Measured) -> str:
-    """Why the two numbers must not be compared; "" where they may be."""
+    """Why the two numbers must not be compared; "" if they may be."""
     if a.metric != b.metric and not _same(a.metric, b.metric):
         return f"{a.metric or 'no metric'} and {b.metric or 'no metric'} are different metrics"
     if a.meaning != b.meaning:
@@ -62,9 +61,9 @@ def why_not(a: Measured, b: Measured) -> str:
 
 
 def mixed(rows: Iterable[LedgerRow]) -> str:
-    """What a reader of these rows must not do; "" where all of them that were measured may be compared.
+    """A warning against comparing these rows; "" if all rows with a metric are comparable.
 
-    Rows of differently named metrics show it themselves; here it is about equal names.
+    Only equal metric names are checked: a difference in name is visible to the reader.
     """
     seen: dict[str, Measured] = {}
     for row in rows:

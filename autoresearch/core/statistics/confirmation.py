@@ -1,22 +1,22 @@
 """Confirmation: whether a kept idea may be claimed to beat the baseline.
 
-What was kept is the best of many tries, so the numbers that chose it flatter it. A claim therefore rests on
-fresh runs only, with seeds that chose nothing, of the candidates and of the baseline; what is left to correct
-for is the number of claims:
+A kept idea is the best of many tries, so the runs that selected it overestimate it. A claim therefore rests only
+on fresh runs of the candidates and of the baseline, with seeds that played no part in the selection. What remains to
+be corrected for is the number of claims:
 
 - one-sided Welch's t-test of each candidate against the baseline (B. L. Welch, Biometrika 34, 1947);
-- no p-value below 1 / C(n + m, n), that of the sharpest permutation test of n against m runs: three equal
+- no p-value below 1 / C(n + m, n), the smallest possible one of a permutation test of n against m runs: three equal
   values against three others are no proof, however small their spread;
-- Holm's step-down over the candidates of a round (S. Holm, Scand. J. Statist. 6, 1979), which holds although
+- Holm's step-down over the candidates of a round (S. Holm, Scand. J. Statist. 6, 1979), which is valid although
   they share one baseline;
 - a campaign may confirm several times, also on demand: round r spends 0.8 * 0.2**(r - 1) of alpha, which sums
   to alpha over any number of rounds (Bonferroni with unequal weights).
 
-Sizes are planned before the runs are started, and there is one test at the end of a round, no peeking. Pure
-noise, 4,000 simulated campaigns each of 24, 50 and 100 ideas (`python -m tests.bench.ratchet`), every kept idea
-put to confirmation: about 1 % of them claim anything, and 4 %, the level of a first round, where one idea is
-confirmed whether or not it was kept. Of the last keeps that are truly better, by 2 sd or more, five fresh runs
-against five confirm 98 %.
+Sample sizes are planned before the runs are started, and there is a single test at the end of a round, without interim
+looks. On pure noise, with 4,000 simulated campaigns each of 24, 50 and 100 ideas (`python -m tests.bench.ratchet`) and
+every kept idea put to confirmation, about 1 % of the campaigns claim anything; where one idea is confirmed whether or
+not it was kept, 4 % do, the level of a first round. Of the last kept ideas that are truly better, by 2 sd or more, five
+fresh runs against five confirm 98 %.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST = 8
 
 
 class Claim(StrEnum):
-    """What came of a candidate."""
+    """The outcome for a candidate."""
 
     CONFIRMED = "confirmed"
     DEMOTED = "demoted"
@@ -49,47 +49,47 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationPlan:
-    """How many fresh runs a round of confirmation takes."""
+    """The number of fresh runs in a round of confirmation."""
 
     candidates: int
     each: int  # runs of each candidate; 0: the budget does not allow a round
     baseline: int
-    power: float  # of each candidate, if its effect is the planned one
+    power: float  # for each candidate, if its effect is the planned one
     reason: str
 
     @property
     def runs(self) -> int:
-        """In all."""
+        """All runs of the round, the baseline's included."""
         return self.candidates * self.each + self.baseline
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What the fresh runs of one candidate say."""
+    """The result of the fresh runs of one candidate."""
 
     claim: Claim
     reason: str  # one sentence with the numbers
     n: int  # fresh runs with a metric
     n_baseline: int
-    delta: float | None = None  # mean over the baseline's, the metric's unit; positive is better
-    p: float | None = None  # one-sided, not corrected
-    alpha: float | None = None  # what p had to reach, corrected
+    delta: float | None = None  # mean minus the baseline's, in the metric's unit; positive is better
+    p: float | None = None  # one-sided, uncorrected
+    alpha: float | None = None  # the corrected level that p had to reach
 
 
 def level(round_number: int, alpha: float = ALPHA) -> float:
-    """The share of alpha that the round (from 1) of a campaign may spend: 0.04, 0.008, 0.0016 ..."""
+    """The share of alpha that a round (counted from 1) may spend: 0.04, 0.008, 0.0016 ... for the default alpha."""
     return float(alpha * 0.8 * 0.2 ** (round_number - 1))
 
 
 def plan(
     effect: float, noise: Noise, *, candidates: int = 1, round_number: int = 1, budget: int | None = None
 ) -> ConfirmationPlan:
-    """The smallest round that confirms a true gain of `effect` (the metric's unit) with probability POWER.
+    """The smallest round that confirms a true gain of `effect` (in the metric's unit) with probability POWER.
 
-    `noise` is the campaign's; unknown noise or an effect that is not positive takes the largest round.
-    `budget` bounds the runs in all. The baseline, which serves every candidate, gets sqrt(candidates) times
-    the runs of one (C. W. Dunnett, JASA 50, 1955). The gain at which an idea was kept flatters it: the
-    smallest gain worth a claim, or 0.8 of that gain, is a better `effect`.
+    `noise` is the campaign's; for unknown noise or an effect that is not positive, the largest round is planned.
+    `budget` limits the total number of runs. The baseline, which is compared with every candidate, gets
+    sqrt(candidates) times the runs of one (C. W. Dunnett, JASA 50, 1955). The gain at which an idea was kept is
+    too optimistic: pass the smallest gain worth a claim, or 0.8 of the measured gain, as `effect`.
     """
     alpha = level(round_number) / candidates
     found: ConfirmationPlan | None = None
@@ -116,9 +116,9 @@ def confirm(
 ) -> dict[int, Confirmation]:
     """Judge the candidates of one round (index of the idea -> metric of its fresh runs), by Holm's procedure.
 
-    Every value must come from a run that chose nothing. A candidate that cannot be tested counts among the
-    candidates all the same. The runs that an undecided one still lacks may be made and the round be judged
-    again: nothing was tested.
+    Every value must come from a run that played no part in the selection. Candidates that cannot be tested still count
+    in the correction. If a candidate is undecided, its missing runs may be added and the round judged again, as no
+    test was performed.
     """
     p_values = {index: _p_value(objective, measured(runs), measured(baseline)) for index, runs in candidates.items()}
     results: dict[int, Confirmation] = {}
@@ -136,7 +136,7 @@ def _judge(
     candidate: Sequence[float | None],
     test: tuple[float, float, bool],
 ) -> Confirmation:
-    """`test`: p-value, the level that it had to reach, whether Holm's procedure passed it."""
+    """`test`: p-value, the level that it had to reach, whether it passed Holm's procedure."""
     p, alpha, passed = test
     ours, theirs = measured(candidate), measured(baseline)
     if min(len(ours), len(theirs)) < 2 or _sharpest(len(ours), len(theirs)) > alpha:
@@ -156,12 +156,12 @@ def _judge(
 
 
 def _p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """One-sided; 1 where there is nothing to test."""
+    """One-sided; 1 if there is nothing to test."""
     if min(len(ours), len(theirs)) < 2:
         return 1.0
     delta = gain(objective, ours, theirs)
     a, b = variance(ours) / len(ours), variance(theirs) / len(theirs)
-    if a + b == 0:  # identical values: the permutations have the only say
+    if a + b == 0:  # identical values: only the permutation bound applies
         return _sharpest(len(ours), len(theirs)) if delta > 0 else 1.0
     if math.isinf(a + b):
         return 1.0
@@ -171,12 +171,12 @@ def _p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float
 
 
 def _sharpest(n: int, m: int) -> float:
-    """The smallest p-value that a permutation test of n against m runs can give."""
+    """The smallest p-value that a permutation test of n against m runs can yield."""
     return 1 / math.comb(n + m, n)
 
 
 def _power(effect: float, noise: Noise, n: int, m: int, alpha: float) -> float:
-    """Of the one-sided test with pooled variance; the shifted t for the non-central one."""
+    """Power of the one-sided test with pooled variance; a shifted t approximates the non-central one."""
     if noise.sd is None or effect <= 0:
         return 0.0
     if noise.sd == 0:

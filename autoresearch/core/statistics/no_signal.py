@@ -1,7 +1,7 @@
-"""No signal: a run that had nothing to learn from, whatever its metric says; it speaks neither for nor against an idea.
+"""No signal: detects runs that could not learn anything; their metric is evidence neither for nor against an idea.
 
-Where every answer is rewarded alike, the advantages of GRPO and its kin are zero and so is the gradient: a
-data set that is too hard or too easy, a verifier that always says the same, a group of one.
+If all answers get the same reward, the advantages of GRPO and related methods are zero, and so is the gradient.
+Causes: a data set that is too hard or too easy, a verifier that always returns the same, a group size of one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, REWARD_KEYS
 from autoresearch.core.metrics.signal import Reading
 
 NO_SIGNAL = "no_signal"
-LEAST_REWARDS = 5  # steps: means of a few small groups may agree by chance
+LEAST_REWARDS = 5  # steps: the mean rewards of a few small groups may agree by chance
 LEAST_GRADIENTS = 3
 
 
 def no_signal(steps: Sequence[Reading]) -> str:
-    """Why these training steps taught nothing, in words; "" where they did, or where too few are known.
+    """Why nothing could be learnt in these training steps; "" if something could, or if there are too few steps.
 
-    steps: of one source, by step. A reward that is only printed with three digits counts as it is printed.
+    steps: of one source, in order. Rewards printed with few digits are compared as printed.
     """
     for key in GRADIENT_KEYS:
         norms = _finite(steps, key)

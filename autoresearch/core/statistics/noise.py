@@ -1,10 +1,10 @@
-"""Noise: how much the metric moves when nothing changes but the seed, from replicates.
+"""Noise: how much the metric varies between runs that differ only in their seed, estimated from replicates.
 
-Replicates of every idea speak about it, not only the baseline's: their spreads *within* each idea are pooled
+The estimate uses the replicates of every idea, not only the baseline's: their spreads *within* each idea are pooled
 (the residual variance of a one-way layout; Snedecor & Cochran, *Statistical Methods*, 4.8), so that the
-estimate gets surer as a campaign goes on. Three baseline replicates alone leave 2 degrees of freedom, and a
-standard deviation that is less than half of the true one in 22 % of all campaigns; therefore a decision never uses
-`sd` as if it were exact, but Student's t with `df`.
+estimate improves in the course of a campaign. Three baseline replicates alone leave 2 degrees of freedom, and a
+standard deviation that is less than half of the true one in 22 % of all campaigns; therefore decisions never treat
+`sd` as exact, but use Student's t with `df`.
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ from dataclasses import dataclass
 class Noise:
     """Variance of one run around the mean of its idea, in the metric's unit squared.
 
-    Without two replicates of anything there is no estimate: `df` is 0 and `sd` None, and nothing can be kept.
+    With no idea replicated there is no estimate: `df` is 0, `sd` is None, and nothing can be kept.
     An `sd` of 0 is an estimate: every replicate so far gave the same number (a trainer that ignores its seed,
     or a coarse metric).
     """
 
     variance: float = 0.0
-    df: int = 0  # degrees of freedom: replicates less one, summed over the ideas
+    df: int = 0  # degrees of freedom: replicates minus one, summed over the ideas
 
     @property
     def known(self) -> bool:
-        """Whether anything was replicated."""
         return self.df > 0
 
     @property
     def sd(self) -> float | None:
-        """Standard deviation of a single run, in the metric's unit; None where nothing was replicated."""
+        """Standard deviation of a single run, in the metric's unit; None without replicates."""
         return math.sqrt(self.variance) if self.known else None
 
     def plus(self, values: Iterable[float | None]) -> Noise:
-        """Pooled with the replicates of one more idea; runs without a metric are left out."""
+        """This estimate pooled with the replicates of one more idea; runs without a metric are ignored."""
         found = measured(values)
         df = self.df + max(len(found) - 1, 0)
         squares = self.variance * self.df + _squares(found)
@@ -45,7 +44,7 @@ class Noise:
 
     @property
     def wording(self) -> str:
-        """For a sentence: `sd 0.012, 5 df`."""
+        """The estimate for use in a sentence: `sd 0.012, 5 df`."""
         return "noise unknown" if self.sd is None else f"sd {self.sd:.3g}, {self.df} df"
 
 
@@ -55,20 +54,20 @@ UNKNOWN = Noise()
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the replicates of one idea say about the noise: squares around their mean, and degrees of freedom."""
+    """The spread of one idea's replicates: squared deviations from their mean, summed, and degrees of freedom."""
 
     squares: float = 0.0
     df: int = 0
 
 
 def spread_of(values: Iterable[float | None]) -> Spread:
-    """Of the runs of one idea; runs without a metric are left out."""
+    """The spread of one idea's runs; runs without a metric are ignored."""
     found = measured(values)
     return Spread(_squares(found), max(len(found) - 1, 0))
 
 
 def total(spreads: Iterable[Spread]) -> Spread:
-    """Several ideas together, without an error of rounding."""
+    """The sum over several ideas, without rounding errors."""
     telling = [spread for spread in spreads if spread.df]
     try:
         squares = math.fsum(spread.squares for spread in telling)
@@ -78,23 +77,23 @@ def total(spreads: Iterable[Spread]) -> Spread:
 
 
 def pooled(spreads: Iterable[Spread]) -> Noise:
-    """The noise that the replicates of several ideas tell together."""
+    """The noise estimated from several ideas together."""
     found = total(spreads)
     return Noise(found.squares / found.df, found.df) if found.df else UNKNOWN
 
 
 def noise_of(ideas: Iterable[Iterable[float | None]]) -> Noise:
-    """Pooled over ideas, each given as the metric of its runs (the baseline is one of them)."""
+    """The pooled noise of ideas, each given as the metric of its runs (the baseline is one of them)."""
     return pooled(spread_of(values) for values in ideas)
 
 
 def measured(values: Iterable[float | None]) -> list[float]:
-    """The finite ones: NaN and infinities are no metrics."""
+    """The finite values: None, NaN and infinities are dropped."""
     return [value for value in values if value is not None and math.isfinite(value)]
 
 
 def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean, without an overflow where the values have none; of identical values that value."""
+    """Arithmetic mean without overflow in intermediate sums; exact if all values are equal."""
     if min(values) == max(values):
         return values[0]
     return math.fsum(value / len(values) for value in values)

@@ -1,8 +1,8 @@
-"""Early stopping from the curve: when a run is so far behind the others that it is not worth its time.
+"""Pruning: stop a run early if its learning curve is so far behind others that it is not worth continuing.
 
 A curve is the validations of one run, (step, value) in the order of the steps. Rules look at nothing else and
-never speak before the first validation after the declared warm-up. They are off unless asked for: a curve that
-starts slowly and wins in the end is what they kill, and `replay` shows on past runs whether they would have.
+stop nothing before the first validation after the declared warm-up. They are off by default: they also stop
+curves that start slowly and would win in the end. `replay` shows whether they would have done so on past runs.
 
 Median rule: Golovin et al., "Google Vizier", KDD 2017, 3.1 (with the best value so far, as Optuna has it).
 Successive halving, asynchronous: Li et al., "A System for Massively Parallel Hyperparameter Tuning",
@@ -25,33 +25,32 @@ PRUNED = "pruned"  # cause of the stop in the exit record, failure in the row, s
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a run is to be ended."""
+    """Why a run is to be stopped."""
 
     step: int  # of the validation that decided
     value: float  # of the run
-    bound: float  # what it had to be better than, or as good as
-    others: int  # curves that it was compared with
+    bound: float  # the value that the run had to reach
+    others: int  # number of curves that it was compared with
 
     def __str__(self) -> str:
         return f"{self.value:.4g} at step {self.step}, behind {self.bound:.4g} of {self.others} other runs"
 
 
 class PruningRule(Protocol):
-    """Says of one validation of a running curve whether the run is to be ended."""
+    """Decides after a validation whether to stop the run."""
 
     def judge(self, curve: Curve, others: Sequence[Curve], objective: Objective) -> Stop | None:
-        """Judge the last point of `curve` against the curves of other runs, ended and running; None: go on."""
+        """Judge the last point of `curve` against the curves of other runs, finished and running; None: continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class MedianRule:
-    """Ends a run whose best value so far is worse than the median of the others at the same step."""
+    """Stops a run whose best value so far is worse than the median of the others at the same step."""
 
-    warmup: int  # steps; the first validation after them is the first that counts
-    least: int = 4  # other curves that have come as far, before anything is judged
+    warmup: int  # steps; runs are judged from the first validation after them on
+    least: int = 4  # other curves that must have reached the step before a run is judged
 
     def judge(self, curve: Curve, others: Sequence[Curve], objective: Objective) -> Stop | None:
-        """See the class."""
         if not curve or curve[-1][0] <= self.warmup:
             return None
         step = curve[-1][0]
@@ -63,16 +62,13 @@ class MedianRule:
 
 @dataclass(frozen=True, slots=True)
 class HalvingRule:
-    """Ends a run at a rung unless it is among the best 1/eta of all that have come there.
-
-    Rungs: the first validation after `warmup`, then the first at or after eta, eta^2 ... times its step.
-    """
+    """Stops a run at a rung unless it is among the best 1/eta of all runs that have reached it."""
 
     warmup: int
-    eta: int = 3  # from 2 on
+    eta: int = 3  # at least 2
 
     def judge(self, curve: Curve, others: Sequence[Curve], objective: Objective) -> Stop | None:
-        """See the class; best values so far are compared. With fewer than eta curves at a rung nobody is ended."""
+        """Compare best values so far (see the class). With fewer than eta curves at a rung, no run is stopped."""
         if not self._at_rung(curve):
             return None
         step = curve[-1][0]
@@ -96,7 +92,7 @@ class HalvingRule:
 
 
 def value_at(curve: Curve, step: int) -> float | None:
-    """What a run showed at a step: its last finite value up to there; None if it did not come so far."""
+    """The last finite value of a run up to a step; None if the run has not reached the step."""
     if not curve or curve[-1][0] < step:
         return None
     values = [value for at, value in curve if at <= step and math.isfinite(value)]
@@ -105,21 +101,21 @@ def value_at(curve: Curve, step: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a rule would have done to past runs."""
+    """The effect that a rule would have had on past runs."""
 
     stopped: dict[int, Stop]  # number of the run, in the order given
-    winner: int | None  # the run with the best last value; None where none has one
-    best_left: int | None  # the best of those that would have come to their end
-    lost: float  # how much better the winner is than that one; 0 where it is the winner
+    winner: int | None  # the run with the best last value; None if none has one
+    best_left: int | None  # the best of the runs that would have finished
+    lost: float  # how much better the winner is than `best_left`; 0 if they are the same
     saved: float  # share of all steps that would not have been run
 
     @property
     def kills_winner(self) -> bool:
-        """Whether the run that won in the end would have been ended."""
+        """Whether the run that won in the end would have been stopped."""
         return self.winner in self.stopped
 
     def sentence(self) -> str:
-        """The result, in words."""
+        """The result as a sentence."""
         begins = f"would have ended {len(self.stopped)} runs and saved {self.saved:.0%} of the steps"
         if self.winner is None:
             return f"{begins}; no run has a result"
@@ -131,9 +127,9 @@ class Replay:
 def replay(
     rule: PruningRule, curves: Sequence[Curve], objective: Objective, *, spared: Collection[int] = ()
 ) -> Replay:
-    """Apply a rule to past runs in the order in which they ran, each against those before it, cut as they were.
+    """Apply a rule to past runs in the order in which they ran, each compared with the (cut) curves of earlier ones.
 
-    `spared` are the numbers of runs that are never judged, such as the baseline's; others are compared with them.
+    `spared` are the numbers of runs that are never stopped, such as the baseline's; others are compared with them.
     """
     stopped: dict[int, Stop] = {}
     seen: list[Curve] = []
@@ -152,9 +148,9 @@ def replay(
 def first_stop(
     rule: PruningRule, curve: Curve, others: Sequence[Curve], objective: Objective
 ) -> tuple[int, Stop | None]:
-    """How many validations of a whole curve would have been run, and why no more.
+    """The number of validations of a complete curve that would have been run, and the reason for stopping, if any.
 
-    The last one is never judged: there is nothing left to save.
+    The last one is never judged: nothing could be saved.
     """
     for length in range(1, len(curve)):
         stop = rule.judge(curve[:length], others, objective)
@@ -176,7 +172,7 @@ def _best(curve: Curve, objective: Objective) -> float | None:
 
 
 def _winner(curves: Sequence[Curve], numbers: Sequence[int], objective: Objective) -> int | None:
-    """The first of those whose last value is the best."""
+    """The first run with the best last value."""
     best: int | None = None
     for number in numbers:
         if objective.last(curves[number]) is None:

@@ -1,18 +1,18 @@
-"""Seeding: whether another seed truly makes another run, seen in the runs themselves.
+"""Seeding: whether another seed really changes the results, tested on the runs themselves.
 
-A script that seeds itself gives every "replicate" the same numbers, up to the jitter of GPU kernels. Copies are no
-replicates: their spread says nothing about chance, and any worthless difference passes a test against it. So the
-baseline's second run repeats the first one's seed, its third takes another, and their whole series are compared.
+A script with a hard-coded seed gives every "replicate" the same numbers, up to the jitter of GPU kernels. Such
+copies are not replicates: their spread does not measure chance, and any worthless difference passes a test against it.
+So the baseline's second run repeats the first one's seed, its third takes another, and their whole series are compared.
 
 At each step at which the runs differ at all, the difference between seeds is divided by that within one seed (a
-difference counts as at least one unit of the last digit that is written; a quotient as at most 1,000 and at least
-1/1,000). The seed's effect is seen where the geometric mean of the quotients reaches TIMES, over the whole series or
-over its first third: on GPUs, runs of one seed begin alike and drift apart. A series of one or two such steps has to
-show FEW_TIMES. It is also seen where runs of one seed are equal to the last digit, and those of another are not, at
-five steps or more.
+difference counts as at least one unit of the last digit written; quotients are limited to 1/1,000 to 1,000). The seed
+has an effect if the geometric mean of the quotients reaches TIMES, over the whole series or over its first third: on
+GPUs, runs of one seed start alike and drift apart. A series of one or two such steps has to reach FEW_TIMES. The seed
+also has an effect if runs of one seed are equal to the last digit and runs of different seeds are not, at five steps
+or more.
 
-How often that is wrong, in percent of 4,000 simulated baselines of three runs each (`python -m tests.bench.seeding`):
-the standard deviation between seeds is 0.01, series have 1, 10 and 50 values, in brackets strongly autocorrelated ones.
+Error rates, in percent of 4,000 simulated baselines of three runs each (`python -m tests.bench.seeding`);
+the standard deviation between seeds is 0.01, series have 1, 10 and 50 values, strongly autocorrelated ones in brackets.
 
     called seeded, and is not                          1             10            50
       seeds itself, jitter 2e-5, six digits              2.1 (1.8)     0.1 (1.8)     0.0 (0.0)
@@ -26,11 +26,11 @@ the standard deviation between seeds is 0.01, series have 1, 10 and 50 values, i
       repeats up to a jitter of 1e-3                     70.5 (70.0)   34.1 (38.2)   35.4 (36.8)
       runs of one seed drift apart to the full spread    97.5 (97.1)   0.0 (0.0)     0.0 (0.0)
 
-An objective of one or two values, such as that of an evaluation, is no series: then whatever else the runs logged is
-compared in the same way, but for times, throughput and memory. (Of the baseline only, whose code nobody edited.)
+An objective with one or two values, such as that of an evaluation, is not a series: then all other logged metrics are
+compared in the same way, except times, throughput and memory (for the baseline only, whose code is unedited).
 
-A single value alone shows a seed only where the training repeats it nearly exactly and writes it finely; ten show it
-even where runs of one seed drift apart. A jitter of a tenth of the spread is the border, which TIMES is.
+A single value shows an effect of the seed only if the training repeats it nearly exactly and prints it with many
+digits; ten values show it even if runs of one seed drift apart. TIMES corresponds to a jitter of a tenth of the spread.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ Series = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class SeedWay:
-    """How a seed gets to the training. `kind`: key, flag or variable."""
+    """How a seed is passed to the training. `kind`: key, flag or variable."""
 
     kind: str
     name: str
-    fixed: int | None = None  # what the blueprint itself sets there
+    fixed: int | None = None  # the value that the blueprint itself sets
 
     @property
     def first(self) -> int:
@@ -86,7 +86,7 @@ class SeedWay:
 
 @dataclass(frozen=True, slots=True)
 class SeededRun:
-    """A run that is over: its seed, every value of the objective with its step, and what else it logged."""
+    """A finished run: its seed, its objective as a series of (step, value), and its other logged metrics."""
 
     seed: int
     series: Series
@@ -95,18 +95,18 @@ class SeededRun:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What the comparison of runs says. `values`: at which they differ at all."""
+    """The result of comparing runs. `values`: the number of values at which they differ at all."""
 
     seen: bool
-    times: float  # geometric mean of the quotients; 1 where the runs do not differ
+    times: float  # geometric mean of the quotients; 1 if the runs do not differ
     values: int
     exact: bool  # runs of one seed are equal to the last digit
     early: float = 1.0  # `times` of the first third
-    others: bool = False  # not the objective, which has too few values, but what else was logged
+    others: bool = False  # computed from the other logged metrics, as the objective has too few values
 
     @property
     def reason(self) -> str:
-        """One clause with the numbers."""
+        """The result as one clause with the numbers."""
         if not self.values:
             return "runs with another seed are equal to the last digit"
         values = f"{self.values} value{'s' * (self.values != 1)}{' of what else is logged' * self.others}"
@@ -118,9 +118,9 @@ class Effect:
 
 
 def effect(runs: Sequence[SeededRun]) -> Effect | None:
-    """What the seed does in runs of one and the same code, which is the user's own.
+    """The effect of the seed in runs of the same, unedited code.
 
-    None while there are not both: two measured runs of one seed, and a run of another.
+    None unless there are both two measured runs of one seed and a run of another.
     """
     within, between = _pairs([(run.seed, {"": run.series}) for run in runs])
     if not (within and between):
@@ -134,10 +134,10 @@ def effect(runs: Sequence[SeededRun]) -> Effect | None:
 
 
 def differs(runs: Sequence[SeededRun], baseline: Sequence[SeededRun]) -> Effect | None:
-    """What other seeds do in runs of an idea, which may fix a seed itself; only its objective is believed.
+    """The effect of other seeds in runs of an idea, which may itself fix a seed; only the objective is compared.
 
-    That is seen by the rule above, against runs of one seed of the baseline; or they differ nearly as much as the
-    baseline's runs of several seeds do. None where there is nothing to compare.
+    The effect is seen by the rule in the module docstring, against baseline runs of one seed, or if the idea's runs
+    differ nearly as much as the baseline's runs of several seeds do. None if there is nothing to compare.
     """
     within, between = _pairs([(run.seed, {"": run.series}) for run in baseline])
     own = _pairs([(run.seed, {"": run.series}) for run in runs])[1]
@@ -145,12 +145,12 @@ def differs(runs: Sequence[SeededRun], baseline: Sequence[SeededRun]) -> Effect 
         return None
     found, beside = _compared(within, own), _compared(between, own)
     alike = bool(beside.values) and min(beside.times, beside.early) >= 1 / NEARLY
-    alike = alike and _differing(own) >= _differing(between) / NEARLY  # coarse numbers are equal now and then
+    alike = alike and _differing(own) >= _differing(between) / NEARLY  # coarse numbers are equal by chance now and then
     return replace(found, seen=found.seen or alike)
 
 
 def copies(runs: Sequence[tuple[str, int]]) -> list[str]:
-    """The names of the runs, in this order, whose seed an earlier one had."""
+    """The names of the runs whose seed was used by an earlier run in this list."""
     seen: set[int] = set()
     found = []
     for name, seed in runs:
@@ -165,7 +165,7 @@ _Pair = tuple[_Run, _Run]
 
 
 def _pairs(runs: Iterable[tuple[int, Mapping[str, Series]]]) -> tuple[list[_Pair], list[_Pair]]:
-    """(of one seed, of two seeds)."""
+    """All pairs of runs: (with the same seed, with different seeds)."""
     measured = [(seed, _by_step(metrics)) for seed, metrics in runs]
     within: list[_Pair] = []
     between: list[_Pair] = []
@@ -179,7 +179,7 @@ def _by_step(metrics: Mapping[str, Series]) -> _Run:
 
 
 def _trained(metrics: Mapping[str, Series]) -> dict[str, Series]:
-    """What was logged of the training itself: no times, throughput, memory, and no seed."""
+    """Metrics of the training itself: without times, throughput, memory and the seed."""
     return {key: series for key, series in metrics.items() if not _OF_THE_MACHINE.search(key)}
 
 
@@ -207,7 +207,7 @@ _Values = list[tuple[float, float]]
 
 
 def _steps(within: Sequence[_Pair], between: Sequence[_Pair]) -> Iterable[tuple[_Values, _Values]]:
-    """The pairs of values at each step that all runs have; where they share none, by their order."""
+    """The pairs of values at each step that all runs have; paired by position if they have no step in common."""
     pairs = (*within, *between)
     shared = set.intersection(*({*a} & {*b} for a, b in pairs))
     if shared:
@@ -233,5 +233,5 @@ def _mean_log(pairs: _Values, unit: float) -> float:
 
 
 def _unit(values: Iterable[float]) -> float:
-    """The unit of the last digit that any of them has: what is written as 0.51 is not known more exactly."""
+    """The smallest unit of the last digit among the values: 0.51 is known to 0.01 only."""
     return min(10.0 ** int(Decimal(repr(value)).as_tuple().exponent) for value in values)
