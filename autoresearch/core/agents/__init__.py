@@ -1,1 +1,1 @@
-"""What is asked of a coding agent, what it answers, and what it may not change."""
+"""Coding agents: what they are asked, what they answer, and what they may not change."""

@@ -1,8 +1,8 @@
 """Agent: a coding agent behind one narrow interface: propose, edit, fix, review, summarise.
 
-One question to it is a Turn, what comes back an Answer. An agent's own word for success is worth little
-(a turn whose every edit was denied, or whose API was down, reports success too), so an Answer only says what the
-agent said; what was done is seen in the diff, and what it is worth in the metric.
+A Turn is one request to it, an Answer the response. An agent's own report of success is worth little
+(a turn whose edits were all denied, or whose API was down, reports success too), so an Answer only holds what the
+agent reported; what it did is determined from the diff, and whether that helps from the metric.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _N = TypeVar("_N", int, float)
 
 
 class TurnRole(StrEnum):
-    """What a turn is for."""
+    """The purpose of a turn."""
 
     PROPOSE = "propose"  # hypotheses, as JSON; changes nothing
-    EDIT = "edit"  # one hypothesis, as changes of files
-    FIX = "fix"  # a run that crashed, as changes of files
-    REVIEW = "review"  # another one's diff, as JSON; changes nothing
-    SUMMARISE = "summarise"  # what a campaign found, in words
+    EDIT = "edit"  # implement one hypothesis by changing files
+    FIX = "fix"  # repair a crashed run by changing files
+    REVIEW = "review"  # review another turn's diff, answer in JSON; changes nothing
+    SUMMARISE = "summarise"  # the findings of a campaign, as text
     PLAN = "plan"  # a staged plan, as JSON
 
     @property
@@ -33,36 +33,36 @@ class TurnRole(StrEnum):
 
 
 class TurnFault(StrEnum):
-    """Why a turn yielded nothing that can be used."""
+    """Why a turn yielded no usable result."""
 
     NOT_INSTALLED = "not_installed"
     LOGIN = "login"  # no key, a wrong one, an expired session
-    QUOTA = "quota"  # a usage limit, or too many requests: passes by itself
-    OUTAGE = "outage"  # no network, or the other side is down: passes by itself
+    QUOTA = "quota"  # a usage limit, or too many requests: temporary
+    OUTAGE = "outage"  # no network, or the service is down: temporary
     TIMEOUT = "timeout"
     TURNS = "turns"  # it used up its turns
-    MONEY = "money"  # it used up the money of the turn
-    FLOOD = "flood"  # it printed, or wrote, more than it may
+    MONEY = "money"  # it used up the turn's budget
+    FLOOD = "flood"  # it printed or wrote more than allowed
     ENDED = "ended"  # it exited with an error, or was killed
-    SILENT = "silent"  # it exited with 0 and said nothing
-    ANSWER = "answer"  # what it said is not what was asked for
-    STOPPED = "stopped"  # we ended it: somebody asked for that
+    SILENT = "silent"  # it exited with 0 without an answer
+    ANSWER = "answer"  # its answer does not have the requested form
+    STOPPED = "stopped"  # ended by autoresearch on request
     LOST = "lost"  # its controller was killed meanwhile
 
     @property
     def passes(self) -> bool:
-        """Whether the same question may be answered later."""
+        """Whether the fault is temporary, so that the same turn may succeed later."""
         return self in (TurnFault.QUOTA, TurnFault.OUTAGE)
 
     @property
     def needs_person(self) -> bool:
-        """Whether no later turn can be better before somebody does something."""
+        """Whether every later turn will fail, too, until a person intervenes."""
         return self in (TurnFault.NOT_INSTALLED, TurnFault.LOGIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one turn may use up; None is no such bound. Seconds are enforced by us, the others where the agent can."""
+    """Limits on one turn; None: no limit. autoresearch enforces the seconds, the agent the others if it can."""
 
     seconds: float = 1800.0
     turns: int | None = 60
@@ -71,16 +71,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a turn used up; None where the agent does not say."""
+    """Resources used by a turn; None if the agent does not report them."""
 
     usd: float | None = None
-    tokens_in: int | None = None  # all that was read, cached or not
+    tokens_in: int | None = None  # all input tokens, cached or not
     tokens_out: int | None = None
     seconds: float = 0.0
 
     @property
     def tokens(self) -> int | None:
-        """Both; None where neither is known."""
+        """Input and output tokens; None if neither is known."""
         if self.tokens_in is None and self.tokens_out is None:
             return None
         return (self.tokens_in or 0) + (self.tokens_out or 0)
@@ -100,85 +100,85 @@ def _sum(a: _N | None, b: _N | None) -> _N | None:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question. Paths are absolute; `directory` is outside `cwd` and not the agent's to write to."""
+    """One request to an agent. Paths are absolute; `directory` is outside `cwd` and not writable by the agent."""
 
     role: TurnRole
     prompt: str
     cwd: PurePath  # the worktree that it works in
-    directory: PurePath  # its own: prompt.md, schema.json, out, err, last.txt, result.json
-    schema: Mapping[str, Any] | None = None  # of the JSON that is wanted: strict, as `core.agents.proposals` writes it
-    session: str = ""  # to go on with; "" begins a new one
+    directory: PurePath  # the turn's own: prompt.md, schema.json, out, err, last.txt, result.json
+    schema: Mapping[str, Any] | None = None  # of the requested JSON: strict, as `core.agents.proposals` writes it
+    session: str = ""  # session to resume; "" starts a new one
     bounds: Bounds = Bounds()
 
     @property
     def prompt_file(self) -> PurePath:
-        """Where the prompt is, for agents that read a file; it is always on standard input, too."""
+        """The prompt as a file, for agents that read one; it is always passed on standard input, too."""
         return self.directory / "prompt.md"
 
     @property
     def schema_file(self) -> PurePath:
-        """Where the schema is, if there is one."""
+        """The file with the JSON schema, if there is one."""
         return self.directory / "schema.json"
 
     @property
     def last_file(self) -> PurePath:
-        """Where an agent may be told to put its last words (`codex exec -o`). It can be written by the agent."""
+        """The file for the final message of agents that can write one (`codex exec -o`). The agent can write to it."""
         return self.directory / "answer" / "last.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an agent said, read from its output; nothing of it is believed that can be measured."""
+    """An agent's answer, parsed from its output; claims that can be measured are not trusted."""
 
-    text: str = ""  # its last words
-    data: Mapping[str, Any] | None = None  # the JSON that was asked for, where the agent gives it natively
-    session: str = ""  # to go on with in a later turn
+    text: str = ""  # its final message
+    data: Mapping[str, Any] | None = None  # the requested JSON, if the agent returns it natively
+    session: str = ""  # session ID, to resume it in a later turn
     usage: Usage = Usage()
     fault: TurnFault | None = None
-    said: str = ""  # the agent's own words about the fault, one line, masked by whoever shows it
-    retry_s: float | None = None  # in how long it says that it may be asked again
-    denied: tuple[str, ...] = ()  # what it wanted to do and was not allowed
-    steps: int = 0  # requests to the model, as far as it says
+    said: str = ""  # the agent's own error message, one line; whoever prints it has to mask secrets
+    retry_s: float | None = None  # seconds after which it says that it may be asked again
+    denied: tuple[str, ...] = ()  # actions that it attempted and was not permitted
+    steps: int = 0  # requests to the model, as far as it reports them
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What an agent can do; the lab makes up for the rest."""
+    """The capabilities of an agent; the lab compensates for missing ones."""
 
-    schema: bool = False  # native JSON by schema; else the first JSON object in its last words is taken
-    resumes: bool = False  # goes on with an earlier session
-    asks_only: bool = True  # has a mode in which it changes nothing
-    money: bool = False  # tells what it cost
-    sandbox: bool = False  # has a sandbox of its own that confines writing to cwd
-    leavings: tuple[str, ...] = ()  # patterns of what it leaves in cwd (`.aider*`), which is none of the edit
+    schema: bool = False  # native JSON by schema; else the first JSON object in its final message is taken
+    resumes: bool = False  # can resume an earlier session
+    asks_only: bool = True  # has a read-only mode
+    money: bool = False  # reports its cost
+    sandbox: bool = False  # has its own sandbox that confines writing to cwd
+    leavings: tuple[str, ...] = ()  # patterns of files that it leaves in cwd (`.aider*`), not part of the edit
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a user chose of an agent."""
+    """The user's settings for an agent."""
 
-    program: str = ""  # where it is, if not on PATH under its own name
-    model: str = ""  # "" is the agent's own
-    extra: tuple[str, ...] = ()  # further arguments, as they are
+    program: str = ""  # path of the executable, if it is not on PATH under its own name
+    model: str = ""  # "" is the agent's default
+    extra: tuple[str, ...] = ()  # additional arguments, passed unchanged
     template: tuple[str, ...] = ()  # the argv of `command`: {prompt_file} {cwd} {schema_file} {last_file} {role}
-    keep: tuple[str, ...] = ()  # further variables of the environment that it may see
-    outside: bool = False  # we confine it (bubblewrap), so that its own sandbox may be off
+    keep: tuple[str, ...] = ()  # additional environment variables passed to it
+    outside: bool = False  # autoresearch confines it (bubblewrap), so its own sandbox may be off
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What a turn's process left behind."""
+    """The raw result of a turn's process."""
 
     out: bytes
     err: bytes
-    returncode: int | None  # None: we ended it
-    last: str = ""  # what is in `Turn.last_file`; "" where it is not there
-    fault: TurnFault | None = None  # what ended it early, where that was us
+    returncode: int | None  # None: ended by autoresearch
+    last: str = ""  # content of `Turn.last_file`; "" if there is no such file
+    fault: TurnFault | None = None  # why autoresearch ended it early, if it did
     seconds: float = 0.0
 
 
 class NotMade(StrEnum):
-    """Why an idea, or a fix, of a researcher never reached a GPU; it counts as attempted. The row's `failure`."""
+    """Why an agent's idea or fix never ran, although it counts as attempted. The row's `failure`."""
 
     EMPTY = "empty_diff"
     PROTECTED = "protected_path"
@@ -186,19 +186,19 @@ class NotMade(StrEnum):
     PATCH = "patch_failed"
     LARGE = "diff_too_large"
     REFUSED = "review_refused"
-    RESEARCHER = "researcher_failed"  # the turn itself came to nothing
+    RESEARCHER = "researcher_failed"  # the turn itself failed
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What came of an edit or a fix turn, measured in the worktree and not believed from the agent's words."""
+    """The result of an edit or fix turn, measured in the worktree and not taken from the agent's report."""
 
-    patch: str = ""  # `git diff --binary --full-index` against the commit it began from; bytes as surrogateescape
-    paths: tuple[str, ...] = ()  # that it changes, relative to the repository
-    flags: tuple[str, ...] = ()  # what looks suspicious in it, one sentence each; it runs nevertheless
+    patch: str = ""  # `git diff --binary --full-index` against the starting commit; bytes as surrogateescape
+    paths: tuple[str, ...] = ()  # changed paths, relative to the repository
+    flags: tuple[str, ...] = ()  # suspicious changes, one sentence each; the idea runs nevertheless
     unmade: NotMade | None = None
     why: str = ""  # one sentence about `unmade`
-    said: str = ""  # what the agent says that it did, at most some lines
+    said: str = ""  # the agent's own summary, a few lines at most
     session: str = ""
     usage: Usage = Usage()
     fault: TurnFault | None = None  # of the turn, where `unmade` is RESEARCHER
@@ -209,7 +209,7 @@ Ask = Callable[[Turn], Answer]
 
 
 class Agent(Protocol):
-    """One coding agent. Pure: it says how to call it and reads what came back; `lab.agents.turn` runs it."""
+    """Adapter for one coding agent. Pure: it builds the command and parses the output; `lab.agents.turn` runs it."""
 
     name: str
     traits: Traits
@@ -218,24 +218,24 @@ class Agent(Protocol):
         """The name or path of its executable."""
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
-        """The whole command line. The prompt comes on standard input (and is in `turn.prompt_file`)."""
+        """The whole command line. The prompt is passed on standard input (and is in `turn.prompt_file`)."""
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
-        """Variables to set for it."""
+        """Variables to set in its environment."""
 
     def needs(self) -> tuple[str, ...]:
-        """Variables (names, or `PREFIX_*`) of its own that it must see although they look like secrets."""
+        """Variables (names, or `PREFIX_*`) that it needs although they look like secrets."""
 
     def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        """Its own directories, which it must be able to write to even when confined (`~/.claude`); may be missing."""
+        """Its own directories that must stay writable even when confined (`~/.claude`); they may be missing."""
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
-        """Understand its output. Never raises: what cannot be understood is a Fault."""
+        """Parse its output. Never raises: output that cannot be parsed yields an Answer with a fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """How a campaign uses its researcher; part of its spec."""
+    """How a campaign uses its coding agent; part of the campaign's spec."""
 
     agent: str = ""  # "" is none
     program: str = ""
@@ -243,34 +243,34 @@ class AgentSpec:
     extra: tuple[str, ...] = ()
     template: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    turn_s: float = 1800.0  # bounds of each turn
+    turn_s: float = 1800.0  # limit on each turn
     turn_steps: int | None = 60
     turn_usd: float | None = None
-    ideas: int = 3  # hypotheses that are asked for in one turn
-    share: float = 0.5  # hybrid: the part of the ideas that is the agent's
-    max_fixes: int = 2  # of one idea
-    guard: tuple[str, ...] = ()  # commands, each by `bash -c` in the clean worktree; all must exit with 0
+    ideas: int = 3  # hypotheses requested per turn
+    share: float = 0.5  # hybrid: the agent's share of the ideas
+    max_fixes: int = 2  # per idea
+    guard: tuple[str, ...] = ()  # commands, each run by `bash -c` in the clean worktree; all must exit with 0
     guard_s: float = 600.0
-    protect: tuple[str, ...] = ()  # patterns of paths, beyond the built-in ones
+    protect: tuple[str, ...] = ()  # patterns of protected paths, in addition to the built-in ones
     allow: tuple[str, ...] = ()  # exceptions from the built-in ones
-    review: bool = False  # another turn, without the author's context, may refuse a diff
+    review: bool = False  # a separate turn, without the author's context, may refuse a diff
     summarise: bool = True
-    sandbox: str = "auto"  # auto: as well as the machine can; need: refuse to go without; off
+    sandbox: str = "auto"  # auto: as strict as the machine allows; need: refuse to run without; off
     hold: bool = False  # code ideas wait for `campaign approve`
-    notes: tuple[str, ...] = field(default=())  # what a person says to the agent from the beginning
+    notes: tuple[str, ...] = field(default=())  # a person's instructions to the agent from the start
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> AgentSpec:
-        """Read what `asdict` wrote; keys of newer versions are ignored."""
+        """Read the output of `asdict`; unknown keys (of newer versions) are ignored."""
         known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         return cls(**known)
 
     def chosen(self, *, outside: bool = False) -> Chosen:
-        """The part that the agent's own file looks at."""
+        """The settings that the agent's adapter needs."""
         return Chosen(self.program, self.model, self.extra, self.template, self.keep, outside)
 
     @property
     def bounds(self) -> Bounds:
-        """Of each turn."""
+        """The limits of each turn."""
         return Bounds(self.turn_s, self.turn_steps, self.turn_usd)

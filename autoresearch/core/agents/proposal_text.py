@@ -55,7 +55,7 @@ def _no_number(word: str) -> NoReturn:
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path is one of a file inside the repository that is not git's or ours."""
+    """Whether a path names a file inside the repository, outside `.git` and `.autoresearch`."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not parts or path.startswith(("/", "~")) or path.endswith("/") or "\\" in path or _DRIVE.match(path):
         return False
@@ -71,7 +71,7 @@ def first_object(text: str) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def object_with(key: str, text: str) -> tuple[Mapping[str, Any] | None, str]:
-    """The same of another key."""
+    """As `first_object`, for an object that has another key."""
     decoder, at, first, broken = json.JSONDecoder(), 0, None, ""
     for _ in range(_MOST_STARTS):
         at = text.find("{", at)

@@ -1,7 +1,7 @@
-"""Proposals: what a researcher answered when it was asked for hypotheses, checked and made into Hypotheses.
+"""Proposals: parse and check an agent's answer to a request for hypotheses.
 
-Every problem is one sentence that says where it is (`hypotheses[1].slug: ...`): they are what the researcher is
-asked again with. Text is taken as it comes and cut; a value that decides what would be run is never guessed.
+Every problem is one sentence with its location (`hypotheses[1].slug: ...`); the agent is asked again with these
+sentences. Free text is accepted as it is and cut; a value that decides what would be run is never guessed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from autoresearch.core.text.naming import SLUG_MAX
 from autoresearch.core.text.regex import later
 
 AGENT = "agent"
-MOST = 50  # hypotheses of one answer that are looked at
+MOST = 50  # hypotheses of one answer that are processed
 MOST_OVERRIDES = 40
 MOST_PATHS = 40
-WORDS = 5  # of a rationale that names no file: fewer say nothing
+WORDS = 5  # minimum length in words of a rationale that names no file
 _LENGTHS = {"title": 140, "rationale": 4000, "risk": 600, "size": 160, "metric": 200}
 _SENTENCE = 300
 _SLUG = later(r"[a-z0-9](?:-?[a-z0-9])+\Z")
@@ -44,25 +44,25 @@ class KnownIdeas:
     """What a proposal is checked against. `parents`: slugs of ideas that can be built on."""
 
     objective: Objective
-    metrics: Collection[str] = ()  # other names that an expected effect may be about
+    metrics: Collection[str] = ()  # other metric names that an expected effect may refer to
     parents: Collection[str] = ()
-    kinds: Collection[str] = KINDS  # that are wanted: the optimiser may have taken config for itself
-    protected: Callable[[str], str] = _open  # why a recipe key is none of a researcher's, or ""
-    closed: Callable[[str], str] = _open  # the same of a path
+    kinds: Collection[str] = KINDS  # the kinds requested: config may be reserved for the optimiser
+    protected: Callable[[str], str] = _open  # why an agent may not set a recipe key, or ""
+    closed: Callable[[str], str] = _open  # why an agent may not change a path, or ""
     fits: Callable[[Mapping[str, object], str], str] = _fits  # overrides, parent -> why they cannot be set, or ""
-    turn: str = ""  # the name of the turn, by which its hypotheses can be told
+    turn: str = ""  # the name of the turn that its hypotheses came from
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedProposals:
-    """What is left of an answer: the hypotheses that can be tried, and what is wrong with the others."""
+    """The parsed answer: the usable hypotheses, and the problems of the others."""
 
     hypotheses: tuple[Hypothesis, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def validate(data: object, known: KnownIdeas) -> CheckedProposals:
-    """Check an answer. One that is broken as a whole has only problems; else each hypothesis stands for itself."""
+    """Check an answer. An invalid document yields only problems; else each hypothesis is checked separately."""
     if not isinstance(data, Mapping):
         return CheckedProposals(problems=(f"the answer is {_kind(data)}, not an object with the key `hypotheses`",))
     problems = [f"{key}: no such key in the answer, which has only `hypotheses`" for key in _unknown(data, SCHEMA)]
@@ -85,7 +85,7 @@ def validate(data: object, known: KnownIdeas) -> CheckedProposals:
 
 
 class _ProposalReader:
-    """Reads one hypothesis, and notes what is wrong with it."""
+    """Parses one hypothesis and collects its problems."""
 
     def __init__(self, where: str, known: KnownIdeas) -> None:
         self.where, self.known = where, known
@@ -218,7 +218,7 @@ class _ProposalReader:
         except ValueError as error:
             self.wrong(f"{place}.value", f"is {_shown(given)}: {error}")
             return
-        for key, value in leaves.items():  # an object is several keys
+        for key, value in leaves.items():  # an object is flattened into several keys
             if not _KEY.match(key):
                 self.wrong(f"{place}.value", f"holds {_shown(key)}, which is no dotted key of a recipe")
             elif key in changes:
@@ -255,7 +255,7 @@ class _ProposalReader:
 
 
 def sentence(title: str, rationale: str) -> str:
-    """One line for tables and commits: the title, and how the rationale begins."""
+    """One line for tables and commits: the title, and the start of the rationale."""
     begins, dot, _ = rationale.partition(". ")
     whole = f"{title.rstrip('.')}: {begins}{dot.strip()}" if begins else title
     return one_line(whole, _SENTENCE)

@@ -1,9 +1,9 @@
-"""Protection: what a researcher's hypothesis may not change, and why.
+"""Protection: what an agent's hypothesis may not change, and why.
 
-Protected are the things that say how good an idea is (tests, evaluation, data, seeds, step counts, the blueprint) and
-those that act unseen (what Python loads by itself, git's own files, what the next agent is told). A path is told by a
-pattern, and whether it was changed by its mode and content (`git_repo.tree_changes`), so that a rename, a new file
-and a deletion are seen as well. Letter case means nothing here: on some disks `Tests/` is `tests/`.
+Protected are the things that determine an idea's score (tests, evaluation, data, seeds, step counts, the blueprint) and
+those that take effect unnoticed (what Python loads by itself, git's own files, instructions to the next agent). Paths
+are protected by patterns and compared by mode and content (`git_repo.tree_changes`), so that renames, new files and
+deletions are detected, too. Letter case is ignored: on some disks `Tests/` is `tests/`.
 """
 
 from __future__ import annotations
@@ -73,17 +73,17 @@ _WORD = re.compile(r"[\w.@+~-]+(?:/[\w.@+~-]+)*/?")
 class Protection:
     """What is protected in one campaign. Patterns are those of gitignore(5): `tests/`, `*.csv`, `/data/**`.
 
-    One without a slash, or with one at its end only, holds at any depth; all below a directory that it names is meant.
+    A pattern without a slash, or with only a trailing one, matches at any depth; a directory includes all below it.
     """
 
     protect: tuple[str, ...] = ()  # beyond the built-in ones
     allow: tuple[str, ...] = ()  # exceptions from the built-in ones: patterns of paths, or recipe keys
-    blueprint: tuple[str, ...] = ()  # paths in the repository: the blueprint, and what describes the campaign
-    named: tuple[str, ...] = ()  # paths that the blueprint's notes, or the guard commands, name (`named_in`)
-    keys: tuple[str, ...] = ()  # recipe keys beyond the built-in ones: the trainer's seed, where a run writes
+    blueprint: tuple[str, ...] = ()  # paths in the repository: the blueprint and the files that describe the campaign
+    named: tuple[str, ...] = ()  # paths named in the blueprint's notes or the guard commands (`named_in`)
+    keys: tuple[str, ...] = ()  # recipe keys beyond the built-in ones: the trainer's seed, the run's output path
 
     def why(self, path: str) -> str:
-        """What a protected path is, in words; "" for one that may be changed."""
+        """Why a path is protected, as a noun phrase; "" if it may be changed."""
         name = path.casefold()
         if _is_below(name, self.blueprint):
             return "the blueprint"
@@ -98,12 +98,12 @@ class Protection:
         return next((reason for reason, patterns in BUILT_IN if _matches(patterns, name)), "")
 
     def touched(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Those of the changed paths that are protected, each with what it is: `tests/test_a.py (a test)`."""
+        """The protected ones of the changed paths, each with the reason: `tests/test_a.py (a test)`."""
         told = ((path, self.why(path)) for path in sorted(set(paths)))
         return tuple(f"{shown(path)} ({reason})" for path, reason in told if reason)
 
     def why_key(self, key: str) -> str:
-        """What a protected recipe key decides, in words; "" for one that may be changed."""
+        """What a protected recipe key decides, as a phrase; "" if it may be changed."""
         name = key.removeprefix("+").removeprefix("$")
         if any(fnmatchcase(name, pattern) for pattern in self.allow):
             return ""
@@ -112,9 +112,9 @@ class Protection:
         return why_protected(name)
 
     def keys_changed(self, before: Mapping[str, object], after: Mapping[str, object]) -> tuple[str, ...]:
-        """What differs between two recipes and may not: `max_steps: 100 -> 500 (how long it trains)`.
+        """The forbidden differences between two recipes: `max_steps: 100 -> 500 (how long it trains)`.
 
-        That is every protected key, and any other that now names the data that is validated with.
+        These are every protected key, and any other key that now names validation data.
         """
         held_out = self.validation_data(before)
         changes = diff_recipes(dict(_leaves(before)), dict(_leaves(after)))
@@ -124,21 +124,21 @@ class Protection:
     def keys_overridden(
         self, overrides: Mapping[str, object], before: Mapping[str, object] | None = None
     ) -> tuple[str, ...]:
-        """The same of a hypothesis' overrides of a recipe: `max_steps (how long it trains)`."""
+        """The protected keys among a hypothesis' overrides, each with the reason: `max_steps (how long it trains)`."""
         held_out = self.validation_data(before or {})
         told = ((key, self.why_key(key) or _leak(value, held_out)) for key, value in _leaves(overrides))
         return tuple(f"{key} ({reason})" for key, reason in told if reason)
 
     def validation_data(self, recipe: Mapping[str, object]) -> tuple[str, ...]:
-        """Paths and names of data in the keys of a recipe that are about validation."""
+        """Paths and names of data in the recipe keys that concern validation."""
         found = (value for key, value in _leaves(recipe) if why_protected(key) == "validation")
         return tuple(dict.fromkeys(value for value in found if isinstance(value, str) and _A_PLACE.search(value)))
 
 
 def named_by(notes: str, guard: Iterable[str], command: str, tracked: Collection[str]) -> tuple[str, ...]:
-    """Paths that a blueprint's notes say to measure with, and files that the guard commands run.
+    """Paths that a blueprint's notes name for measuring, and files that the guard commands run.
 
-    Not those that the launch command names: what is trained with must be open to change, also where a guard tries it.
+    Files that the launch command names are excluded: training code must stay editable, even if a guard runs it.
     `tracked`: every path of the commit.
     """
     measured = {*named_in(notes, tracked)}
@@ -147,9 +147,9 @@ def named_by(notes: str, guard: Iterable[str], command: str, tracked: Collection
 
 
 def named_in(text: str, tracked: Collection[str], *, measures: bool = True) -> tuple[str, ...]:
-    """Files and directories of the repository that the lines of a text about evaluation name.
+    """Files and directories of the repository that are named in a text's lines about evaluation.
 
-    Not `measures`: files that a command names, as paths or as Python modules.
+    With `measures` False: files that a command names, as paths or as Python modules.
     """
     lines = [line for line in text.splitlines() if not measures or _MEASURES.search(line)]
     words = {word.removeprefix("./") for line in lines for word in _WORD.findall(line)}
@@ -162,7 +162,7 @@ def named_in(text: str, tracked: Collection[str], *, measures: bool = True) -> t
 
 
 def shown(path: str) -> str:
-    """A path for people and JSON: what is no UTF-8 in it as `\\xNN`."""
+    """A path for display and JSON: bytes that are not UTF-8 are written as `\\xNN`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -200,7 +200,7 @@ def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _expression(pattern: str) -> str:
-    """One pattern as a regular expression for `match`: the whole path, or a directory above it."""
+    """One pattern as a regular expression for `match`: it matches the whole path or a parent directory."""
     body = pattern.strip("/")
     anchored = "/" in pattern.rstrip("/")
     start = "" if anchored else "(?:.*/)?"

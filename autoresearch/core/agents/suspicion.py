@@ -1,8 +1,8 @@
-"""Suspicion: what looks like a cheat, or like an accident, in a researcher's diff.
+"""Suspicion: lines in an agent's diff that look like cheating or like an accident.
 
-It refuses nothing: paths and keys that decide how good an idea is are protected by other means, and the metric is read
-by us. What is found here is recorded and shown, so that somebody looks before believing. Only lines that were added
-count (and calls of evaluation that were taken out), and of one kind in one file only the first is told.
+Nothing is refused here: paths and keys that determine an idea's score are protected by other means, and autoresearch
+reads the metric itself. Findings are recorded and shown, so that a person checks before believing a result. Only
+added lines count (and removed calls of evaluation), and of each kind only the first one per file is reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autoresearch.core.agents.unified_diff import FileDiff, files_of
 from autoresearch.core.text.regex import later
 
 MOST = 20
-LONG = 2000  # characters of a line; beyond, nobody looks
+LONG = 2000  # characters; longer lines are too long for a person to review
 _CODE = (".py", ".pyx", ".pyi", ".sh", ".bash", ".zsh", ".ipynb", ".cu", ".cpp", ".c", ".js", ".ts", ".rs", ".go")
 _PYTHON = (".py", ".pyx", ".pyi", ".ipynb")
 _SHELL = (".sh", ".bash", ".zsh")
@@ -153,10 +153,10 @@ _STARTING = later(r"\s*[01]\s*\Z")
 
 
 def flags(patch: str, *, metrics: Collection[str] = (), validation: Collection[str] = ()) -> tuple[str, ...]:
-    """One sentence each, with path and line: `train.py:12 sets a seed (and 2 lines more of the kind)`.
+    """One sentence per suspicious change, with path and line: `train.py:12 sets a seed (and 2 lines more of the kind)`.
 
-    `patch`: a unified diff. `metrics`: the keys of the objective. `validation`: paths and names of validation data
-    that are known, beyond what looks like them.
+    `patch`: a unified diff. `metrics`: the keys of the objective. `validation`: known paths and names of validation
+    data, in addition to what looks like them.
     """
     found: list[str] = []
     for file in files_of(patch):
@@ -174,7 +174,7 @@ def flags(patch: str, *, metrics: Collection[str] = (), validation: Collection[s
 
 
 def _of(file: FileDiff, named: re.Pattern[str] | None, validation: Collection[str]) -> Iterator[tuple[str, int]]:
-    """What one file does, and in which line; line 0 is the file as a whole."""
+    """Suspicious changes in one file as (what it does, line); line 0 is the file as a whole."""
     yield from _whole(file)
     if file.gone:
         return
@@ -212,7 +212,7 @@ def _whole(file: FileDiff) -> Iterator[tuple[str, int]]:
 
 
 def _decides(kind: str, text: str) -> str:
-    """Which protected thing a line sets to a number: a seed, how long it trains; of settings validation, too."""
+    """Which protected quantity a line sets: a seed or the training length; in settings files, validation, too."""
     if kind in _SETTINGS:
         setting = _SETTING.match(text)
         return why_protected(setting["name"]) if setting else ""
@@ -222,13 +222,13 @@ def _decides(kind: str, text: str) -> str:
         reason = why_protected(found["name"])
         if reason in ("a seed", "how long it trains") and _NUMBER.search(found["value"]):
             if reason == "how long it trains" and _STARTING.match(found["value"]):
-                continue  # a counter that begins
+                continue  # a counter's initial value
             return reason
     return ""
 
 
 def _named(metrics: Collection[str]) -> re.Pattern[str] | None:
-    """Where a metric is printed or logged, or given a value under its own name."""
+    """A pattern for code that prints, logs or assigns a metric by its name."""
     if not metrics:
         return None
     key = "(?:" + "|".join(re.escape(metric) for metric in sorted(metrics, key=len, reverse=True)) + ")"

@@ -1,4 +1,4 @@
-"""What the journal of a campaign says of its researcher: turns and what they cost, proposals, fixes, steering."""
+"""Folds the journal entries about a campaign's coding agent: turns and costs, proposals, fixes, steering."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ AGENT = "agent"  # the proposer's name
 
 @dataclass(frozen=True, slots=True)
 class TurnNote:
-    """One turn that is over."""
+    """A finished turn."""
 
     name: str  # of its directory
     role: str
     usage: Usage
     fault: TurnFault | None = None
     said: str = ""
-    ideas: int = 1  # among which its cost is shared out
+    ideas: int = 1  # number of ideas that share its cost
 
     @property
     def share(self) -> Usage:
-        """What one of its ideas is charged."""
+        """The cost charged to each of its ideas."""
         tokens, n = self.usage.tokens, max(1, self.ideas)
         usd = None if self.usage.usd is None else self.usage.usd / n
         return Usage(usd, None if tokens is None else tokens // n, None, self.usage.seconds / n)
@@ -33,47 +33,47 @@ class TurnNote:
 
 @dataclass(slots=True)
 class ProposedIdea:
-    """A researcher's hypothesis before it is an idea of the campaign."""
+    """An agent's hypothesis before it becomes an idea of the campaign."""
 
     hypothesis: Hypothesis
-    made: bool  # its diff is there (or none is needed, or it came to nothing)
+    made: bool  # its diff is finished (or not needed, or the edit failed)
 
 
 @dataclass(slots=True)
 class Research:
-    """All of it, folded line by line."""
+    """Everything that the journal records about the agent, folded line by line."""
 
     turns: dict[str, TurnNote] = field(default_factory=dict)
     proposed: dict[str, ProposedIdea] = field(default_factory=dict)  # by token, in order
-    refused: list[tuple[Hypothesis, str]] = field(default_factory=list)  # proposals that never became ideas, and why
-    fixes: dict[int, int] = field(default_factory=dict)  # by idea: tries that were begun
-    fixing: set[int] = field(default_factory=set)  # ideas whose fix is being made
-    fix_turns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by idea: of its last fix
-    fix_story: dict[int, list[str]] = field(default_factory=dict)  # by idea: what was tried, and what came of it
-    notes: list[str] = field(default_factory=list)  # what people told it
-    vetoes: list[str] = field(default_factory=list)  # slugs, or words about what is not to be tried
-    approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person let through
-    hold: bool | None = None  # None: as the spec has it
-    failed: int = 0  # times that it was asked for ideas and had none, since the last that it had one
-    asked: int = 0  # times that it was asked for ideas since the last that became an idea of the campaign
-    summarised: bool = False  # nothing was begun since its last word
+    refused: list[tuple[Hypothesis, str]] = field(default_factory=list)  # proposals that were refused, with the reason
+    fixes: dict[int, int] = field(default_factory=dict)  # by idea: number of attempts started
+    fixing: set[int] = field(default_factory=set)  # ideas whose fix is in progress
+    fix_turns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by idea: turns of its last fix
+    fix_story: dict[int, list[str]] = field(default_factory=dict)  # by idea: what was tried, and with what result
+    notes: list[str] = field(default_factory=list)  # people's messages to it
+    vetoes: list[str] = field(default_factory=list)  # slugs, or descriptions of what is not to be tried
+    approved: set[str] = field(default_factory=set)  # slugs of code ideas approved by a person
+    hold: bool | None = None  # None: as set in the spec
+    failed: int = 0  # requests for ideas without any, since the last successful one
+    asked: int = 0  # requests for ideas since the last one that became an idea of the campaign
+    summarised: bool = False  # no run was started since its last summary
 
     @property
     def usage(self) -> Usage:
-        """Of every turn."""
+        """The usage of all turns together."""
         return sum((turn.usage for turn in self.turns.values()), Usage())
 
     def cost(self, turns: Iterable[str]) -> Usage:
-        """What the idea or the fix that these turns made is charged."""
+        """The cost charged to the idea or the fix that these turns produced."""
         known = (self.turns[name] for name in turns if name in self.turns)
         return sum((note.share for note in known), Usage())
 
     def take(self, line: Mapping[str, Any]) -> None:
-        """One line of the journal; those about other things change nothing. KeyError, ValueError for a damaged one."""
+        """Apply one journal line; lines on other subjects are ignored. KeyError, ValueError for a damaged one."""
         match line.get("do"):
             case "turn":
                 self._turn(line)
-            case "asked":  # for ideas, with all its re-prompts
+            case "asked":  # a request for ideas, all its re-prompts included
                 self.failed = 0 if line.get("ideas") else self.failed + 1
                 self.asked += 1
             case "proposed":
