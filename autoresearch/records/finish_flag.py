@@ -27,16 +27,16 @@ from autoresearch.records.secrets import mask_values
 NAME = "finish.flag"
 RESERVE = ".finish.flag.reserve"
 RESERVED_BYTES = 4096
-REFUSED = "refused"  # in the place of an ending: there was no run
+REFUSED = "refused"  # used instead of an ending: the run was never started
 READ_MAX = 1 << 16
-FOREIGN_MAX = 500  # characters of a foreign flag that are kept
+FOREIGN_MAX = 500  # characters kept of a flag not written by autoresearch
 TEXT_MAX = (1000, 400, 150)  # characters of any one text in ours: the most that fits the reserve
 _COMPLETED = re.compile(r"completed at (\d+(?:\.\d+)?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A finish.flag as found, ours or not."""
+    """A finish.flag as found, written by autoresearch or not."""
 
     exists: bool
     content: Mapping[str, Any] = field(default_factory=dict)  # empty if it is foreign
@@ -45,7 +45,7 @@ class Flag:
 
     @property
     def ours(self) -> bool:
-        """Whether we wrote it."""
+        """Whether autoresearch wrote it."""
         return bool(self.content)
 
     @property
@@ -66,7 +66,7 @@ class Flag:
 
 
 def read(path: Path) -> Flag:
-    """What a finish.flag says. Never raises: it may be missing, empty, unreadable or somebody else's."""
+    """Read a finish.flag. Never raises: it may be missing, empty, unreadable or foreign."""
     try:
         with path.open("rb") as file:
             data = file.read(READ_MAX)
@@ -88,7 +88,7 @@ def _ours(text: str) -> dict[str, Any]:
 
 
 def reserve(result_dir: Path) -> None:
-    """Take the bytes that the flag will need, while there are any; EnvironmentUnusable if there are none."""
+    """Reserve the bytes that the flag will need, while the disk has space; EnvironmentUnusable if it has none."""
     path = result_dir / RESERVE
     try:
         result_dir.mkdir(parents=True, exist_ok=True)
@@ -126,13 +126,13 @@ def write(result_dir: Path, content: Mapping[str, Any]) -> None:
 
 
 def write_refusal(result_dir: Path, *, blueprint: str, reason: str, t: float) -> None:
-    """Mark a result directory as over because its blueprint could not be run. EnvironmentUnusable if it cannot be."""
+    """Mark a result directory as finished because its blueprint could not be run. EnvironmentUnusable on failure."""
     nothing = {"run": "", "verdict": None, "returncode": None}
     write(result_dir, {"schema": 1, **nothing, "ending": REFUSED, "reason": reason, "blueprint": blueprint, "ended": t})
 
 
 def _foreign(found: Flag) -> dict[str, Any]:
-    """What a foreign flag said, also when ours has replaced it already."""
+    """The text of a foreign flag, even if autoresearch's flag has replaced it."""
     if found.ours:
         return {"foreign": found.content["foreign"]} if "foreign" in found.content else {}
     if not found.exists:

@@ -14,7 +14,7 @@ BLOCK = 1 << 18
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[int | None]:
-    """A descriptor to read from, None where there is no such file; EnvironmentUnusable if unreadable."""
+    """A file descriptor for reading, None if there is no such file; EnvironmentUnusable if unreadable."""
     fd = -1
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -33,7 +33,7 @@ def reading(path: Path) -> Iterator[int | None]:
 
 
 def forwards(fd: int, start: int = 0) -> Iterator[bytes]:
-    """Every line from byte `start` on with its newline; the last one as far as it is written."""
+    """Every line from byte `start` on, with its newline; the last one may be incomplete."""
     offset, rest = start, b""
     while block := os.pread(fd, BLOCK, offset):
         offset += len(block)
@@ -45,7 +45,7 @@ def forwards(fd: int, start: int = 0) -> Iterator[bytes]:
 
 
 def count(fd: int) -> int:
-    """How many whole lines there are."""
+    """The number of complete lines."""
     total, offset = 0, 0
     while block := os.pread(fd, BLOCK, offset):
         offset += len(block)

@@ -23,21 +23,21 @@ TROUBLE = "trouble.json"  # in a Follower's folder: why the last one could not b
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One run for one place."""
+    """The order to run one run on one target."""
 
     run: str
     place: Target
     ordered: float  # wall clock
-    follower: str  # the directory of whoever follows the runs of this place
-    directory: str = ""  # the far directory; "" until it is shipped
-    declared: tuple[str, ...] = ()  # names of environment variables that were meant for the run, not just inherited
-    gpus: int = 0  # that the launcher is asked for
+    follower: str  # directory of the Follower that polls the runs of this target
+    directory: str = ""  # the remote run directory; "" until the files are uploaded
+    declared: tuple[str, ...] = ()  # names of environment variables set explicitly for the run, not just inherited
+    gpus: int = 0  # number requested from the launcher
     socket: str = ""  # tmux socket setting: where the Follower's session goes
     attempt: int = 1
-    paths: Mapping[str, str] = field(default_factory=dict)  # of a place that sees none of ours: here -> there
-    watched: Mapping[str, str] = field(default_factory=dict)  # ... files of metrics that are mirrored: there -> here
-    code: str = ""  # ... the directory of its code there, which is let go of at the end
-    submitting: float | None = None  # when a launcher was asked; there may be a job from then on
+    paths: Mapping[str, str] = field(default_factory=dict)  # without a shared file system: local -> remote path
+    watched: Mapping[str, str] = field(default_factory=dict)  # the same: mirrored metric files, remote -> local path
+    code: str = ""  # the same: the remote code directory, released at the end
+    submitting: float | None = None  # when the job submission was started; a job may exist from then on
     submitted: float | None = None
     handle: Handle | None = None
 
@@ -52,7 +52,7 @@ def write(rundir: RunDir, order: Order) -> None:
 
 
 def read(rundir: RunDir) -> Order | None:
-    """The order of a far run; None for a run of this machine, or where it is damaged."""
+    """The order of a remote run; None for a local run, or if the file is damaged."""
     data = read_json(rundir.order)
     if data is None:
         return None
@@ -68,13 +68,13 @@ def read(rundir: RunDir) -> Order | None:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the Follower saw last; it is written when it changes."""
+    """The status that the Follower observed last; written when it changes."""
 
     state: str  # a RunState
     t: float  # wall clock, of that change
     since: float  # since when it is so
-    reason: str = ""  # why it waits, why nobody answers
-    word: str = ""  # the launcher's own word
+    reason: str = ""  # why the run is waiting, or why the target is unreachable
+    word: str = ""  # the launcher's own name for the state
     node: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -85,7 +85,7 @@ def observe(rundir: RunDir, observed: Observed) -> None:
 
 
 def observed(rundir: RunDir) -> Observed | None:
-    """What was seen last; None before anybody looked."""
+    """The last observation; None before the first one."""
     data = read_json(rundir.observed)
     try:
         return (
@@ -96,13 +96,13 @@ def observed(rundir: RunDir) -> Observed | None:
 
 
 def ring(folder: Path) -> None:
-    """Wake the Follower of a place: there is an order, or a stop request."""
+    """Wake the Follower of a target: there is a new order or a stop request."""
     with contextlib.suppress(OSError):
         (folder / "bell").touch()
 
 
 def request_stop(rundir: RunDir, reason: str, *, how: str = "now", cause: str = "", durable: bool = True) -> None:
-    """Ask a run to end, wherever it is; whoever follows a far one is woken. OSError where it cannot be written."""
+    """Request a run to stop, local or remote; wakes the Follower of a remote one. OSError if it cannot be written."""
     asked = {"how": how, "reason": reason, "t": time.time(), **({"cause": cause} if cause else {})}
     write_json(rundir.stop, asked, durable=durable)
     if (order := read(rundir)) is not None:
@@ -110,7 +110,7 @@ def request_stop(rundir: RunDir, reason: str, *, how: str = "now", cause: str = 
 
 
 def duration_option(place: Target, name: str, default_s: float) -> float:
-    """An option of a place that is a duration, in seconds; one that cannot be understood counts as not given."""
+    """A duration option of a target, in seconds; an invalid value counts as not given."""
     value = place.options.get(name)
     if isinstance(value, int | float):
         return float(value)

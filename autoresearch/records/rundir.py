@@ -38,8 +38,8 @@ from autoresearch.records.secrets import clean_text, mask_values
 from autoresearch.runner.basics import is_locked as is_locked
 from autoresearch.runner.basics import take_lock
 
-LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it (`is_locked`)
-STARTING_S = 20.0  # a Runner that has not taken its lock after this long never will
+LOOKED_AT_S = 0.5  # `is_locked` holds a lock more briefly than this; a longer hold is a real owner
+STARTING_S = 20.0  # a Runner that has not taken its lock after this long has failed to start
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class RunDir:
         return self.path.parents[1].exists() and not self.spec.exists()
 
     def state(self, *, now: float | None = None) -> RunState:
-        """What the files say; the kernel's lock says whether the Runner lives, of a far run whoever follows it."""
+        """The state according to the files; a lock shows if a local Runner lives, the Follower reports remote ones."""
         if self.exit_record.exists():
             return RunState.ENDED
         if self.order.exists():
@@ -147,16 +147,16 @@ class RunDir:
             return RunState.STARTING
         age = (time.time() if now is None else now) - self._born()
         starting = not self.runner.exists() and age < STARTING_S
-        if self.exit_record.exists():  # it was written, and the lock let go, since the first look
+        if self.exit_record.exists():  # written, and the lock released, since the first check
             return RunState.ENDED
         return RunState.STARTING if starting else RunState.DEAD
 
     def _observed_state(self) -> RunState:
-        """A far run is over when it has an exit record here; nothing that is not seen ends it."""
+        """The state of a remote run; it has ended only once its exit record is present locally."""
         seen = read_json(self.observed) or {}
         try:
             state = RunState(seen.get("state", RunState.STARTING))
-        except ValueError:  # a newer version's
+        except ValueError:  # written by a newer version
             state = RunState.RUNNING
         return RunState.STOPPING if self.stop.exists() and state.lives and state is not RunState.UNREACHABLE else state
 
@@ -169,7 +169,7 @@ class RunDir:
 
 @contextlib.contextmanager
 def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
-    """Hold the flock of a file; yields False where it is held elsewhere and blocking is off."""
+    """Hold the flock of a file; yields False if it is held elsewhere and blocking is off."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -219,12 +219,12 @@ def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True, ex
 
 
 def write_page(path: Path, text: str, *, durable: bool = True) -> None:
-    """A document for people, atomically, without secrets."""
+    """Write a text document atomically, with secrets masked."""
     write_atomically(path, clean_text(text).encode("utf-8", "backslashreplace"), durable=durable)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a file; None where the file is missing or (still) not whole."""
+    """The JSON object in a file; None if the file is missing or incomplete."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError):

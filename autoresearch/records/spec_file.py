@@ -40,7 +40,7 @@ def write(rundir: RunDir, spec: RunSpec, extra: Mapping[str, Any]) -> None:
 
 
 def clear(path: Path) -> None:
-    """Take the secrets out of a spec.json that nobody executes any more. OSError where it cannot be written."""
+    """Mask the secrets in the spec.json of a run that will not be executed again. OSError if it cannot be written."""
     record = read_json(path)
     if record is None or path.stat().st_mode & 0o077:
         return
@@ -89,5 +89,5 @@ def _plain(value: Any) -> Any:
 
 
 def _made(kind: type[T], record: Mapping[str, Any]) -> T:
-    """A dataclass from a record that may hold keys of a newer version."""
+    """Build a dataclass from a record; unknown keys (of newer versions) are ignored."""
     return kind(**{f.name: record[f.name] for f in fields(kind) if f.name in record})  # type: ignore[arg-type]
