@@ -1,4 +1,4 @@
-"""How a run ended (a fact) and what to think of it (a judgement). The two never merge."""
+"""How a run ended (a fact) and how it is judged (a verdict). The two are kept separate."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record
 
 
 class Ending(StrEnum):
-    """A fact about a run that is over."""
+    """How a run ended."""
 
     FINISHED = "finished"  # the trainer exited with 0 by itself
-    CRASHED = "crashed"  # it exited with another code, or by a signal that was not ours
+    CRASHED = "crashed"  # it exited with another code, or by a signal that autoresearch did not send
     FIRST_STEP_TIMEOUT = "first_step_timeout"  # no training-metric event within the first-step limit
-    MAX_TIME = "max_time"  # cut at the time in all
+    MAX_TIME = "max_time"  # ended at the total time limit
     STALLED = "stalled"  # no new event within --stall-timeout
-    STOPPED = "stopped"  # somebody asked: `stop`, kill-session, SIGTERM
+    STOPPED = "stopped"  # on request: `stop`, kill-session, SIGTERM
     LAUNCH_FAILED = "launch_failed"  # the trainer's first instruction was never reached
     LOST = "lost"  # the Runner died without an exit record; never a success
 
     @property
     def wording(self) -> str:
-        """The ending as a person would say it."""
+        """The ending in words for the user."""
         return _WORDING[self]
 
 
@@ -51,7 +51,7 @@ _WORDING = {
 
 
 class Verdict(StrEnum):
-    """A judgement about a hypothesis; the ledger's `status` column holds nothing else."""
+    """The verdict on a hypothesis; the only values of the ledger's `status` column."""
 
     KEEP = "keep"
     DISCARD = "discard"

@@ -31,7 +31,7 @@ class Unreachable(Exception):  # noqa: N818 - it names a state, not an accident
 
 
 class Declined(Exception):  # noqa: N818 - as above
-    """The place answered that it will not run this, now or later: the run ends as `launch_failed` with this reason."""
+    """The target will not run this job, now or later: the run ends as `launch_failed` with this reason."""
 
     def __init__(self, reason: str, *, code: str = "declined", hint: str = "") -> None:
         super().__init__(reason)
@@ -41,59 +41,59 @@ class Declined(Exception):  # noqa: N818 - as above
 
 
 class JobState(StrEnum):
-    """What a launcher knows about one job."""
+    """State of a job as its launcher reports it."""
 
-    PENDING = "pending"  # it waits in the launcher's queue; its clocks stand still
+    PENDING = "pending"  # in the launcher's queue; the run's clocks are stopped
     RUNNING = "running"
-    OVER = "over"  # the launcher says that it ended; the exit record says how
-    UNKNOWN = "unknown"  # the launcher knows no such job (any more): the far directory decides
+    OVER = "over"  # the launcher reports that it ended; the exit record tells how
+    UNKNOWN = "unknown"  # the job does not exist (any more) for the launcher: the remote directory decides
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run as it is submitted. All paths are the far side's."""
+    """One run as it is submitted. All paths are remote paths."""
 
-    run: str  # run id; whatever the launcher calls the job, this finds it again
+    run: str  # run ID; identifies the job whatever ID the launcher gives it
     name: str  # `ajet_...`, the session's name
     campaign: str
-    directory: str  # the far directory; its Runner writes there
+    directory: str  # the remote run directory, which the Runner writes to
     argv: tuple[str, ...]  # starts the Runner, from any directory
     cwd: str
-    max_s: float  # all that the Runner may take: limits, evaluation, grace, cleanup
+    max_s: float  # the longest time that the Runner may take: limits, evaluation, grace, cleanup
     grace_s: float
     gpus: int = 0
-    environment: Mapping[str, str] = field(default_factory=dict)  # for the Runner itself; the trainer's is in a file
+    environment: Mapping[str, str] = field(default_factory=dict)  # for the Runner; the trainer's is in a file
     attempt: int = 1
-    again: bool = False  # an earlier submit may have got through: look for its job first
+    again: bool = False  # an earlier submit may have succeeded: look for its job first
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What a launcher calls a job."""
+    """The launcher's handle of a job."""
 
     run: str
     native: str  # job id, submission id, pid, manifest name
-    more: Mapping[str, Any] = field(default_factory=dict)  # whatever else its launcher needs to find it; JSON
+    more: Mapping[str, Any] = field(default_factory=dict)  # other data that the launcher needs to find it; JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a launcher said about one job."""
+    """A launcher's report on one job."""
 
     state: JobState
-    word: str = ""  # its own word: PENDING, NODE_FAIL, FAILED
-    reason: str = ""  # why it waits, or why it is over; one clause
+    word: str = ""  # the launcher's own name for the state: PENDING, NODE_FAIL, FAILED
+    reason: str = ""  # why it is pending, or why it ended; one clause
     ending: Ending | None = None  # what OVER means for a run that left no exit record; None: lost
-    cause: str = ""  # the exit record's stable word then: walltime, preempted, node_failed, cancelled ...
+    cause: str = ""  # the cause for the exit record in that case: walltime, preempted, node_failed, cancelled ...
     returncode: int | None = None
     outranks: bool = False  # ending and cause hold although there is an exit record (preempted: the Runner saw a TERM)
-    hopeless: bool = False  # it would wait for ever: nobody needs to wait for the pending limit
+    hopeless: bool = False  # it would stay pending for ever: do not wait for the pending limit
     node: str = ""  # where it runs
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramOutput:
-    """What a program said. `out` and `err` may be cut at 1 MiB."""
+    """The output of a remote program. `out` and `err` may be cut at 1 MiB."""
 
     returncode: int
     out: bytes = b""
@@ -113,61 +113,61 @@ class ProgramOutput:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What is asked about one far directory."""
+    """A request for the state of one remote directory."""
 
     run: str
     directory: str
-    offsets: Mapping[str, int] = field(default_factory=dict)  # file name -> bytes that we have of it
+    offsets: Mapping[str, int] = field(default_factory=dict)  # file name -> bytes already fetched
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryState:
-    """What lies in one far directory now."""
+    """The current state of one remote directory."""
 
     there: bool = True  # the directory exists
-    claimed: bool = False  # a Runner was started in it, whatever became of that
+    claimed: bool = False  # a Runner was started in it, whether or not it still lives
     alive: bool | None = None  # its Runner holds its lock; None where a lock says nothing (a network file system)
-    beat: float | None = None  # mtime of the lock, by the far clock: the Runner touches it
+    beat: float | None = None  # mtime of the lock by the remote clock; the Runner's heartbeat
     runner: Mapping[str, Any] = field(default_factory=dict)  # runner.json
     exit: Mapping[str, Any] = field(default_factory=dict)  # exit.json
     evaluating: bool = False
-    grown: Mapping[str, bytes] = field(default_factory=dict)  # file name -> what follows the offset, a bounded piece
-    more: bool = False  # there is more of some file than this piece
+    grown: Mapping[str, bytes] = field(default_factory=dict)  # file name -> content from the offset on, of limited size
+    more: bool = False  # some file has further content beyond what was fetched
 
 
 class Reach(Protocol):
-    """How files and programs of a place are reached. Every call may raise Unreachable, and returns in bounded time."""
+    """Access to files and programs of a target. Every call may raise Unreachable, and returns in bounded time."""
 
     @property
     def shared(self) -> bool:
-        """Whether the far side sees our paths: nothing is copied."""
+        """Whether the remote host sees the local paths (shared file system), so that nothing is copied."""
 
     def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        """All of these far directories in one round trip, by run."""
+        """The state of all these remote directories in one round trip, by run."""
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """Write files into a directory (made if need be), each atomically; those in `private` with mode 0600."""
+        """Write files into a directory (created if necessary), each atomically; those in `private` with mode 0600."""
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
-        """Run a short program there, no shell in between. A missing program is Said(127)."""
+        """Run a short program on the remote host, without a shell. A missing program gives Said(127)."""
 
     def clock_offset(self) -> float:
-        """Their wall clock minus ours, in seconds."""
+        """The remote wall clock minus the local one, in seconds."""
 
     def close(self) -> None:
-        """Let go of whatever connection there is; the next call makes it again."""
+        """Close the connection, if there is one; the next call reconnects."""
 
 
 class JobLauncher(Protocol):
-    """A place where a Runner is started by asking somebody else. Errors: Unreachable, Declined, EnvironmentUnusable."""
+    """Starts Runners through a scheduler or a remote host. Errors: Unreachable, Declined, EnvironmentUnusable."""
 
     @property
     def kind(self) -> Kind:
-        """Which launcher it is."""
+        """The kind of launcher."""
 
     @property
     def reach(self) -> Reach:
-        """How its files are reached."""
+        """Access to the target's files and programs."""
 
     def preflight(self) -> list[Finding]:
         """What would keep a run from working there; asked by `doctor` and before anything is written.
@@ -176,13 +176,13 @@ class JobLauncher(Protocol):
         """
 
     def submit(self, job: Job) -> Handle:
-        """Have the job's argv started there. With `job.again`, a job of this run that is there already is returned."""
+        """Submit the job. With `job.again`, an existing job of this run is returned instead."""
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """What it knows about each of them, by run, in one call however many they are."""
+        """The state of each of these jobs, by run, in one call however many they are."""
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """End the job: softly (the Runner gets TERM and its grace), or for good. One that is over is no error."""
+        """Cancel the job: gracefully (the Runner gets TERM and its grace), or by force. No error if it has ended."""
 
     def forget(self, handle: Handle) -> str | None:
         """The run is recorded: remove what the launcher still keeps of it. Never an error.
@@ -193,7 +193,7 @@ class JobLauncher(Protocol):
 
 @runtime_checkable
 class Describes(Protocol):
-    """A launcher that can say more about its place than what is wrong there: for `doctor`, and nothing else."""
+    """A launcher that can describe its target, not only its problems; used by `doctor` only."""
 
     def describe(self) -> Sequence[tuple[str, str]]:
         """(what, how it is): version, partitions and their limits, GPUs, disk, python there. May raise Unreachable."""

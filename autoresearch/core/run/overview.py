@@ -1,4 +1,4 @@
-"""Overview: all runs of an account at one look, wherever they are: nouns, their order, which of them are wanted."""
+"""Overview of all runs of an account on all targets: data types, sorting and filtering."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class RunLine:
     state: RunState
     place: str = "local"  # as `label` says it
     kind: str = Kind.LOCAL.value
-    job: str = ""  # what its launcher calls it
+    job: str = ""  # the launcher's ID of the job
     node: str = ""
-    reason: str = ""  # why it waits, why nobody answers, how it ended
+    reason: str = ""  # why it is pending or unreachable, or how it ended
     since: float | None = None  # of that state, where somebody noted it
     campaign: str = ""
     member: bool = False  # of a campaign; else it is its own
@@ -113,23 +113,23 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class PlaceLine:
-    """One place: what it has room for, and whether it answers."""
+    """One target: its slots, their use, and whether it answers."""
 
     place: str
     kind: str
-    slots: int = 0  # 0: nobody said
-    used: int = 0  # by living runs, those in its queue too
+    slots: int = 0  # 0: not given
+    used: int = 0  # by live runs, queued ones included
     pending: int = 0
     unreachable_since: float | None = None
     reason: str = ""
     followed: bool | None = None  # whether its Follower lives; None where it has none: this machine, or nothing there
-    trouble: str = ""  # why its Follower could not begin
+    trouble: str = ""  # why its Follower could not start
     gpus: int = 0  # of this machine
     gpus_leased: int = 0
 
     @property
     def free(self) -> int | None:
-        """Slots that are left; None where nobody said how many there are."""
+        """Free slots; None if the number of slots is not given."""
         return max(0, self.slots - self.used) if self.slots else None
 
     def to_json(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class PlaceLine:
 
 @dataclass(frozen=True, slots=True)
 class CampaignLine:
-    """One campaign that runs, or of which something still runs."""
+    """One campaign that is running or still has live runs."""
 
     name: str
     state: str
@@ -189,19 +189,19 @@ class CampaignLine:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything at one moment."""
+    """A snapshot of everything at one moment."""
 
     now: float  # wall clock
     runs: tuple[RunLine, ...] = ()  # that live
     over: tuple[RunLine, ...] = ()  # that ended lately, if that was asked for
     places: tuple[PlaceLine, ...] = ()
     campaigns: tuple[CampaignLine, ...] = ()
-    remarks: tuple[str, ...] = ()  # what could not be looked at
+    remarks: tuple[str, ...] = ()  # what could not be read
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewFilter:
-    """Which runs are shown, and in which order. "" is any."""
+    """Filter and sort order for runs; "" matches any."""
 
     place: str = ""  # a label, a place's name or a kind
     campaign: str = ""  # its name or a part of it
@@ -210,7 +210,7 @@ class OverviewFilter:
     sort: str = "place"
 
     def shows(self, line: RunLine) -> bool:
-        """Whether a run is one of them."""
+        """Whether a run matches."""
         if self.place and self.place not in (line.place, line.kind, line.place.partition(":")[2]):
             return False
         if self.campaign and self.campaign not in line.campaign:
@@ -220,7 +220,7 @@ class OverviewFilter:
         return mentions(line, self.words)
 
     def of(self, lines: Iterable[RunLine]) -> list[RunLine]:
-        """Those that are shown, in order."""
+        """The matching live runs, in order."""
         return sorted(filter(self.shows, lines), key=SORTS[self.sort])
 
     def of_ended(self, lines: Iterable[RunLine]) -> list[RunLine]:
@@ -235,7 +235,7 @@ def mentions(line: RunLine, words: Sequence[str]) -> bool:
 
 
 def label(place: Target) -> str:
-    """A place as people say it: `local`, `slurm`, `ssh:gpu1`."""
+    """The display name of a target: `local`, `slurm`, `ssh:gpu1`."""
     return place.name if place.name == place.kind.value else f"{place.kind.value}:{place.name}"
 
 

@@ -13,20 +13,20 @@ from autoresearch.core.swarm.spec import Swarm
 
 
 class RunState(StrEnum):
-    """What a run directory says about its run right now."""
+    """The current state of a run according to its run directory."""
 
     STARTING = "starting"  # spec written, the Runner has not reported yet
-    PENDING = "pending"  # a scheduler has it in its queue; its clocks stand still
+    PENDING = "pending"  # queued by a scheduler; the run's clocks are stopped
     RUNNING = "running"
-    EVALUATING = "evaluating"  # its trainer is over, the Runner is having it measured
-    STOPPING = "stopping"  # a stop request is there, the Runner is still alive
-    UNREACHABLE = "unreachable"  # the place where it runs does not answer; nothing is concluded from that
+    EVALUATING = "evaluating"  # the trainer has exited, the Runner is running the evaluation
+    STOPPING = "stopping"  # a stop was requested, the Runner is still alive
+    UNREACHABLE = "unreachable"  # the target does not answer; nothing is concluded from that
     ENDED = "ended"  # there is an exit record
     DEAD = "dead"  # neither an exit record nor a living Runner: to be recorded as `lost`
 
     @property
     def lives(self) -> bool:
-        """Whether it is not over."""
+        """Whether the run has not ended."""
         return self not in (RunState.ENDED, RunState.DEAD)
 
 

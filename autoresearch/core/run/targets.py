@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """What starts a run; one file of `launchers/` each."""
+    """The kind of launcher that starts a run; one file of `launchers/` each."""
 
     LOCAL = "local"  # tmux on this machine
     SSH = "ssh"
@@ -27,22 +27,22 @@ class Kind(StrEnum):
 
 _OTHER_NAMES = {"tmux": Kind.LOCAL, "k8s": Kind.KUBERNETES}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
-MOST_SLOTS = 10_000  # more is a slip of the keyboard: a campaign has a worktree for each
+MOST_SLOTS = 10_000  # more is taken for a typo: a campaign has a worktree for each
 _HINT = "write places like `local:2, ssh:gpu1:4, slurm:8`"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One place with room for so many runs at a time."""
+    """One target with a number of slots."""
 
     name: str
     kind: Kind
-    slots: int = 0  # 0: nobody said
-    options: Mapping[str, Any] = field(default_factory=dict)  # what its launcher understands; JSON values
+    slots: int = 0  # 0: not given
+    options: Mapping[str, Any] = field(default_factory=dict)  # options of its launcher; JSON values
 
     @property
     def is_local(self) -> bool:
-        """Whether runs are started by tmux on this machine, without anybody in between."""
+        """Whether runs are started directly by tmux on this machine."""
         return self.kind is Kind.LOCAL
 
     @property
@@ -53,16 +53,16 @@ class Target:
 
     @property
     def label(self) -> str:
-        """In a ledger: `slurm`, or `ssh/gpu1` where its name is not its kind's."""
+        """The label in a ledger: `slurm`, or `ssh/gpu1` if its name differs from its kind."""
         return self.kind.value if self.name == self.kind.value else f"{self.kind}/{self.name}"
 
     def __str__(self) -> str:
-        """As `--launcher` says it: `slurm:8`, `ssh:gpu1:4`."""
+        """In the syntax of `--launcher`: `slurm:8`, `ssh:gpu1:4`."""
         name = self.label.replace("/", ":")
         return f"{name}:{self.slots}" if self.slots else name
 
     def text(self, option: str, default: str = "") -> str:
-        """An option as text; `default` where it is not given."""
+        """An option as text; `default` if it is not given."""
         value = self.options.get(option)
         return default if value is None else str(value)
 
@@ -137,7 +137,7 @@ def with_slots(places: tuple[Target, ...], parallel: int | None) -> tuple[Target
 
 
 def parse_pool(text: str, declared: Declared) -> tuple[Target, ...]:
-    """The places of a `--launcher` value. ValueError, one clause, for what cannot be understood."""
+    """Parse a `--launcher` value into targets. ValueError, one clause, if it is invalid."""
     check_declared(declared)
     places = tuple(_place(item.strip(), declared) for item in text.split(",") if item.strip())
     if not places:
@@ -185,7 +185,7 @@ def _declared(name: str, block: Mapping[str, Any], slots: int) -> Target:
 
 
 def _slots(name: str, block: Mapping[str, Any]) -> int:
-    """What a block says of its slots; 0 where it says nothing. ValueError for what is no number of runs."""
+    """The slots of a block; 0 if it does not set them. ValueError if they are not a valid number of runs."""
     said = block.get("slots", 0)
     if not isinstance(said, int) or isinstance(said, bool) or ("slots" in block and not 1 <= said <= MOST_SLOTS):
         raise ValueError(f"{name}: slots: {said!r} is no number of runs: 1 to {MOST_SLOTS}")
@@ -193,7 +193,7 @@ def _slots(name: str, block: Mapping[str, Any]) -> int:
 
 
 def kind_of(word: str) -> Kind:
-    """The kind that a word means. ValueError for an unknown one."""
+    """The kind for a name. ValueError for an unknown one."""
     if word in _OTHER_NAMES:
         return _OTHER_NAMES[word]
     try:
