@@ -1,4 +1,4 @@
-"""Words that are put behind the trainer's own command, wherever that stands in a launch command."""
+"""Append arguments to the trainer's own command within a launch command."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 
-LONGEST_S = 366 * 86400.0  # nobody means more than a year; a longer one is a slip of the pen
+LONGEST_S = 366 * 86400.0  # a longer duration than a year is taken for a typo
 
 _HOW = "write it like 90s, 20m, 1h30m, 24h or 2d"
 _SECONDS = {"w": 7 * 86400.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
@@ -80,7 +80,7 @@ def find_durations(text: str) -> list[DurationMatch]:
 
 
 class DurationError(UsageError, ValueError):
-    """A text is not a duration, or one that nothing here can have. Also a ValueError, as of `float`."""
+    """The text is not a duration, or not one that can be a limit. Also a ValueError, as of `float`."""
 
 
 def parse_duration(text: str) -> float:
@@ -122,7 +122,7 @@ def problem(seconds: float) -> str:
 
 
 def spoken(seconds: float) -> str:
-    """The duration as a blueprint says it: `24 hours`, `90 minutes`, `1.5 seconds`, `5 days 2 hours`; reads back."""
+    """A duration as written in a blueprint: `24 hours`, `90 minutes`, `1.5 seconds`, `5 days 2 hours`; parseable."""
     for unit, size, most in (("hour", 3600.0, 99), ("minute", 60.0, 180)):
         if seconds % size == 0 and 1 <= seconds // size <= most:
             return counted(int(seconds // size), unit)

@@ -17,10 +17,10 @@ class _Later:
 
     def __getattr__(self, name: str) -> object:
         found: object = getattr(re.compile(*self._wanted), name)
-        self.__dict__[name] = found  # the next time it is not missing
+        self.__dict__[name] = found  # not missing at the next access
         return found
 
 
 def later(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """`re.compile`, at the first use. What is wrong with the pattern is told then, so a test must use it."""
+    """`re.compile` at the first use. Errors in the pattern are raised only then, so a test must use it."""
     return cast("re.Pattern[str]", _Later(pattern, flags))

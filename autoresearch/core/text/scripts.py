@@ -37,15 +37,15 @@ _OPENS, _CLOSES = frozenset({"if", "for", "while", "until", "case", "{"}), froze
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script that a text names."""
+    """A script named in a text."""
 
-    name: str  # as it is written
+    name: str  # as written
     path: str  # absolute, or from the directory where the text runs; "" where that is not known
     line: int
-    cwd: str | None = ""  # where it runs, as `path`; None: not known
-    must: bool = False  # it has to be there, on the machine where the text runs, before the text begins
+    cwd: str | None = ""  # its working directory, in the form of `path`; None: unknown
+    must: bool = False  # it must exist on the machine where the text runs before the text starts
     makefile: bool = False
-    shell: bool = True  # False: a program that may as well be of another kind
+    shell: bool = True  # False: possibly another kind of program
 
 
 def named_scripts(
@@ -76,14 +76,14 @@ def recipe_lines(makefile: str) -> str:
 
 @dataclass(slots=True)
 class _State:
-    """Where a text has got to."""
+    """The state while walking through a text."""
 
     variables: dict[str, str]
     own: str  # the directory of the script itself
-    cwd: str | None = ""  # None: not known
+    cwd: str | None = ""  # None: unknown
     stack: list[str | None] = field(default_factory=list)  # of pushd
     outer: list[str | None] = field(default_factory=list)  # of subshells
-    made: list[Simple] = field(default_factory=list)  # what ran before and may have made a file
+    made: list[Simple] = field(default_factory=list)  # earlier commands that may have created a file
     open: int = 0  # inside an `if`, a loop, a function
     away: bool = False  # on another machine
 
@@ -92,7 +92,7 @@ class _State:
         return _State(dict(self.variables), self.own, cwd, made=self.made, open=self.open, away=self.away or away)
 
     def value(self, word: str) -> str | None:
-        """A word with its variables; None where one is not known."""
+        """A word with its variables expanded; None if one is unknown."""
         word = _OWN_FOLDER.sub(lambda _: self.own or ".", word)
         word = re.sub(r"\$\(pwd\)|\$PWD\b|\$\{PWD\}", lambda _: "." if self.cwd is not None else "$(", word)
         if word == "~" or word.startswith("~/"):
@@ -109,7 +109,7 @@ class _State:
         return None if unknown or re.search(r"[$`*?{}]", word) else word
 
     def path(self, word: str, cwd: str | None) -> str:
-        """Where a file lies that a word names; "" where that is not known."""
+        """The path of a file that a word names; "" if unknown."""
         value = self.value(word)
         if value is None or self.away or (cwd is None and not value.startswith("/")):
             return ""
@@ -136,7 +136,7 @@ def _walk(commands: Sequence[Simple], state: _State) -> Iterator[Script]:
 
 
 def _follow(command: Simple, state: _State) -> None:
-    """What a command changes for those behind it."""
+    """Apply the effect of a command on those after it."""
     argv = command.argv
     for word in argv[1:] if command.name in ("export", "declare", "local", "readonly") else command.words:
         if not (assigned := _ASSIGNMENT.match(word)):
@@ -173,7 +173,7 @@ def _joined(state: _State, cwd: str | None, word: str) -> str | None:
 def _started(
     command: Simple, before: Simple, state: _State, cwd: str | None, after: Sequence[Simple]
 ) -> Iterator[Script]:
-    """The scripts that one command starts itself."""
+    """The scripts that one command starts directly."""
     argv, name = command.argv, command.name
     if not argv:
         return
@@ -208,7 +208,7 @@ _TESTS = frozenset({"test", "[", "[["})
 
 
 def _first_operand(argv: Sequence[str], name: str) -> str:
-    """The file that a shell reads; "" for a text behind -c, and for its input."""
+    """The file that a shell reads; "" for a text after -c, and for its standard input."""
     words = list(argv[1:])
     while name in SHELLS and words and words[0][:1] in "-+" and words[0] != "-":
         option = words.pop(0)

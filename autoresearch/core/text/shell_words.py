@@ -31,7 +31,7 @@ _WRAPPERS: Mapping[str, tuple[str, int]] = {  # the options that take a value, a
     "stdbuf": ("-i -o -e", 0),
     **dict.fromkeys(("nohup", "command", "builtin", "setsid", "unbuffer"), ("", 0)),
 }
-_TAKES_TEXT = frozenset({"su", "runuser", "script", "sg"})  # behind -c
+_TAKES_TEXT = frozenset({"su", "runuser", "script", "sg"})  # after -c
 _CHDIR = frozenset({"-C", "-D", "--chdir"})  # of env and sudo
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f\v]+|\\\n)|(?P<comment>\#[^\n]*)|(?P<operator>\n|[()]|[|&;<>]{1,2})"
@@ -50,16 +50,16 @@ class Simple:
     end: str = ""
     depth: int = 0  # 0: the text itself; more: inside `bash -c '...'`, `$(...)`, `ssh host '...'`
     start: int = 0  # of its first word in the text that it stands in
-    stop: int = 0  # behind its last word there
+    stop: int = 0  # behind its last word in that text
 
     @property
     def argv(self) -> list[str]:
-        """The words from the command word on: assignments and wrappers such as sudo are skipped."""
+        """The words from the command name on: assignments and wrappers such as sudo are skipped."""
         return self._unwrapped()[0]
 
     @property
     def folder(self) -> str:
-        """Where a wrapper starts it (`env -C X`); "" for where the text itself is."""
+        """The directory that a wrapper starts it in (`env -C X`); "" for that of the text itself."""
         return self._unwrapped()[1]
 
     def _unwrapped(self) -> tuple[list[str], str]:
@@ -83,7 +83,7 @@ class Simple:
 
     @property
     def name(self) -> str:
-        """What it runs, without directories; "" for nothing."""
+        """The program name without directories; "" if there is none."""
         argv = self.argv
         return argv[0].rsplit("/", 1)[-1] if argv else ""
 
