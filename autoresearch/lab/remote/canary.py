@@ -1,6 +1,6 @@
-"""A canary: a job of seconds, sent through the real launcher, that reads a file of ours and whose words come back.
+"""A canary: a job of a few seconds that goes through the real launcher, reads a file written here and prints it.
 
-Nothing else tells whether the nodes where runs go see the directories that runs are in. It leaves nothing there.
+It is the only check that the compute nodes see the directories that runs are in. It leaves no files behind.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from autoresearch.lab.remote_files.interpreter import InterpreterSearch
 from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.runs.launch import RUNNER
 
-WITHIN_S = 120.0  # a queue may be longer: then that is told
-LATE_S = 15.0  # files may arrive so long after the launcher says that a job is over
+WITHIN_S = 120.0  # seconds; a queue may be longer, which is then reported
+LATE_S = 15.0  # seconds; files may arrive this long after the launcher reports the job as over
 LOOK_S = 0.5
-MAX_S = 60.0  # of the job itself
+MAX_S = 60.0  # limit of the job itself
 _MAKE = 'root=${1:-$HOME/.cache/autoresearch}; mkdir -p "$root" && mktemp -d "$root/canary.XXXXXX"'
 
 
@@ -47,9 +47,9 @@ _STARTED = re.compile(rb"^started by python (\d+) (\d+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """What became of it."""
+    """Outcome of a canary."""
 
-    row: str  # one clause for people
+    row: str  # one clause, for people
     findings: tuple[Finding, ...] = ()
 
 
@@ -62,9 +62,11 @@ def send_canary(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Canary:
-    """Send one and wait for it, two minutes at most. `home`: below it are run directories, where files are shared.
+    """Send a canary and wait for it, two minutes at most.
 
-    search: an interpreter that it is to start there. Raises Unreachable, Declined.
+    home: a directory above the run directories, used where files are shared with the target.
+    search: finds an interpreter that the canary shall start on the target.
+    Raises Unreachable, Declined.
     """
     if place.kind is Kind.KUBERNETES and not launcher.reach.shared:
         return Canary("not for a place whose pods do not see our paths: try a short experiment there")
@@ -87,7 +89,7 @@ def send_canary(
 
 
 def _room(place: Target, launcher: JobLauncher, home: Path, token: str) -> tuple[str, str]:
-    """A directory of its own there, and the interpreter of its Runner."""
+    """Choose (and, on a remote file system, create) the canary's directory and the interpreter that runs its Runner."""
     if launcher.reach.shared:
         return str(home / f".canary-{token}"), place.text("python") or sys.executable
     there = RemoteHost(launcher.reach, place)
@@ -98,7 +100,7 @@ def _room(place: Target, launcher: JobLauncher, home: Path, token: str) -> tuple
 
 
 def _job(launcher: JobLauncher, root: str, python: str, token: str, interpreter: str) -> Job:
-    """A Runner with a command of a few words; what it is to read is written by us."""
+    """Write the files of a Runner whose command prints the file `here`, and return the job that starts it."""
     run, directory = f"canary-{token}", f"{root}/run"
     files = {path.name: path.read_bytes() for path in sorted(Path(RUNNER).glob("*.py"))}
     spec = {
@@ -120,7 +122,7 @@ def _job(launcher: JobLauncher, root: str, python: str, token: str, interpreter:
 def _await(
     launcher: JobLauncher, job: Job, handle: Handle, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> tuple[Observation, DirectoryState]:
-    """What was seen last: until it came back, was over without a word, or took too long."""
+    """The last observations: once it has finished, its job is over without an exit record, or it took too long."""
     until, over_at = clock() + WITHIN_S, None
     while True:
         said = launcher.poll([handle]).get(job.run, Observation(JobState.UNKNOWN))

@@ -1,4 +1,4 @@
-"""Our CLI on each run that is over, as a Runner starts it itself: where nobody who watches has done it by then."""
+"""Runs the collector command of each finished run when no watching process has collected it in time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from autoresearch.records.rundir import RunDir, read_json
 
-PATIENCE_S = 3.0  # for a controller, a `run` or a `wait`, which collects within milliseconds and is awake already
-NICE = "10"  # whoever watches may be starting the next run
+PATIENCE_S = 3.0  # seconds; a controller, a `run` or a `wait` is awake and collects within milliseconds
+NICE = "10"  # the watching process may be starting the next run
 
 
 class Collectors:
-    """The runs that wait to be collected, and the processes that do it."""
+    """Runs that wait to be collected, and the running collector processes."""
 
     def __init__(self, environ: Mapping[str, str], clock: Callable[[], float]) -> None:
         self.environ = {name: value for name, value in environ.items() if name != "AUTORESEARCH_RUN_ID"}
@@ -24,15 +24,15 @@ class Collectors:
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything left to be done."""
+        """Whether runs wait or collectors still work."""
         return bool(self._waiting or self._working)
 
     def later(self, rundir: RunDir) -> None:
-        """This run is over: its records are written soon, by somebody."""
+        """Schedule the collection of a run that is over, PATIENCE_S from now."""
         self._waiting.append((self.clock() + PATIENCE_S, rundir))
 
     def tend(self) -> None:
-        """Start what is due, and let go of what is done."""
+        """Start the collectors that are due and drop the finished ones."""
         self._working = [each for each in self._working if each.poll() is None]
         now = self.clock()
         due = [rundir for at, rundir in self._waiting if at <= now]
@@ -44,7 +44,7 @@ class Collectors:
                     self._start([str(word) for word in words], rundir.path / "collect.log")
 
     def _start(self, words: list[str], path: Path) -> None:
-        """It may write for long, so nobody waits for it."""
+        """Start it detached: it may write for a long time, so nobody waits for it."""
         with path.open("ab") as log:
             self._working.append(
                 subprocess.Popen(

@@ -1,4 +1,4 @@
-"""One run as its Follower knows it, and what is written down of it on this machine."""
+"""One run as its Follower sees it, and the local record of its state."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ from autoresearch.records.rundir import RunDir, read_json
 
 @dataclass(slots=True)
 class FollowedRun:
-    """One run of a place."""
+    """One run of a target."""
 
     rundir: RunDir
     spec: RunSpec
     order: Order
     mirror: RemoteMirror
     memory: Memory = field(default_factory=Memory)
-    said: Observation | None = None  # what the launcher said last; None: nobody answered, or nobody asked yet
+    said: Observation | None = None  # the launcher's last answer; None: not polled yet, or no answer
     node: str = ""
-    noted: bool = True  # the order file holds the handle
-    told: Observed | None = None  # what was written last,
-    told_key: tuple[str, ...] = ()  # and what of it would be news
+    noted: bool = True  # the order file holds the job handle
+    told: Observed | None = None  # the observation written last
+    told_key: tuple[str, ...] = ()  # the fields of it whose change is worth writing
     stop_at: float = 0.0  # when the stop request was passed on, by the local clock
-    stop_stamp: int = 0  # which stop request is there
-    stop_passed: int = 0  # which one was passed on
-    stop_told: int = 0  # 1: its launcher was told to end it softly, 2: for good
+    stop_stamp: int = 0  # modification time of the present stop request
+    stop_passed: int = 0  # modification time of the one passed on last
+    stop_told: int = 0  # what the launcher was asked for: 1 a soft stop, 2 a hard one
     silence: Backoff = field(default_factory=lambda: Backoff(first_s=1.0))  # its own submit got no answer
-    tries: int = 0  # of what fails for reasons of its own
+    tries: int = 0  # failed submits, for reasons of this run alone
     failing_since: float = 0.0
     again_at: float = 0.0
 
     @property
     def handle(self) -> Handle | None:
-        """What the launcher calls it; None before it was submitted."""
+        """The launcher's handle of its job; None before it was submitted."""
         return self.order.handle
 
     @property
     def gone(self) -> bool:
-        """Whether its run directory was removed, or cannot be looked at."""
+        """Whether its run directory was removed or cannot be read."""
         return not os.path.exists(self.rundir.spec)  # noqa: PTH110 - pathlib raises where it may not look
 
     def asked(self) -> Mapping[str, Any] | None:
-        """The stop request, if there is one."""
+        """The present stop request, if any."""
         return read_json(self.rundir.stop) if self.stop_stamp else None
 
     def look_for_stop(self) -> int:
-        """Which stop request there is; 0 for none."""
+        """Modification time of the stop request in ns; 0 without one."""
         try:
             return os.stat(f"{self.spec.run_dir}/stop").st_mtime_ns  # noqa: PTH116 - for each run at each look
         except OSError:
             return 0
 
     def tell(self, found: Settled, wall: float, silence: Backoff | None = None) -> bool:
-        """Write down where it stands, if that is news; whether it was. Raises OSError, EnvironmentUnusable."""
+        """Record the run's state if it changed; returns whether it did. Raises OSError, EnvironmentUnusable."""
         word, error = self.said.word if self.said else "", silence.error if silence else None
         key = (found.state.value, found.reason, error.reason if error else "", word, self.node)
         if key == self.told_key:
@@ -96,7 +96,9 @@ class FollowedRun:
         return Observed(found.state.value, wall, since, reason, word, self.node, more)
 
     def last_word(self, record: Mapping[str, Any], wall: float) -> dict[str, Any]:
-        """The exit record, whole, from what its Runner or its launcher said. Times in `record` are ours."""
+        """Build the complete exit record from the Runner's or launcher's `record`, whose times are by the local
+        clock.
+        """
         order, runner = self.order, read_json(self.rundir.runner) or {}
         started = runner.get("started")
         submitted = order.submitted or order.ordered
@@ -106,7 +108,7 @@ class FollowedRun:
             "started": started or submitted,
             "ended": wall,
             "job": self.handle.native if self.handle else "",
-            "node": self.node or str(runner.get("host") or ""),  # over before its launcher was asked
+            "node": self.node or str(runner.get("host") or ""),  # it was over before the launcher was polled
             "queue_s": round(max(0.0, (started or wall) - submitted), 3),
         }
         if record["ending"] == Ending.LOST.value and started:
@@ -124,7 +126,7 @@ class FollowedRun:
         return max(times)
 
     def end_log_session(self) -> None:
-        """The pane stays readable; the program that follows the log in it is over."""
+        """End the program that follows the log in the run's session; the pane stays readable."""
         pid = (read_json(self.rundir.session) or {}).get("pane_pid")
         with contextlib.suppress(OSError):
             if isinstance(pid, int) and str(self.rundir.log) in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):

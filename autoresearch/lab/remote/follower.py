@@ -1,13 +1,13 @@
-"""The Follower: submits, asks, mirrors and settles the runs of one place, however many they are.
+"""The Follower: submits, polls, mirrors and settles all runs of one target.
 
-One process for each place, in a session of its own; killed at any instruction, the next one goes on. It holds
-`lock` in its folder, and reads of every run only what lies in its run directory. A run's last word is written
-here, once, when the exit record has come and everything else of the run with it.
+One process per target, in a session of its own; if it is killed at any instruction, the next one continues. It holds
+`lock` in its folder, and reads of every run only what lies in its run directory. It writes a run's exit record once,
+after the remote exit record and all other files of the run have arrived.
 
-    place.json   which place
+    place.json   the target
     lock         flock'd by the Follower while it lives; `starting` by whoever starts it
-    bell         touched by whoever orders a run, or asks one to stop
-    jobs/RUN     a job that its launcher keeps for us
+    bell         touched by whoever orders a run or asks one to stop
+    jobs/RUN     a submitted job that its launcher still keeps
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.order_file import duration_option
 from autoresearch.records.rundir import RunDir, read_json, write_json
 
-IDLE_S = 20.0  # without a run it goes
-FIND_S = 5.0  # between two looks for orders that nobody rang for
-LOOKS_S = (0.2, 4.0)  # between two looks at the far directories
-POLLS_S = (2.0, 15.0)  # between two questions to the launcher
-YOUNG_S = 20.0  # a run that was submitted so lately is looked at often
-SUBMITTING_S = 2.0  # submits in a row, before the others are looked at again
-SHIPPING_S = 600.0  # a run that cannot be shipped for reasons of its own is given up after so long ...
-SHIPPING_TRIES = 5  # ... and this many tries
+IDLE_S = 20.0  # exit after so long without a run
+FIND_S = 5.0  # between two searches for orders that did not ring the bell
+LOOKS_S = (0.2, 4.0)  # between two looks at the remote directories: fastest, slowest
+POLLS_S = (2.0, 15.0)  # between two polls of the launcher: fastest, slowest
+YOUNG_S = 20.0  # runs submitted this recently are looked at often
+SUBMITTING_S = 2.0  # longest series of submits before the other runs are looked at again
+SHIPPING_S = 600.0  # a run whose files cannot be shipped for reasons of its own is given up after so long ...
+SHIPPING_TRIES = 5  # ... and at least this many tries
 PENDING_LIMIT_S = 24 * 3600.0
-SOFTLY_S = 5.0  # a Runner that has not seen its stop request after so long is signalled
-PARTING_TRIES = 20  # of a launcher that does not answer, when there is nothing left but to let it forget
-CLEANUP_S = 150.0  # beside two graces, what a Runner may take to stop
+SOFTLY_S = 5.0  # a Runner that has not reacted to its stop request after so long is signalled
+PARTING_TRIES = 20  # of a launcher that does not answer, when only finished jobs are left to be forgotten
+CLEANUP_S = 150.0  # beside twice the grace period, what a Runner may take to stop
 
 _OWN = (AutoresearchError, OSError)
 _ENDINGS = tuple(Ending)
 
 
 class Follower:
-    """Follows every run of one place; make it while holding `lock`."""
+    """Follows every run of one target; create it while holding `lock`."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Follower:
         self.offset_s = 0.0
 
     def run(self) -> None:
-        """Until there has been nothing to follow for a while, or another environment was handed over."""
+        """Work until there was nothing to follow for IDLE_S, or until another environment was handed over."""
         bell = Wakeup(self.folder / "bell")
         idle_since = self.clock()
         try:
@@ -104,21 +104,21 @@ class Follower:
                     idle_since = self.clock()
                 if bell.wait(self.nap_s()):
                     self.rung()
-                if detached.handed(self.folder):  # whoever began it may be asked no more: it begins anew with that
+                if detached.handed(self.folder):  # the caller restarts it with the new environment
                     return
         finally:
             bell.close()
             self.launcher.reach.close()
 
     def rung(self) -> None:
-        """There is an order or a stop request: nothing waits, not even for somebody who did not answer."""
+        """React to the bell (a new order or stop request): everything is due at once, backoffs included."""
         for rhythm in (self.finds, self.looks):
             rhythm.at_once()
         for silence in (self.no_launcher, self.no_files, *(one.silence for one in self.runs.values())):
             silence.again_at = 0.0
 
     def nap_s(self) -> float:
-        """How long nothing is due."""
+        """Seconds until something is due."""
         times = [self.finds.at]
         if self.runs or self.departing:
             for rhythm, silence in ((self.looks, self.no_files), (self.polls, self.no_launcher)):
@@ -126,7 +126,7 @@ class Follower:
         return min(max(0.02, min(times) - self.clock()), PATIENCE_S if self.collectors.busy else FIND_S)
 
     def turn(self) -> None:
-        """Submit what is ordered, ask once about everything, take in what came."""
+        """Submit ordered runs, poll the launcher and look at the directories, each when due."""
         now = self.clock()
         self.collectors.tend()
         if self.finds.due(now):
@@ -142,9 +142,9 @@ class Follower:
             self._look()
 
     def find_runs(self) -> bool:
-        """Take up the runs of this place that nobody follows yet; whether there is any run."""
+        """Take up unfinished runs of this target that are not followed yet; returns whether there is any run."""
         for entry in self.parts.index.live(known=self.runs):
-            with contextlib.suppress(*_OWN):  # what is damaged, or cannot be looked at, is that run's own trouble
+            with contextlib.suppress(*_OWN):  # a damaged or unreadable run must not affect the others
                 if one := self._take_up(RunDir(Path(entry.run_dir))):
                     self.runs[entry.run] = one
         for run, one in list(self.runs.items()):
@@ -154,14 +154,14 @@ class Follower:
         return bool(self.runs)
 
     def _take_up(self, rundir: RunDir) -> FollowedRun | None:
-        """A run of this place that is not over; None for any other."""
+        """The run to follow; None if it is over or belongs elsewhere."""
         if not rundir.order.exists() or rundir.exit_record.exists():
             return None
         order = order_file.read(rundir)
         if order is None:
             return None
         named = Path(order.follower)
-        if named != self.folder and not named.samefile(self.folder):  # a home may have two names
+        if named != self.folder and not named.samefile(self.folder):  # a home directory may have two names
             return None
         spec = spec_file.read(rundir)
         mirrored = mirroring.RemoteMirror(rundir, spec, order.watched)
@@ -173,14 +173,16 @@ class Follower:
         return one
 
     def _with_launcher(self, do: Callable[[], None]) -> None:
-        """Nobody answering is a state of its own: nothing is killed, retried or called failed."""
+        """Run `do`; a launcher that does not answer is a state of its own: nothing is killed or declared failed
+        for it.
+        """
         try:
             do()
         except (Unreachable, Declined, *_OWN) as error:
             self._launcher_is_silent(error)
 
     def _launcher_is_silent(self, error: Exception) -> None:
-        """It gave no answer; a no to anything but a submit is none either."""
+        """Back off; a refusal of anything but a submit counts as unreachable too."""
         if isinstance(error, Declined):
             error = Unreachable(error.reason, code=error.code, hint=error.hint)
         if not isinstance(error, Unreachable):
@@ -195,7 +197,7 @@ class Follower:
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def _submit_all(self) -> None:
-        """A run that alone gets no answer (its code is too much to compare in time) waits behind the others."""
+        """Submit what is due; runs whose own submit timed out before (too much code to compare) come last."""
         until = self.clock() + SUBMITTING_S
         for one in sorted(self.runs.values(), key=lambda one: one.silence.tries):
             now = self.clock()
@@ -222,7 +224,7 @@ class Follower:
         try:
             one.order, job = self._ship(one)
             one.mirror.watch(one.order.watched)
-            if stop is not None:  # a kill came between submit and note: there may be a job to find
+            if stop is not None:  # the Follower was killed between submit and note: there may be a job to find
                 self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
             one.order = replace(one.order, submitting=one.order.submitting or self.parts.clock())
             order_file.write(one.rundir, one.order)
@@ -230,7 +232,7 @@ class Follower:
             handle = self.launcher.submit(job)
         except Declined as no:
             reason = f"{no.reason}; {no.hint}" if no.hint else no.reason
-            with contextlib.suppress(Unreachable):  # what was sent is let go of
+            with contextlib.suppress(Unreachable):  # remove what was sent
                 gather(one.rundir, one.spec, one.order, self.launcher.reach)
             self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": reason})
             return
@@ -243,7 +245,9 @@ class Follower:
         self._note(one)
 
     def _ship(self, one: FollowedRun) -> tuple[order_file.Order, Job]:
-        """Send it. Where it was sent before there may be a job, which a full disk there now says nothing about."""
+        """Ship the files. If they were shipped before, a job may exist, so a refusal now (a full disk) is no
+        final one.
+        """
         try:
             return ship(one.rundir, one.spec, one.order, self.launcher.reach)
         except Declined as no:
@@ -252,7 +256,7 @@ class Follower:
             raise Unreachable(no.reason, code=no.code, hint=no.hint) from no
 
     def _note(self, one: FollowedRun) -> None:
-        """Write down that there is a job; until that is done it is looked for anew after a kill."""
+        """Record the job's handle; until that is done, the job is searched for again after a kill."""
         handle = one.handle
         assert handle is not None
         self.departures.note(handle, one.rundir)
@@ -268,7 +272,7 @@ class Follower:
         self.polls.hurry(self.clock())
 
     def _cannot_be_shipped(self, one: FollowedRun, error: Exception) -> None:
-        """Its own trouble keeps no other run waiting; where no job can be there, it is given up in the end."""
+        """Retry later, without delaying other runs; give up in the end if no job can exist."""
         now = self.clock()
         one.failing_since = one.failing_since if one.tries else now
         one.tries += 1
@@ -281,7 +285,7 @@ class Follower:
     # -- asking -------------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
-        """One question to the launcher about all runs."""
+        """Poll the launcher once for all runs."""
         asked = {run: one for run, one in self.runs.items() if one.handle is not None}
         before = self.clock()
         if asked:
@@ -294,7 +298,7 @@ class Follower:
         self.polls.done(self.clock(), news=False, took_s=self.clock() - before)
 
     def _look(self) -> None:
-        """One look at the far directories of all runs."""
+        """Look at the remote directories of all runs at once."""
         asked = {run: one for run, one in self.runs.items() if one.handle is not None and one.noted}
         before = self.clock()
         news = more = False
@@ -331,12 +335,12 @@ class Follower:
             self.polls.hurry(self.clock())
 
     def _advance(self, one: FollowedRun, seen: DirectoryState) -> bool:
-        """Take in what was seen of one run; whether it was news. Its own trouble is no other's."""
+        """Process what was seen of one run; returns whether it was news. Its errors must not affect other runs."""
         try:
             return self._settle(one, seen)
         except (Unreachable, Declined) as silent:
             self._launcher_is_silent(silent)
-        except _OWN as error:  # a full disk, a directory that was removed: the next look tries again
+        except _OWN as error:  # a full disk, a removed directory: the next look tries again
             if one.gone:
                 self.finds.at_once()
             else:
@@ -345,11 +349,11 @@ class Follower:
         return False
 
     def _settle(self, one: FollowedRun, seen: DirectoryState) -> bool:
-        if seen.exit.get("ending") not in _ENDINGS:  # damaged, or whatever else has that name
+        if seen.exit.get("ending") not in _ENDINGS:  # a damaged file, or a foreign one of that name
             seen = replace(seen, exit={})
-        self._pass_on_stop(one, seen)  # first: it needs no room here
+        self._pass_on_stop(one, seen)  # first: it needs no disk space here
         came = one.mirror.take(seen, self.offset_s)
-        if seen.more:  # the rest comes with the next look, before any last word
+        if seen.more:  # the rest comes with the next look, before any exit record
             return True
         limit_s, asked = self.pending_limit_s, one.asked()
         found = settle(one.memory, seen, one.said, self.clock(), pending_limit_s=limit_s, asked=asked)
@@ -362,19 +366,21 @@ class Follower:
         if not gather(one.rundir, one.spec, one.order, self.launcher.reach):
             self._tell(one, Settled(RunState.RUNNING, "it is over, its results are copied"))
             return True
-        if one.told and one.told.state == RunState.UNREACHABLE.value:  # it began and ended before anybody looked
+        if one.told and one.told.state == RunState.UNREACHABLE.value:  # it began and ended before it could be looked at
             self._tell(one, Settled(RunState.RUNNING, "it is over"))
         ours = mirroring.in_our_time(found.record, self.offset_s) if seen.exit else found.record
         self._end(one, ours)
         return True
 
     def _pass_on_stop(self, one: FollowedRun, seen: DirectoryState) -> None:
-        """A stop request goes to the Runner, or to the launcher where there is none yet; if nothing helps, for good."""
+        """Pass a stop request to the Runner, or to the launcher if no Runner runs yet; after a while stop the
+        job hard.
+        """
         one.stop_stamp = one.look_for_stop()
         if not one.stop_stamp or one.handle is None or seen.exit:
             return
         now = self.clock()
-        waits = one.said is not None and one.said.state is JobState.PENDING and not seen.claimed  # said a while ago
+        waits = one.said is not None and one.said.state is JobState.PENDING and not seen.claimed  # maybe outdated
         if one.stop_passed != one.stop_stamp:
             self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
             one.stop_passed, one.stop_at, one.stop_told = one.stop_stamp, now, 0
@@ -393,7 +399,7 @@ class Follower:
             silences = (self.no_files, self.no_launcher, one.silence)
             silence = next((silence for silence in silences if silence.told), None)
             if silence is None:
-                return False  # one hiccup is no news, and a Follower that has just begun has not asked yet
+                return False  # a single failure is not reported, and a new Follower has not polled yet
         with contextlib.suppress(*_OWN):
             return one.tell(found, self.parts.clock(), silence)
         return False
@@ -401,9 +407,9 @@ class Follower:
     # -- ending -------------------------------------------------------------------------------------------------
 
     def _end(self, one: FollowedRun, record: Mapping[str, Any]) -> None:
-        """The run's last word: the exit record, and then whatever a collector makes of it."""
+        """Write the exit record and schedule the run's collection."""
         whole = one.last_word(record, self.parts.clock())
-        for left in (one.rundir.environment, one.rundir.far / "environment"):  # nobody came to read it: secrets
+        for left in (one.rundir.environment, one.rundir.far / "environment"):  # nobody read it, and it holds secrets
             with contextlib.suppress(OSError):
                 left.unlink()
         failpoint("follower.before_exit_record")
@@ -418,7 +424,7 @@ class Follower:
         self.collectors.later(one.rundir)
 
     def _depart(self) -> None:
-        """Let the launcher forget what is recorded, and end what nobody can record any more."""
+        """Have the launcher forget the jobs of recorded runs, and stop those whose run directories were removed."""
         if not self.departing:
             return
         for noted in self.departures.over():

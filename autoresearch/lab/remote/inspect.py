@@ -1,4 +1,4 @@
-"""What `doctor --launcher` tells about a place: whether it answers, how soon, what it has, who follows its runs."""
+"""What `doctor --launcher` reports about a target: whether it answers, how fast, what it offers, its Follower."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from autoresearch.records.rundir import RunDir, is_locked, read_json
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Who follows the runs of a place."""
+    """State of a target's Follower."""
 
     alive: bool
-    session: str  # "" where there never was one
-    runs: int  # that live
+    session: str  # "" if there never was one
+    runs: int  # unfinished ones
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """One clause, for people."""
         runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
         if self.alive:
             return f"lives, follows {runs}" + (f", in {self.session}" if self.session else "")
@@ -40,19 +40,19 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """A place as it answers now."""
+    """State of a target as probed now."""
 
     place: Target
     answers: bool
-    latency_s: float | None  # one round trip once the connection stands, or what its programs took to answer all
-    clock_offset_s: float | None  # theirs minus ours
+    latency_s: float | None  # one round trip over an open connection; with shared files, the time of all probes
+    clock_offset_s: float | None  # remote minus local
     rows: tuple[tuple[str, str], ...]
     followed: Followed
     findings: tuple[Finding, ...]
 
     @property
     def fit(self) -> bool:
-        """Whether a run could be sent there."""
+        """Whether a run could be sent to it."""
         return not errors(self.findings)
 
 
@@ -64,10 +64,10 @@ def inspect(
     search: InterpreterSearch | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Inspected:
-    """Look at a place that is not local. Never an error: what stops a run is a finding.
+    """Probe a target that is not local. Raises nothing: whatever prevents a run is a finding.
 
-    canary: below this directory are the run directories of the project, and a canary shall be sent; `search`: the
-    interpreter that it is to start.
+    canary: send a canary; the directory is one above the project's run directories.
+    search: finds the interpreter that the canary shall start.
     """
     followed = _followed(place, parts)
     try:
@@ -103,7 +103,7 @@ def _inspect(
             rows.append(("canary", sent.row))
             found += sent.findings
     except (Unreachable, Declined) as no:
-        found = [one for one in found if one.code != "unreachable"]  # the same, as a doubt
+        found = [one for one in found if one.code != "unreachable"]  # the preflight's weaker finding of the same
         found.append(Finding(Severity.ERROR, no.code, no.reason, no.hint))
     except AutoresearchError as error:
         found.append(Finding(Severity.ERROR, error.code, error.message, error.hint))
@@ -114,7 +114,7 @@ _FILES = {True: "seen there under the same paths", False: "copied there and back
 
 
 def _round_trip(launcher: JobLauncher, clock: Callable[[], float]) -> float:
-    """Seconds, the connection standing."""
+    """Round trip in seconds over the open connection."""
     begun = clock()
     launcher.reach.run(["true"])
     return clock() - begun

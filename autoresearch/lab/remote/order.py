@@ -1,4 +1,4 @@
-"""Order a run at a place: the order is written, and a session shows what comes back of it."""
+"""Order a run at a remote target: write its order file, and start a session that shows its log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def order(plan: RunPlan, spec: RunSpec, rundir: RunDir, place: Target, parts: Parts) -> SessionInfo:
-    """Write the order of a run; the session in which its log can be seen (ending that ends no run)."""
+    """Write the order of a run; returns the session that shows its log (ending it does not end the run)."""
     socket = plan.settings.text("tmux_socket")
     info = show_log(rundir, spec.session, parts, socket)
     order_file.write(
@@ -39,7 +39,9 @@ def order(plan: RunPlan, spec: RunSpec, rundir: RunDir, place: Target, parts: Pa
 
 
 def show_log(rundir: RunDir, session: str, parts: Parts, socket: str) -> SessionInfo:
-    """A session that shows the log as it comes back; it ends with the run, and ending it ends nothing."""
+    """Start a session that shows the log as it is mirrored; it ends with the run, and ending it does not end
+    the run.
+    """
     argv = ["tail", "-n", "+1", "-F", "--", str(rundir.log)]
     rundir.log.touch()
     info = parts.launcher(socket).start(session, argv, cwd=Path(rundir.path), environment={})
@@ -48,7 +50,7 @@ def show_log(rundir: RunDir, session: str, parts: Parts, socket: str) -> Session
 
 
 def _declared(plan: RunPlan, parts: Parts) -> tuple[str, ...]:
-    """Variables that the blueprint, the trainer or we gave it: the rest is this machine's own."""
+    """Variables set by the blueprint, the trainer or autoresearch; all others are this machine's own."""
     notes = plan.resolved.blueprint.notes
     changed = {name for name, value in plan.environment.items() if parts.environ.get(name) != value}
     return tuple(sorted(changed | set(notes.env) | (set(notes.requires_env) & set(plan.environment))))

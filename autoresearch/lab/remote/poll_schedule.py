@@ -1,4 +1,6 @@
-"""When the Follower looks and asks: soon while something happens, seldom while nothing does. Given its clock."""
+"""When the Follower looks and polls: often while something happens, rarely while nothing does. The clock is
+passed in.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,14 @@ from dataclasses import dataclass
 
 from autoresearch.core.run.job_launcher import Unreachable
 
-LOAD = 20.0  # a look that takes a second is made every 20 ...
-COSTLY_S = 60.0  # ... and one that takes a minute is not left for twenty
-TOLD_AFTER = 2  # one hiccup is no news
+LOAD = 20.0  # times its duration pass between two looks: one that takes a second is made every 20 s ...
+COSTLY_S = 60.0  # ... but no look waits longer than this for its cost
+TOLD_AFTER = 2  # failures in a row; a single one is not reported
 
 
 @dataclass(slots=True)
 class PollSchedule:
-    """One thing that is done again and again, at gaps between `fastest_s` and `slowest_s`."""
+    """A repeated action, with gaps between `fastest_s` and `slowest_s`."""
 
     fastest_s: float
     slowest_s: float
@@ -21,26 +23,25 @@ class PollSchedule:
     at: float = 0.0  # when it is due
 
     def due(self, now: float) -> bool:
-        """Whether it is time."""
         return now >= self.at
 
     def hurry(self, now: float) -> None:
-        """Something may be new: as soon as the fastest gap allows."""
+        """Something may be new: make it due as soon as the fastest gap allows."""
         self.at = min(self.at, now + self.fastest_s)
 
     def at_once(self) -> None:
-        """Somebody rang."""
+        """Make it due now."""
         self.at = 0.0
 
     def done(self, now: float, *, news: bool, took_s: float = 0.0) -> None:
-        """It was done; `news`: and showed something new."""
+        """It was done and took `took_s`; `news`: it showed something new."""
         self.gap_s = self.fastest_s if news else min(max(self.gap_s, self.fastest_s) * 1.5, self.slowest_s)
         self.at = now + max(self.gap_s, min(LOAD * took_s, COSTLY_S))
 
 
 @dataclass(slots=True)
 class Backoff:
-    """Nobody answers one kind of question: since when, why, and when it is asked again (0.5 s, 1, 2 ... 30)."""
+    """Backoff of one kind of request without an answer: 0.5 s, 1, 2 ... 30. Keeps the first time and the last error."""
 
     first_s: float = 0.5
     most_s: float = 30.0
@@ -50,21 +51,21 @@ class Backoff:
     error: Unreachable | None = None
 
     def fell(self, error: Unreachable, now: float, wall: float) -> None:
-        """Nobody answered, again."""
+        """Record a failure and schedule the next try."""
         self.since = self.since if self.tries else wall
         self.tries += 1
         self.error = error
         self.again_at = now + min(self.first_s * 2.0 ** min(self.tries - 1, 20), self.most_s)
 
     def broken(self) -> None:
-        """Somebody answered."""
+        """Reset after an answer."""
         self.tries, self.since, self.again_at, self.error = 0, 0.0, 0.0, None
 
     def holds(self, now: float) -> bool:
-        """Whether it is too early to ask again."""
+        """Whether it is too early to try again."""
         return self.tries > 0 and now < self.again_at
 
     @property
     def told(self) -> bool:
-        """Whether it is worth telling."""
+        """Whether it failed often enough to be reported."""
         return self.tries >= TOLD_AFTER

@@ -1,7 +1,7 @@
-"""What is known about one far run, taken together: where it stands, or how it ended. It is given its clock.
+"""Combines all that is known about one remote run into its state or its ending. The clock is passed in.
 
-The order in which things count: the exit record; a living Runner; what the launcher says; and only after a while,
-that nobody knows anything. Nobody answering is none of them: it decides nothing, and what was timed begins anew.
+Evidence in order of precedence: the exit record; a living Runner; the launcher's answer; and only after a while, that
+neither knows the run. An unreachable target is no evidence: it decides nothing, and all timers restart.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import DirectoryState, JobState, Observation
 from autoresearch.core.run.spec import RunState
 
-LATE_S = 10.0  # a record may show so late on a network file system
-SAYS_S = 15.0  # so long a launcher may take to say why it signalled a Runner
-BEATS_S = 60.0  # a Runner touches its lock more often than that
-FROZEN_S = 900.0  # ... and if it does not for so long, it lives no more, whatever its launcher says
-START_S = 180.0  # a job that runs, and whose Runner has not shown so long, does not see its directory
-UNKNOWN_S = 60.0  # a job that nobody knows may be one that is not listed yet
-KILLED = (137, 143)  # exit codes of a trainer that a signal from outside ended
-SIGNALLED = ("sigterm", "sigint", "sigquit")  # causes of an exit record that tell of a signal, not of who sent it
+LATE_S = 10.0  # a record may appear this late on a network file system
+SAYS_S = 15.0  # the launcher may take this long to report why it signalled a Runner
+BEATS_S = 60.0  # a Runner touches its lock more often than this
+FROZEN_S = 900.0  # ... and without a touch for so long it is dead, whatever its launcher says
+START_S = 180.0  # a job that runs this long without a sign of its Runner does not see the run directory
+UNKNOWN_S = 60.0  # a job unknown to the launcher may just not be listed yet
+KILLED = (137, 143)  # exit codes of a trainer killed by a signal from outside
+SIGNALLED = ("sigterm", "sigint", "sigquit")  # causes in an exit record that name a signal, but not who sent it
 
 
 @dataclass(slots=True)
 class Memory:
-    """What must be remembered from look to look; durations are of one local clock, in seconds."""
+    """What is kept from look to look; times are of one local clock, in seconds."""
 
     over_since: float | None = None
     unknown_since: float | None = None
     running_since: float | None = None
-    pending_since: float | None = None  # since it was submitted, however long nobody answered
+    pending_since: float | None = None  # since it was submitted, unreachable times included
     recorded_since: float | None = None
     beat: float | None = None
     beat_at: float | None = None
     looks_dead: int = 0
 
     def after_silence(self, now: float) -> None:
-        """Nobody answered: what was timed begins anew when somebody does."""
+        """Restart the timers: the target did not answer."""
         self.over_since = self.unknown_since = self.running_since = None
         self.looks_dead = 0
         self.beat_at = None if self.beat_at is None else now
@@ -46,13 +46,13 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Where a run stands. `record`: the last word, in the fields of an exit record; None while it lives."""
+    """The state of a run. `record`: the fields of its exit record; None while it lives."""
 
     state: RunState
     reason: str = ""
     record: dict[str, Any] | None = None
-    remove: bool = False  # the job is to be ended for good: nothing can come of it
-    ask: bool = False  # it hangs on what the launcher says: ask it soon
+    remove: bool = False  # end the job for good: it can no longer succeed
+    ask: bool = False  # the launcher's answer decides: poll it soon
 
 
 def settle(
@@ -64,9 +64,9 @@ def settle(
     pending_limit_s: float,
     asked: Mapping[str, Any] | None = None,
 ) -> Settled:
-    """Decide from one look and one poll; `memory` is updated.
+    """Decide from one look and one poll; updates `memory`.
 
-    seen, said: None where nobody answered. asked: the stop request that was passed on, if there is one.
+    seen, said: None where there was no answer. asked: the stop request that was passed on, if any.
     """
     if seen is None:
         memory.after_silence(now)
@@ -112,7 +112,7 @@ def _since(then: float | None, now: float) -> float:
 def _recorded(
     memory: Memory, seen: DirectoryState, said: Observation | None, now: float, asked: Mapping[str, Any] | None
 ) -> Settled:
-    """The exit record, unless the launcher knows better who ended it (preempted, cancelled, the node failed)."""
+    """The exit record, unless the launcher knows better what ended it (preempted, cancelled, the node failed)."""
     record = dict(seen.exit)
     told = said is not None and said.state is JobState.OVER
     foreign = _by_a_signal(record) and not asked
@@ -124,7 +124,7 @@ def _recorded(
 
 
 def _by_a_signal(record: Mapping[str, Any]) -> bool:
-    """Whether somebody's TERM, INT or KILL ended the Runner's work: it says what came, not who sent it or why."""
+    """Whether TERM, INT or KILL from outside ended the Runner's work; the record cannot say who sent it or why."""
     if record.get("ending") == Ending.STOPPED.value:
         return record.get("cause") in SIGNALLED
     return record.get("cause") == "signal" and record.get("returncode") in KILLED
@@ -156,7 +156,7 @@ def _over(
 def _running(memory: Memory, seen: DirectoryState, now: float) -> Settled:
     if seen.claimed and memory.looks_dead >= 2:
         return _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)
-    if seen.claimed and _since(memory.beat_at, now) >= FROZEN_S:  # a head that was restarted may say so for ever
+    if seen.claimed and _since(memory.beat_at, now) >= FROZEN_S:  # a restarted Ray head may say so for ever
         reason = f"the launcher says that it runs, and its Runner gave no sign of life for {FROZEN_S / 60:.0f} minutes"
         return _ended(Ending.LOST, "no_heartbeat", reason, remove=True)
     if seen.claimed:

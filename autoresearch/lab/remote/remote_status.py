@@ -1,4 +1,4 @@
-"""What the files of this machine tell of a far run: its place, its job, why it waits, since when nobody answers."""
+"""What the local files say of a remote run: its target, job, why it waits, since when the target is unreachable."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from autoresearch.records.rundir import RunDir, read_json
 
 
 def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
-    """The fields that a far run has beside those of every run; {} for a run of this machine.
+    """The additional fields of a remote run; {} for a local one.
 
-    queue_s: what it waited, or waits, before its Runner began; that is no time of the run. The others may be None.
+    queue_s: seconds it waited, or has waited, before its Runner began; they do not count as run time. Other fields may
+    be None.
     """
     order = order_file.read(rundir)
     if order is None:
@@ -41,7 +42,7 @@ def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
 
 
 def clause(fields: dict[str, Any], state: RunState, *, now: float | None = None) -> str:
-    """The same in words, for people: `slurm job 17 on n3`, `..., waits since 90 s: Resources`."""
+    """The same as a clause for people: `slurm job 17 on n3`, `..., waits since 90 s: Resources`."""
     if not fields:
         return ""
     now = time.time() if now is None else now

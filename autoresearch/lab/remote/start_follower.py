@@ -1,4 +1,4 @@
-"""Have somebody follow the runs of a place: one Follower for each, in a session of its own, started when needed."""
+"""Make sure that the runs of a target are followed: one Follower per target, in its own session, started on demand."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from autoresearch.records.rundir import RunDir, is_locked, locked, read_json, wr
 
 SAYS_WHO = ("SSH_AUTH_SOCK", "SLURM_CONF", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "KUBECONFIG", "KRB5CCNAME")
 """Variables that say who we are to a place, or where it is: those of the next login may be others."""
-_SHOWN = "shown.json"  # digests of what was handed to a Follower, so that two shells do not take turns
+_SHOWN = "shown.json"  # digests of credentials already handed over, so that two shells do not alternate
 
 
 def directory_of(place: Target, parts: Parts) -> Path:
-    """Where the Follower of a place keeps its lock, its words and its log."""
+    """The folder of a target's Follower, with its lock, records and log."""
     return state_home(parts.environ) / "places" / place.key
 
 
 def attend(place: Target, parts: Parts, socket: str) -> None:
-    """Start the Follower of a place unless it lives; returns once it holds its lock. See `lab.runs.detached.start`."""
+    """Start a target's Follower unless it lives; returns once it holds its lock. See `lab.runs.detached.start`."""
     folder = directory_of(place, parts)
     folder.mkdir(parents=True, exist_ok=True)
     if is_locked(folder / "lock"):
         ring(folder)
         return
-    with locked(folder / "starting"):  # two CLIs at once start one
+    with locked(folder / "starting"):  # of two CLIs at once, only one starts it
         if is_locked(folder / "lock"):
             ring(folder)
             return
@@ -48,7 +48,7 @@ def attend(place: Target, parts: Parts, socket: str) -> None:
 
 @contextlib.contextmanager
 def take_up(folder: Path) -> Iterator[None]:
-    """The Follower begins: whoever started it may go on, and why it cannot begin is left for those who look."""
+    """Report a Follower's start to its starter; if it fails, leave the reason in its folder."""
     try:
         yield
     except AutoresearchError as error:
@@ -61,9 +61,9 @@ def take_up(folder: Path) -> Iterator[None]:
 
 
 def attend_run(rundir: RunDir, parts: Parts) -> bool:
-    """The same for the place of a far run, where nobody follows it; False for a run of this machine.
+    """Start the Follower of a remote run if there is none; False for a local run.
 
-    Never an error: whoever looks at a run is to be told what is known, and looks again.
+    Raises nothing: a caller that reads a run reports what is known, and tries again at its next read.
     """
     order = order_file.read(rundir)
     if order is None:
@@ -79,7 +79,7 @@ def attend_run(rundir: RunDir, parts: Parts) -> bool:
 
 
 def _show(folder: Path, environ: Mapping[str, str]) -> None:
-    """Hand a Follower whom nobody answers what this shell says of who we are, once: an agent, a token, a file."""
+    """Refresh an unreachable follower's credentials from this shell; each set is handed over only once."""
     who = _who(environ)
     digest, digests = _digest(who), list((read_json(folder / _SHOWN) or {}).get("digests") or ())
     if not who or digest in digests:
@@ -90,7 +90,7 @@ def _show(folder: Path, environ: Mapping[str, str]) -> None:
 
 
 def _note_shown(folder: Path, digests: list[str]) -> None:
-    """For our eyes only: a token that is short could be guessed by its digest."""
+    """Readable by the owner only: a short token could be guessed from its digest."""
     text = json.dumps({"digests": digests})
     write_atomically(folder / _SHOWN, text.encode(), mode=0o600, durable=False)
 

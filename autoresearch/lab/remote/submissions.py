@@ -1,4 +1,4 @@
-"""Jobs submitted to a target, on record until its launcher may forget them, whatever becomes of run directories."""
+"""Jobs submitted to a target: recorded until the launcher may forget them, even if the run directory is removed."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from autoresearch.records.rundir import RunDir, read_json, write_json
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job, and the run directory it belongs to."""
+    """A job and its run directory."""
 
     handle: Handle
     rundir: RunDir
 
     @property
     def over(self) -> bool:
-        """Whether its run is recorded, or nobody can record it any more."""
+        """Whether its run is recorded, or its run directory is gone."""
         try:
             return self.rundir.removed or self.rundir.exit_record.exists()
-        except OSError:  # it cannot be looked at now
+        except OSError:  # it cannot be read now
             return False
 
 
 class Submissions:
-    """The notes, one file for each job, in the Follower's folder."""
+    """The records, one file per job, in the Follower's folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "jobs"
 
     def note(self, handle: Handle, rundir: RunDir) -> None:
-        """There is a job. Raises OSError."""
+        """Record a job. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / handle.run, {"handle": asdict(handle), "run_dir": str(rundir.path)}, durable=False)
 
     def over(self) -> Iterator[Submission]:
-        """The jobs that may be forgotten."""
+        """Jobs that may be forgotten; damaged records are deleted."""
         for path in sorted(self.folder.glob("[!.]*")) if self.folder.is_dir() else ():
             record = read_json(path)
             try:
@@ -51,5 +51,5 @@ class Submissions:
                 yield noted
 
     def drop(self, run: str) -> None:
-        """It is forgotten."""
+        """Delete the record of a forgotten job."""
         (self.folder / run).unlink(missing_ok=True)

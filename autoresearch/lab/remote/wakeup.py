@@ -1,4 +1,4 @@
-"""Wake a Follower: whoever orders a run, or asks one to stop, touches a file that it watches."""
+"""Wake a Follower: whoever orders a run or asks one to stop touches a file that it watches."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from autoresearch.lab.runs.inotify import Inotify
 
-BLIND_S = 0.25  # between two looks at the bell where the kernel does not tell
-SLOW_S = 2.0  # ... and where it does: a bell on a network file system may be rung from another machine
+BLIND_S = 0.25  # poll interval of the file without inotify
+SLOW_S = 2.0  # ... and with it: on a network file system another machine may touch the file
 
 
 class Wakeup:
-    """Sleeps until it is rung."""
+    """Sleeps until the file is touched."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class Wakeup:
             self._give_up()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep so long at most; whether it was rung since the last time."""
+        """Sleep at most so many seconds; whether the file was touched since the last call."""
         until = time.monotonic() + seconds
         while not self._was_rung(max(0.0, until - time.monotonic())):
             if time.monotonic() >= until:
@@ -35,7 +35,7 @@ class Wakeup:
         return True
 
     def _was_rung(self, seconds: float) -> bool:
-        """Sleep for a while; the kernel tells of every ring, a stamp of all but those within its grain."""
+        """Sleep for a while; inotify reports every touch, the time stamp misses those within its resolution."""
         if self._inotify is None:
             time.sleep(min(seconds, BLIND_S))
         elif select.select([self._inotify.fd], [], [], min(seconds, SLOW_S))[0]:
@@ -46,7 +46,7 @@ class Wakeup:
         return before != self._rung
 
     def close(self) -> None:
-        """Free the descriptor."""
+        """Free the inotify descriptor."""
         self._give_up()
 
     def _stamp(self) -> int:
