@@ -1,1 +1,1 @@
-"""Files on hosts that do not see ours: uploaded, mirrored, downloaded."""
+"""Files on hosts without access to the local ones: uploaded, mirrored, downloaded."""

@@ -1,4 +1,4 @@
-"""The code of a run as it lies here, file by file, to be made the same elsewhere."""
+"""The code of a run as it lies on this machine, file by file, to be reproduced on a remote host."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from autoresearch.git_repo.export import export, files_of
 from autoresearch.git_repo.survey import MAX_BYTES
 from autoresearch.runner.remote_files import sha256 as sha256_of
 
-NEVER = frozenset({".git", ".venv", "venv", "__pycache__"})  # at any depth, where git does not say what code is
+NEVER = frozenset({".git", ".venv", "venv", "__pycache__"})  # at any depth, where git does not determine what is code
 
 
 @dataclass(frozen=True, slots=True)
 class CodeFile:
-    """One file or link. kind: `f`, `x` (executable), `l`; content: its sha256, or where the link points."""
+    """One file or link. kind: `f`, `x` (executable), `l`; content: its sha256, or the link's target."""
 
     path: str  # relative to the top of the tree
     kind: str
@@ -33,24 +33,24 @@ class CodeFile:
     source: Path
 
     def to_json(self) -> list[object]:
-        """As `runner.remote_files` reads it."""
+        """The form that `runner.remote_files` reads."""
         return [self.path, self.kind, self.content, self.size]
 
 
 @dataclass(frozen=True, slots=True)
 class CodeTree:
-    """`root`: the directory here whose paths mean this tree. `texts`: files that are sent with another content."""
+    """`root`: the local directory that this tree stands for. `texts`: files that are sent with another content."""
 
     root: Path
     entries: tuple[CodeFile, ...]
     texts: Mapping[str, bytes]
 
     def bytes_of(self, entry: CodeFile) -> bytes:
-        """What is sent of a file."""
+        """The content to send for a file."""
         return self.texts[entry.path] if entry.path in self.texts else entry.source.read_bytes()
 
     def packed(self, entries: Collection[CodeFile]) -> bytes:
-        """These entries as a tar archive; the same entries give the same bytes."""
+        """These entries as a tar archive; equal entries give equal bytes."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for entry in entries:
@@ -67,16 +67,16 @@ class CodeTree:
 
 
 def root_of(directory: Path) -> Path:
-    """The directory whose files go along with one of its own: the root of its repository, else itself."""
+    """The directory that is sent along with a directory: the root of its repository, else itself."""
     checkout = repository.find(directory)
     return checkout.root if checkout else Path(os.path.realpath(directory))
 
 
 @contextlib.contextmanager
 def code_of(spec: RunSpec, texts: Mapping[str, bytes], leave_out: Collection[Path]) -> Iterator[CodeTree]:
-    """The code that the branch of a run holds; of a run without one, what lies in its codebase and would be held.
+    """The code that the run's branch holds; without a branch, the files of its codebase that one would hold.
 
-    texts: path relative to the root -> what is sent in its place. leave_out: results and records.
+    texts: path relative to the root -> content to send instead. leave_out: results and records.
     """
     cwd = Path(spec.cwd)
     checkout = repository.find(cwd)
@@ -95,19 +95,19 @@ def code_of(spec: RunSpec, texts: Mapping[str, bytes], leave_out: Collection[Pat
 
 
 def is_slot(root: Path) -> bool:
-    """Whether a directory is a worktree of ours, which holds its commit and nothing else."""
+    """Whether a directory is one of autoresearch's worktrees, which holds its commit and nothing else."""
     return root.with_name(root.name + ".slot").exists()
 
 
 def worktree(root: Path) -> CodeTree:
-    """All that lies in a worktree of ours."""
+    """All files of one of autoresearch's worktrees."""
     return CodeTree(root, tuple(_walked(root, (), {}, tidy=True)), {})
 
 
 def _walked(
     top: Path, leave_out: Collection[Path], texts: Mapping[str, bytes], *, tidy: bool = False
 ) -> Iterator[CodeFile]:
-    """Everything below a directory; `tidy`: nothing lies there that is not code."""
+    """Everything below a directory; `tidy`: it holds nothing but code."""
     left = {os.path.realpath(path) for path in leave_out}
     for folder, names, files in os.walk(top):
         names[:] = sorted(n for n in names if n != ".git" and (tidy or n not in NEVER))
@@ -131,7 +131,7 @@ def _listed(
 
 
 def _entries(path: Path, relative: str, texts: Mapping[str, bytes]) -> Iterator[CodeFile]:
-    """A file, a link, or what an include of a worktree links to: files of the checkout that no commit holds."""
+    """A file, a link, or the files behind a worktree's link to an include (files that no commit holds)."""
     if path.is_symlink():
         target = str(path.readlink())
         if not (target.startswith("/") and target.endswith("/" + relative)):
@@ -142,7 +142,7 @@ def _entries(path: Path, relative: str, texts: Mapping[str, bytes]) -> Iterator[
                 yield CodeFile(f"{relative}/{one.path}", one.kind, one.content, one.size, one.source)
             return
     if not path.is_file():
-        return  # a socket, a pipe, an include that is gone
+        return  # a socket, a pipe, a removed include
     kind = "x" if os.access(path, os.X_OK) else "f"
     text = texts.get(relative)
     if text is not None:

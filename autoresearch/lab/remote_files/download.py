@@ -1,7 +1,7 @@
-"""Gather what a run left at a place that does not see our files: its results and files of metrics, checked.
+"""Download what a run left on a host without shared files: its results and metrics files, with checksums.
 
-It is asked for again and again until it is done, a slice each time, so that other runs are not kept waiting; a cut,
-a kill or a reboot in between costs nothing that is here. `gathered.json` in the run directory says that it is done.
+It is called repeatedly, one time slice per call, so that other runs are not delayed; files already copied survive a
+lost connection, a kill or a reboot. `gathered.json` in the run directory marks it as done.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from autoresearch.runner.remote_files import sha256
 DONE = "gathered.json"
 SLICE_S = 20.0
 MOST_GB = 5.0
-AT_ONCE = 8  # files of which a piece comes in one answer
-BY_RSYNC = 4 << 20  # more than this comes by rsync, where both sides have it
-TRIES = 3  # a file that another process still writes is listed anew
+AT_ONCE = 8  # files fetched piece by piece in one request
+BY_RSYNC = 4 << 20  # above this, rsync is used if both sides have it
+TRIES = 3  # a file that is still being written is listed again
 PARTIAL = ".partial-"
-# What is no result but a state to go on from; it stays there, and the journal says where.
+# State to resume from rather than results: it stays on the remote host, and the journal says where.
 WEIGHTS = (
     *("checkpoint*", "ckpt*", "global_step_*", "*.safetensors", "*.pt", "*.pth", "*.ckpt", "*.bin", "*.distcp"),
     *("*.gguf", "optimizer*", "__pycache__"),
 )
-STATES = ("trainer_state.json", "events.out.tfevents*", "*.wandb")  # metrics, wherever they lie
+STATES = ("trainer_state.json", "events.out.tfevents*", "*.wandb")  # metrics, wherever they are
 OURS = frozenset({journal.NAME, finish_flag.NAME, "results.md"})
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One file there. size -1: a link, whose target is in `content`; else that is its sha256."""
+    """One remote file. size -1: a link, with its target in `content`; otherwise `content` is its sha256."""
 
     far: str
     size: int
@@ -55,12 +55,10 @@ class _File:
 
     @property
     def root(self) -> str:
-        """Its directory there."""
         return self.far.rpartition("/")[0]
 
     @property
     def name(self) -> str:
-        """Its name there."""
         return self.far.rpartition("/")[2]
 
 
@@ -73,9 +71,9 @@ def gather(
     slice_s: float = SLICE_S,
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Whether all that shall come back is here, whole; False: not yet, ask again. Raises Unreachable.
+    """Whether all wanted files are here and intact; False: not yet, call again. Raises Unreachable.
 
-    A place that cannot be asked about files any more (a full disk) is told of, and done with.
+    If the target refuses (a full disk), this is reported and the download counts as done.
     """
     if reach.shared or not order.directory or (rundir.path / DONE).exists():
         return True
@@ -85,13 +83,13 @@ def gather(
         _warn(rundir, spec, f"results were not copied: {no.reason}")
         write_json(rundir.path / DONE, {"failed": no.reason}, durable=False)
         return True
-    except OSError as error:  # our own disk: there may be room later, and nothing is lost until then
+    except OSError as error:  # the local disk: there may be room later, and nothing is lost until then
         _warn(rundir, spec, f"results cannot be written here, and are waited with: {error}")
         return False
 
 
 class _Download:
-    """One slice of it."""
+    """One time slice of a download."""
 
     def __init__(
         self,
@@ -126,7 +124,9 @@ class _Download:
         return True
 
     def _list(self, *, tries: int) -> dict[str, Any]:
-        """What there is there now, with checksums; kept, so that a cut need not count again."""
+        """List the remote files with checksums; the list is kept, so that an interruption does not compute them
+        again.
+        """
         options = self.order.place.options
         only = options.get("collect") or []
         answer = f"{self.order.directory}/results.json"
@@ -140,7 +140,7 @@ class _Download:
             keep=STATES,
             most=int(float(self.order.place.text("collect_max_gb", str(MOST_GB))) * 1e9),
             answer=answer,
-            since=f"{self.order.directory}/began" if self.spec.far_paths else "",  # a place that others write to, too
+            since=f"{self.order.directory}/began" if self.spec.far_paths else "",  # others write there, too
         )
         data = self.there.read(self.order.directory, answer, asked["size"])
         listed = {**json.loads(data), "tries": tries}
@@ -148,11 +148,11 @@ class _Download:
         return listed
 
     def _sources(self) -> list[str]:
-        """Files, directories and patterns of metrics, as they are called there."""
+        """Files, directories and patterns of metrics, as remote paths."""
         return [_mapped(one.path, self.order.paths) for one in self.spec.sources]
 
     def _file(self, one: Sequence[Any]) -> _File | None:
-        """Where a file there belongs here; None for one that is no business of ours."""
+        """A listed file with its local path; None for one that is not copied."""
         far, size, content = str(one[0]), int(one[1]), str(one[2])
         here = self._place_of(far)
         if here is None or ".." in far.split("/"):
@@ -197,7 +197,7 @@ class _Download:
                 self._link(one)
 
     def _by_rsync(self, way: tuple[str, str], files: Sequence[_File]) -> None:
-        """Into a directory beside, which the next slice takes on; then checked and moved, one by one."""
+        """Into a directory beside the results, which the next slice continues; then checked and moved one by one."""
         beside = Path(self.spec.result_dir) / f"{PARTIAL}{self.spec.run}"
         for root in {one.root for one in files}:
             names = [one.name for one in files if one.root == root]
@@ -218,7 +218,7 @@ class _Download:
             beside.rmdir()
 
     def _in_pieces(self, files: Sequence[_File]) -> None:
-        """A piece each of a few files in one answer, until they are whole."""
+        """Fetch one piece each of a few files per request, until they are complete."""
         waiting = list(files)
         while waiting:
             if self.clock() >= self.until:
@@ -230,13 +230,13 @@ class _Download:
                 partial = self._partial(one)
                 piece = pieces.get(one.far, b"")
                 _append(partial, piece[: one.size - had[one.far]])
-                if _size(partial) >= one.size or not piece:  # it may be shorter by now: its checksum tells
+                if _size(partial) >= one.size or not piece:  # it may have become shorter: the checksum decides
                     self._settle(one, partial)
                     waiting.remove(one)
             failpoint("gather.piece")
 
     def _settle(self, one: _File, partial: Path) -> None:
-        """A file that has its checksum gets its name; another one is not believed, and copied again."""
+        """Move a file with the right checksum to its name; delete any other, so that it is copied again."""
         try:
             right = sha256(str(partial)) == one.content
         except OSError:
@@ -248,15 +248,15 @@ class _Download:
         if one.here.is_dir() and not one.here.is_symlink():
             return
         inside = str(one.here).startswith(f"{self.spec.result_dir}/")
-        if not inside and one.far not in self.order.watched and one.here.exists():  # somebody's, from before
+        if not inside and one.far not in self.order.watched and one.here.exists():  # a file from before this run
             aside = one.here.with_name(f"{one.here.name}.before-{self.spec.run}")
             one.here.replace(aside)
             journal.append(Path(self.spec.result_dir), f"moved aside, from before this run: {aside}")
         partial.replace(one.here)
 
     def _partial(self, one: _File) -> Path:
-        """Beside the file, named by it and by what it shall hold: a list that was made anew begins anew."""
-        words = os.fsencode(f"{one.content} {one.name}")  # of the same content there may be many
+        """Beside the file, named by content and name, so that a new listing starts a new copy."""
+        words = os.fsencode(f"{one.content} {one.name}")  # several files may have the same content
         return one.here.with_name(f"{PARTIAL}{hashlib.sha256(words).hexdigest()[:12]}")
 
     def _clear_stale(self, files: Sequence[_File]) -> None:
@@ -290,11 +290,11 @@ class _Download:
 
 
 class _NotYet(Exception):  # noqa: N818 - nothing is wrong
-    """The slice is over."""
+    """The time slice is over."""
 
 
 def _mapped(path: str, paths: Mapping[str, str]) -> str:
-    """A path of ours there; itself where no directory of ours holds it."""
+    """The remote path of a local one; unchanged if no mapped directory holds it."""
     root = max((one for one in paths if path == one or path.startswith(one + "/")), key=len, default="")
     return paths[root] + path[len(root) :] if root else path
 
@@ -312,7 +312,7 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def _warn(rundir: RunDir, spec: RunSpec, text: str) -> None:
-    """Once, however often it is tried again; the journal may lie where nothing can be written."""
+    """Warn once, however many retries follow; the journal may be in a directory that cannot be written."""
     if [event.get("text") for event in events.last(rundir.events, 1)] == [text]:
         return
     events.append(rundir.events, "warning", text=text)

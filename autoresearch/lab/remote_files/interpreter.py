@@ -1,4 +1,4 @@
-"""The interpreter of a run at a place that does not see our files: where it is looked for, what is said of none."""
+"""The interpreter of a run on a host without shared files: where to search for it, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from autoresearch.lab.remote_files.remote_host import RemoteHost
 
 @dataclass(frozen=True, slots=True)
 class InterpreterSearch:
-    """Where a run's interpreter is looked for: as the place says, else the blueprint's path, else the code's .venv."""
+    """Where to search for a run's interpreter: the target's option, else the blueprint's path, else the code's
+    .venv.
+    """
 
     place: Target
-    interpreter: str  # as the blueprint has it
-    code: str  # the name of the run's code directory there; "" where it is not known, or the host's own
-    prepared: bool = False  # a `prepare` command of the run may make it
+    interpreter: str  # as in the blueprint
+    code: str  # name of the run's remote code directory; "" if unknown, or if the code is the host's own
+    prepared: bool = False  # a `prepare` command of the run may create it
 
     @property
     def paths(self) -> list[str]:
-        """Of interpreters or of virtual environments; `{code}` is the run's code directory there."""
+        """Paths of interpreters or virtual environments; `{code}` is the run's remote code directory."""
         if named := self.place.text("interpreter") or self.place.text("venv"):
             return [named]
         return [self.interpreter, "{code}/.venv", "{code}/venv"] if self.code else [self.interpreter]
 
     def missing(self) -> Declined:
-        """What is said where none of them is there."""
+        """The error if none of them exists."""
         name = self.place.name
         other = ", and its copy of the code has no .venv" if len(self.paths) > 1 else ""
         return Declined(
@@ -41,7 +43,9 @@ class InterpreterSearch:
         )
 
     def run(self, reach: Reach) -> str:
-        """Its path; "" where a `prepare` command may make it. Makes nothing there. Raises Declined, Unreachable."""
+        """Its remote path; "" if a `prepare` command may create it. Changes nothing remotely. Raises Declined,
+        Unreachable.
+        """
         found = RemoteHost(reach, self.place).ask(
             "interpreter", root=self.place.text("root"), code=self.code, interpreters=self.paths, timeout_s=60.0
         )
@@ -51,14 +55,14 @@ class InterpreterSearch:
 
 
 def search_for(place: Target, interpreter: str, codebase: Path, prepare: Collection[str]) -> InterpreterSearch:
-    """The search for the interpreter of a run; `prepare`: its commands that come before the trainer."""
+    """The search for a run's interpreter; `prepare`: its commands that run before the trainer."""
     remote = place.text("codebase") == "remote"
     code = "" if remote else code_name(root_of(codebase))
     return InterpreterSearch(place, interpreter, code, prepared=bool(prepare) and not remote)
 
 
 def code_name(root: Path) -> str:
-    """The directory for the code of a repository, below `code/` of a place."""
+    """Name of the directory for a repository's code, below `code/` of a target."""
     key = hashlib.sha256(str(root).encode()).hexdigest()[:10]
     return f"{plain_word(root.name)}-{key}"
 

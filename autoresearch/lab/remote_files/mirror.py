@@ -1,4 +1,4 @@
-"""Mirror a far directory into the run directory of this machine, piece by piece."""
+"""Mirror a remote run directory into the local one, piece by piece."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ from autoresearch.records.rundir import RunDir, read_json, write_all, write_json
 from autoresearch.runner.basics import whole as whole_number
 from autoresearch.runner.remote_requests import PIECE
 
-TOLD_S = 2.0  # clocks that differ by less are one clock
-OFFSETS = "mirror.json"  # how much of each far file is here
+TOLD_S = 2.0  # clocks that differ by less count as equal
+OFFSETS = "mirror.json"  # how many bytes of each remote file are here
 EVENTS, JOURNAL = "events.jsonl", "journal.md"
-_STAMP = re.compile(rb"- (\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ) ")  # how a line of the journal begins
+_STAMP = re.compile(rb"- (\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ) ")  # start of a journal line
 _CALENDAR = "%Y-%m-%d %H:%M:%SZ"
 
 
 class RemoteMirror:
-    """What is here of one far directory. A kill or a full disk at any moment loses no byte and doubles no line."""
+    """The local copy of one remote run directory. A kill or a full disk loses no byte and doubles no line."""
 
     def __init__(self, rundir: RunDir, spec: RunSpec, watched: Mapping[str, str] | None = None) -> None:
         self.rundir = rundir
-        self._watched = {far: Path(here) for far, here in (watched or {}).items()}  # files of metrics elsewhere
+        self._watched = {far: Path(here) for far, here in (watched or {}).items()}  # metrics outside the run directory
         self.journal = Path(spec.result_dir) / journal.NAME
-        self.had: dict[str, int] = {}  # file name -> bytes of the far file that are here
+        self.had: dict[str, int] = {}  # file name -> bytes of the remote file that are here
         self._runner: Mapping[str, Any] | None = None
-        self._unsure = False  # lines may be here that were not counted
+        self._unsure = False  # there may be lines here that were not counted
         self._begin()
 
     def _begin(self) -> None:
-        """Count anew. Logs are their own count; lines are added to others', so theirs is noted."""
+        """Restart the counts: a log's local size is its count, but other files get local lines, so theirs is
+        recorded.
+        """
         noted = read_json(self.rundir.path / OFFSETS) or {}
         self.had = {name: whole_number(noted.get(name)) or 0 for name in (EVENTS, JOURNAL)}
         for name, path in self._pieces().items():
@@ -47,7 +49,7 @@ class RemoteMirror:
         self._unsure = True
 
     def watch(self, watched: Mapping[str, str]) -> None:
-        """Which files of metrics there are mirrored, and where to; known once the run is shipped."""
+        """Set which remote metrics files are mirrored, and where to; known once the run is shipped."""
         self._watched = {far: Path(here) for far, here in watched.items()}
         self._begin()
 
@@ -55,9 +57,9 @@ class RemoteMirror:
         return {path.name: path for path in (self.rundir.log, self.rundir.evaluation)} | self._watched
 
     def take(self, seen: DirectoryState, offset_s: float) -> bool:
-        """Take in what was seen, and say whether lines came. offset_s: the far clock minus ours.
+        """Write what was seen; returns whether lines came. offset_s: remote clock minus local clock.
 
-        OSError or EnvironmentUnusable where it cannot be written: the next look brings it again.
+        Raises OSError or EnvironmentUnusable if it cannot be written: the next look fetches it again.
         """
         try:
             return self._take(seen, offset_s)
@@ -88,7 +90,7 @@ class RemoteMirror:
         return came
 
     def _make_room(self, path: Path) -> None:
-        """A directory for a file; a run directory that was removed is not made again."""
+        """Create a file's directory; a removed run directory is not created again."""
         if path.parent != self.rundir.path:
             path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -101,7 +103,7 @@ class RemoteMirror:
 
 
 def _marks(path: Path) -> frozenset[bytes]:
-    """What tells the lines of a file from each other."""
+    """The marks that identify the lines of a file."""
     try:
         return frozenset(_mark(line) for line in path.read_bytes().splitlines())
     except OSError:
@@ -109,7 +111,7 @@ def _marks(path: Path) -> frozenset[bytes]:
 
 
 def _mark(line: bytes) -> bytes:
-    """A line without its wall time, which is another one on another clock; the Runner's own `s` names it."""
+    """A line without its wall time, which another clock changes; the Runner's own `s` identifies it."""
     try:
         record = json.loads(line)
         record.pop("t", None)
@@ -119,7 +121,7 @@ def _mark(line: bytes) -> bytes:
 
 
 def in_our_time(record: Mapping[str, Any], offset_s: float) -> dict[str, Any]:
-    """A record whose wall times are ours; a difference that may be noise is left."""
+    """A record with its wall times converted to the local clock; offsets that may be noise are ignored."""
     if abs(offset_s) < TOLD_S:
         return dict(record)
     times = {name: record[name] - offset_s for name in ("t", "started", "ended") if _is_time(record.get(name))}

@@ -1,4 +1,4 @@
-"""Put everything that a run's Runner needs into its remote directory, before a launcher is asked."""
+"""Put everything that a run's Runner needs into its remote directory, before the launcher submits the job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "
 
 
 def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Order, Job]:
-    """Write spec, environment and Runner where the run will be; safe to repeat. The order says where that is."""
+    """Write spec, environment and Runner to the target; safe to repeat. The returned order has their directory."""
     if not reach.shared:
         from autoresearch.lab.remote_files.upload import send
 
@@ -40,7 +40,7 @@ def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Ord
 
 
 def job_of(spec: RunSpec, order: Order, directory: str, runner: str, python: str = "") -> Job:
-    """The job that starts the Runner; its interpreter is the trainer's, unless the place names another one."""
+    """The job that starts the Runner with the target's `python`, else the trainer's interpreter."""
     python = python or spec.interpreter or "python3"
     limits = spec.limits
     return Job(
@@ -60,7 +60,7 @@ def job_of(spec: RunSpec, order: Order, directory: str, runner: str, python: str
 
 
 def _without_our_allocation(environment: bytes, declared: tuple[str, ...]) -> bytes:
-    """What a scheduler said to this machine's shell says nothing there; the Runner adds what it is told there."""
+    """Drop this machine's own scheduler variables, which mean nothing in the job; the Runner adds the job's own."""
     mine = tuple(name.encode() for name in ALLOCATED)
     kept = {name.encode() for name in declared}
     pairs = environment.split(b"\0")
@@ -77,7 +77,7 @@ def _digest() -> str:
 
 
 def _put_runner(reach: Reach, directory: str) -> None:
-    """A copy of the Runner, once for each version of it."""
+    """Copy the Runner, once per version."""
     if not reach.shared or not Path(directory, "whole").exists():
         reach.put(directory, {**_runner_files()})
         reach.put(directory, {"whole": b""})

@@ -1,7 +1,7 @@
-"""`codebase: remote`: code, recipe and interpreter are a host's own. It is asked about them; nothing is copied there.
+"""`codebase: remote`: code, recipe and interpreter are the host's own; they are inspected there, and nothing is copied.
 
-The records lie here: in the repository of the blueprint, else below the working directory. The result directory of
-the blueprint is the host's; what comes back of it gets a place beside the run directory.
+The records are local: in the blueprint's repository, else below the working directory. The blueprint's result directory
+is on the host; downloaded results get a directory beside the run directory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLASH = "/"  # a directory that every host has
 
 
 def is_remote(place: Target) -> bool:
-    """Whether the code is the host's own. EnvironmentUnusable for any other word than `remote` and `sent`."""
+    """Whether the code is the host's own. Raises EnvironmentUnusable for anything but `remote` and `sent`."""
     said = place.text("codebase", "sent")
     if said not in ("remote", "sent"):
         message = f"launchers.{place.name}.codebase: {said!r} is neither `remote` nor `sent`"
@@ -41,7 +41,7 @@ def is_remote(place: Target) -> bool:
 
 
 def refuse_in_campaign(places: Iterable[Target]) -> None:
-    """EnvironmentUnusable: ideas are made, guarded and checked out in worktrees of this machine."""
+    """Raise EnvironmentUnusable: ideas are created, checked and checked out in worktrees of this machine."""
     if remote := [place for place in places if not place.is_local and is_remote(place)]:
         raise EnvironmentUnusable(
             f"a campaign makes its ideas in worktrees here, and {remote[0].name} says `codebase: remote`",
@@ -52,7 +52,7 @@ def refuse_in_campaign(places: Iterable[Target]) -> None:
 
 
 class HostFiles:
-    """`lab.resolve.files.Files` of a host. Each question is asked once; call `close` when the last one was."""
+    """`lab.resolve.files.Files` of a remote host. Caches its answers; call `close` at the end."""
 
     here = False
 
@@ -65,7 +65,7 @@ class HostFiles:
 
     @property
     def there(self) -> RemoteHost:
-        """The connection. EnvironmentUnusable where nobody answers, or nothing can be asked."""
+        """The connection. Raises EnvironmentUnusable if the host does not answer or cannot be queried."""
         if self._there is None:
             with _unusable():
                 self._there = RemoteHost(self._reach, self.place)
@@ -73,22 +73,18 @@ class HostFiles:
 
     @property
     def python(self) -> str:
-        """See `Files`."""
         return self.there.python
 
     def home(self, environ: Mapping[str, str]) -> str:
-        """See `Files`."""
         if self._home is None:
             with _unusable():
                 self._home = str(self.there.ask("look_at", paths=[])["home"])
         return self._home
 
     def kind(self, path: Path) -> str:
-        """See `Files`."""
         return self._look(path)[0]
 
     def executable(self, path: Path) -> bool:
-        """See `Files`."""
         return self._look(path)[1]
 
     def _look(self, path: Path) -> tuple[str, bool]:
@@ -100,7 +96,6 @@ class HostFiles:
         return self._kinds[name]
 
     def read(self, path: Path, most: int) -> bytes:
-        """See `Files`."""
         if self.kind(path) != "file":
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         data = b""
@@ -110,7 +105,7 @@ class HostFiles:
         return data[:most]
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._reach.close()
 
 
@@ -124,27 +119,27 @@ def _unusable() -> Iterator[None]:
 
 
 def files_of(path: Path, settings: Settings, parts: Parts) -> Files:
-    """The machine that the paths of a blueprint mean: this one, unless its place has its own code.
+    """The machine that a blueprint's paths refer to: the local one, unless its target has its own code.
 
-    The place is what flags, environment, blueprint and project say. Raises as reading a blueprint does.
+    The target is chosen by flags, environment, blueprint and project. Raises as reading a blueprint does.
     """
     blueprint = parse_blueprint(read_blueprint(path), path.name)
     try:
         places = settings.places(blueprint.notes.launcher)
-    except AutoresearchError:  # it is told where a place is really needed
+    except AutoresearchError:  # reported where a target is really needed
         return OURS
     remote = [place for place in places if not place.is_local and is_remote(place)]
     return HostFiles(remote[0], parts) if len(places) == 1 and remote else OURS
 
 
 def records_root(blueprint: Path) -> Path:
-    """Where records lie when the code is elsewhere."""
+    """The directory for records when the code is remote."""
     found = repository.find(blueprint.parent)
     return (found.root if found else Path.cwd()) / "reports"
 
 
 def at_home(spec: RunSpec) -> RunSpec:
-    """The run with places here for what comes back: the result directory, and files of metrics beside it."""
+    """The run with local paths for what is downloaded: the result directory, and metrics files beside it."""
     theirs = spec.result_dir
     ours = str(Path(spec.ledger).parent / "results" / spec.experiment)
     paths = {ours: theirs}
@@ -159,7 +154,7 @@ def at_home(spec: RunSpec) -> RunSpec:
 
 
 def keep_code_there(spec: RunSpec, files: HostFiles, extra: Mapping[str, bytes], message: str) -> RunSpec:
-    """The branch of the run in the host's own repository; without one, say so and go on."""
+    """Commit the code to the run's branch in the host's own repository; without a repository, record why not."""
     place, theirs = Path(spec.result_dir), spec.far_paths.get(spec.result_dir, "")
     program = HOST_GIT.read_text()
     try:

@@ -1,4 +1,4 @@
-"""A place that does not see our files: asked through its Reach, by a program that is sent along with each question."""
+"""A host without access to the local files, queried through its Reach by a program sent along with each request."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ REMOTE_FILES = Path(__file__).parents[2] / "runner" / "remote_files.py"
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "/usr/bin/python3")
 LEAST = (3, 9)
 _PROBE = "import sys; print(sys.executable, *sys.version_info[:2])"
-_LATER = frozenset({"archive_changed"})  # trouble that another try may mend
+_LATER = frozenset({"archive_changed"})  # errors that a retry may solve
 
 
 class RemoteHost:
-    """Files and programs of one place; make it for each run, it keeps nothing but the interpreter's path."""
+    """Files and programs of one target; create one per run, it keeps nothing but the interpreter's path."""
 
     def __init__(self, reach: Reach, place: Target) -> None:
         self.reach = reach
@@ -26,9 +26,9 @@ class RemoteHost:
         self.python = _python(reach, place)
 
     def ask(self, do: str, *, timeout_s: float = 300.0, program: str = "", **request: object) -> dict[str, Any]:
-        """What `runner.remote_files` says to a question. Declined where it cannot be done there, Unreachable as ever.
+        """The answer of `runner.remote_files`. Raises Declined if it cannot be done, Unreachable without an answer.
 
-        program: of another one that answers as it does.
+        program: source of another program with the same protocol.
         """
         text = json.dumps({"do": do, **request})
         whole = (program or REMOTE_FILES.read_text()) + f"\nanswer({text!r})\n"
@@ -43,7 +43,7 @@ class RemoteHost:
         return dict(found)
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: tuple[str, ...] = ()) -> None:
-        """Write files there; a full disk declines the run."""
+        """Write files on the host; raises Declined if its disk is full or not writable."""
         if not files:
             return
         try:
@@ -53,7 +53,7 @@ class RemoteHost:
             raise Declined(why, code="not_writable") from error
 
     def read(self, directory: str, path: str, size: int) -> bytes:
-        """The first `size` bytes of a file there. Unreachable where it is shorter."""
+        """The first `size` bytes of a remote file. Raises Unreachable if it is shorter."""
         data = b""
         while len(data) < size:
             piece = self.pieces(directory, {path: len(data)}).get(path, b"")
@@ -63,12 +63,12 @@ class RemoteHost:
         return data[:size]
 
     def pieces(self, directory: str, offsets: Mapping[str, int]) -> Mapping[str, bytes]:
-        """What follows these offsets of files anywhere there, a piece of each."""
+        """One piece each of these remote files, from the given offsets."""
         return self.reach.look([Want("files", directory, offsets)])["files"].grown
 
 
 def _python(reach: Reach, place: Target) -> str:
-    """The interpreter for the Runner: as the place says, else the first that is new enough."""
+    """The interpreter for the Runner: the target's option, else the first that is new enough."""
     said = place.text("python")
     for name in (said,) if said else PYTHONS:
         start = ["sh", "-c", 'exec ~/"$0" "$@"', name[2:]] if name.startswith("~/") else [name]

@@ -1,4 +1,4 @@
-"""rsync between this machine and a place, where both have it: for much data, and to go on where it was cut."""
+"""rsync between this machine and a target, if both have it: for much data, and to resume interrupted transfers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPTIONS = ("-a", "--partial", "--inplace", "--no-owner", "--no-group", "--omit-
 
 
 class Slow(Exception):  # noqa: N818 - nothing is wrong
-    """It was not done in its time, and goes on from there with the next try."""
+    """The time was up; the next try resumes."""
 
 
 class RsyncFailed(Exception):  # noqa: N818 - another way is taken
@@ -26,18 +26,18 @@ class RsyncFailed(Exception):  # noqa: N818 - another way is taken
 
 @runtime_checkable
 class Rsyncs(Protocol):
-    """A Reach whose host rsync can be started on."""
+    """A Reach to a host on which rsync can be started."""
 
     def rsync_shell(self) -> str:
-        """The words for `-e`."""
+        """The argument of `-e`."""
 
     @property
     def target(self) -> str:
-        """The host, as TARGET:PATH names it."""
+        """The host, as in TARGET:PATH."""
 
 
 def words(reach: Reach) -> tuple[str, str] | None:
-    """How a place is reached by rsync: the remote shell, and what stands before a path; None where it cannot be."""
+    """How rsync reaches a target: the remote shell, and the prefix of a path; None if it cannot."""
     if not hasattr(reach, "rsync_shell") or shutil.which("rsync") is None:
         return None
     assert isinstance(reach, Rsyncs)
@@ -46,7 +46,7 @@ def words(reach: Reach) -> tuple[str, str] | None:
 
 
 def push(way: tuple[str, str], files: Iterable[tuple[Path, str]]) -> None:
-    """Send files; each gets the path that is said. Unreachable where the connection was cut, Slow, Failed."""
+    """Send files, each to its given path. Raises Unreachable if the connection broke, Slow, RsyncFailed."""
     groups: dict[tuple[str, str], list[str]] = {}
     for here, there in files:
         relative = _common_tail(str(here), there)
@@ -56,13 +56,13 @@ def push(way: tuple[str, str], files: Iterable[tuple[Path, str]]) -> None:
 
 
 def pull(way: tuple[str, str], root: str, names: Sequence[str], place: Path, timeout_s: float = TIMEOUT_S) -> None:
-    """Fetch files below a directory there; what is there of them already is taken on. Unreachable as above."""
+    """Fetch files below a remote directory; partial local copies are continued. Raises as `push`."""
     place.mkdir(parents=True, exist_ok=True)
     _rsync(way, names, f"{way[1]}{root}/", f"{place}/", timeout_s)
 
 
 def _common_tail(one: str, other: str) -> str:
-    """The longest end that two paths have in common, whole names of it."""
+    """The longest common end of two paths, in whole names."""
     a, b = one.split("/"), other.split("/")
     n = 1
     while n + 1 < min(len(a), len(b)) and a[-n - 1] == b[-n - 1]:

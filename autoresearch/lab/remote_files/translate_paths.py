@@ -1,7 +1,7 @@
-"""Translation: what names a path of this machine is made to name the far one. Pure; nothing is looked up.
+"""Translation of local paths in texts to remote ones. Pure: no file is looked up.
 
-Only whole paths are replaced, at their boundaries (`core.text.path_words`), the longest root that fits first. Far roots
-hold nothing that a shell or YAML would read, so that they fit wherever the old path stood.
+Only whole paths are replaced, at their boundaries (`core.text.path_words`), the longest matching root first. Remote
+roots hold no character that a shell or YAML would interpret, so they fit wherever the old path stood.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 from autoresearch.core.text.path_words import AFTER, BEFORE, HOMES, escaped
 
-PLAIN = re.compile(r"/[\w@%+=:,./-]*\Z", re.ASCII)  # what a far path may be made of
+PLAIN = re.compile(r"/[\w@%+=:,./-]*\Z", re.ASCII)  # allowed form of a remote path
 _PATH = re.compile(BEFORE + r"(?P<path>/[^\s\"'`:,;|&<>()\[\]{}#\\*?$]+)")
-# The keys of spec.json that hold paths, or texts with paths in them; of the rest the far Runner reads no path.
+# The keys of spec.json that hold paths, or texts with paths; the remote Runner reads no path from any other.
 _TEXTS = ("command", "start", "cwd", "recipe", "interpreter", "result_dir", "evaluate_in")
 _LISTS = ("prepare", "cleanup", "evaluate")
-_OURS = ("ledger", "blueprint", "notes", "environment")  # records of this machine: the far side has no use for them
-_LISTED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # variables that are lists of directories
+_OURS = ("ledger", "blueprint", "notes", "environment")  # local records, of no use to the remote side
+_LISTED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # variables that list directories
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """`roots`: a directory or file here -> the far one. `home`: of this machine, which may be written as `~`."""
+    """`roots`: local directory or file -> remote one. `home`: the local home directory, which may be written as `~`."""
 
     roots: Mapping[str, str]
     home: str = ""
@@ -42,16 +42,16 @@ class Translation:
         object.__setattr__(self, "_pattern", re.compile(f"{BEFORE}(?P<root>{names}){AFTER}"))
 
     def text(self, text: str) -> str:
-        """A text with every path of ours in it replaced."""
+        """A text with every local path in it replaced."""
         return self._pattern.sub(lambda found: found["before"] + self._spelled[found["root"]], text)
 
     def path(self, path: str) -> str:
-        """One path, as it is; unchanged where no root holds it."""
+        """One path, unescaped; unchanged if no root holds it."""
         root = self._root_of(path)
         return self.roots[root] + path[len(root) :] if root else path
 
     def left(self, text: str) -> tuple[str, ...]:
-        """The absolute paths in a text that no root holds: they mean the same on both sides, or nothing there."""
+        """The absolute paths in a text that no root holds: the same on both sides, or missing remotely."""
         found = (match["path"].rstrip("/.") for match in _PATH.finditer(text))
         own = (path for path in found if path and not path.startswith("//") and not self._root_of(path))  # no URL
         return tuple(dict.fromkeys(own))
@@ -62,13 +62,13 @@ class Translation:
 
 
 def keys_of(directory: str) -> dict[str, object]:
-    """What the Runner in a far directory is told instead: nobody collects there, nobody waits for a word."""
+    """Keys of the spec for a Runner in a remote directory: no collector, no launch message to wait for."""
     journal = f"{directory}/journal.md"
     return {"run_dir": directory, "journal": journal, "collector": [], "await_launch": "", "claim": True}
 
 
 def far_spec(record: Mapping[str, Any], translation: Translation) -> dict[str, Any]:
-    """spec.json with far paths, and without what is only ours."""
+    """spec.json with remote paths, and without keys of purely local use."""
     found = {key: value for key, value in record.items() if key not in _OURS}
     for key in _TEXTS:
         if isinstance(found.get(key), str):
@@ -99,7 +99,7 @@ def far_environment(
 
 
 def texts_of(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The texts of a spec whose paths a run depends on, with where they stand."""
+    """The texts of a spec whose paths a run depends on, each after its key."""
     for key in ("command", "start"):
         yield key, str(record.get(key) or "")
     for key in _LISTS:

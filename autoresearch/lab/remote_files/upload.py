@@ -1,7 +1,7 @@
-"""Send a run to a place that does not see our files: its code, its recipe, its words, all with far paths.
+"""Send a run to a host without shared files: its code, recipe and spec, all with remote paths.
 
-Below the place's root, each run has `runs/<campaign>/<experiment>-<run>` (the far directory), `results/<the same>`
-and a directory below `code/` of its own, which the next run of the same worktree takes over.
+Below the target's root, each run has `runs/<campaign>/<experiment>-<run>` (the remote run directory), `results/<the
+same>` and a directory of its own below `code/`, which the next run of the same worktree takes over.
 """
 
 from __future__ import annotations
@@ -39,28 +39,30 @@ from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, read_json
 
 MIN_FREE_GB = 1.0
-PACKED = 16 << 20  # bytes of files that go in one archive
-BY_RSYNC = 4 << 20  # more than this goes by rsync, where both sides have it
+PACKED = 16 << 20  # bytes of files per archive
+BY_RSYNC = 4 << 20  # above this, rsync is used if both sides have it
 TRIES = 2
-LIVE = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL)  # they grow by lines, and decide early
-GIVEN = "given"  # in a far directory: a recipe that lies outside of the code
+LIVE = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL)  # they grow by lines; stop rules read them
+GIVEN = "given"  # in a remote run directory: a recipe from outside of the code
 
 
 @dataclass(frozen=True, slots=True)
 class UploadResult:
-    """Where everything of a run is now."""
+    """Where everything of a run is on the host."""
 
     directory: str
     python: str  # starts the Runner
     runner: str
     cwd: str
-    paths: Mapping[str, str]  # directories and files here -> there
-    watched: Mapping[str, str]  # files of metrics there -> here
-    code: str  # "" where it was there before
+    paths: Mapping[str, str]  # local directories and files -> remote ones
+    watched: Mapping[str, str]  # remote metrics files -> local ones
+    code: str  # "" if the code is the host's own
 
 
 def send(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach, runner: Mapping[str, bytes]) -> UploadResult:
-    """Everything its Runner needs; safe to repeat. Declined where the place cannot have it, Unreachable as ever."""
+    """Send everything the Runner needs; safe to repeat. Raises Declined if the target cannot take it, or
+    Unreachable.
+    """
     if spec.swarm is not None:
         why = f"swarm mode needs our own command beside the run, and {order.place.name} does not see our files"
         raise Declined(why, code="swarm_not_there", hint="start it where its server is: --launcher local")
@@ -68,7 +70,7 @@ def send(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach, runner: Mapp
 
 
 class _Upload:
-    """One run on its way."""
+    """The upload of one run."""
 
     def __init__(self, rundir: RunDir, spec: RunSpec, order: Order, there: RemoteHost) -> None:
         self.rundir, self.spec, self.order, self.there = rundir, spec, order, there
@@ -83,7 +85,7 @@ class _Upload:
         self.apart = str(root_of(Path(spec.evaluate_in))) if spec.evaluate_in else ""
 
     def send(self, runner: Mapping[str, bytes]) -> UploadResult:
-        """Everything, unless a Runner has it already: nothing of a run that was started is touched."""
+        """Send everything, unless a Runner has claimed the run: files of a started run are not touched."""
         if self.again and self._is_claimed():
             far_runner = f"{Path(self.order.directory).parents[2]}/runner_{_digest(runner)}"
             cwd = Translation(self.order.paths).path(self.spec.cwd)
@@ -104,7 +106,7 @@ class _Upload:
         return seen[self.spec.run].claimed
 
     def _send(self, found: Mapping[str, Any], runner: Mapping[str, bytes]) -> UploadResult:
-        """Code, then words; the far directory gets its spec last."""
+        """Code first, then spec and environment; the run directory gets its spec last."""
         far_runner = f"{found['root']}/runner_{_digest(runner)}"
         python = self._interpreter(found)
         far = self._far(found, far_runner, python)
@@ -116,7 +118,7 @@ class _Upload:
         self.there.put(far_runner, runner)
         record = far_spec(self.record, translation)
         record |= keys_of(found["directory"]) | self._evaluation(found, far, far_runner)
-        # the far host keeps its own PATH, HOME ..., and no GPU of ours is leased
+        # the remote host keeps its own PATH, HOME ..., and no local GPU is leased
         record |= {"inherit": [""], "interpreter": python, "leases": [], "gpus": []}
         files = {"spec.json": json.dumps(record).encode()}
         if self.environment:
@@ -139,7 +141,7 @@ class _Upload:
     # -- what maps to what --------------------------------------------------------------------------------------
 
     def _survey(self, paths: Sequence[str]) -> dict[str, Any]:
-        """Room made, and what is there."""
+        """Have the host make room, and report what it has."""
         found = self.there.ask(
             "survey",
             root=self.place.text("root"),
@@ -156,17 +158,17 @@ class _Upload:
     def _interpreter(self, found: Mapping[str, Any]) -> str:
         if python := str(found["interpreter"]):
             return python
-        if self.spec.prepare and not self.remote:  # it may be made there
+        if self.spec.prepare and not self.remote:  # it may be created there
             return f"{found['code']}/.venv/bin/python"
         raise self.search.missing()
 
     def _far(self, found: Mapping[str, Any], runner: str, python: str) -> dict[str, str]:
-        """Here -> there, of every directory and file of ours that a text may name."""
+        """Local path -> remote path, for every mapped directory and file that a text may name."""
         spec = self.spec
         far = {sys.executable: self.there.python, str(RUNNER): runner, spec.run_dir: found["directory"]}
         far |= {spec.result_dir: found["results"]}
         if self.remote:
-            far[spec.interpreter] = python  # also where it is called as our own
+            far[spec.interpreter] = python  # also if it is the harness's own interpreter
         else:
             code, recipe = found["code"], Path(spec.recipe)
             inside = os.path.relpath(os.path.realpath(spec.cwd), self.root)
@@ -181,12 +183,12 @@ class _Upload:
         return {**far, **spec.far_paths, **_paths_option(self.place.options)}
 
     def _inside(self, path: Path) -> str:
-        """A path relative to the root of the code; "" where it lies elsewhere."""
+        """A path relative to the root of the code; "" if it lies outside."""
         real = os.path.realpath(path)
         return os.path.relpath(real, self.root) if real.startswith(f"{self.root}/") else ""
 
     def _unmapped(self) -> dict[str, str]:
-        """Absolute paths that the run names, that are here and that nothing maps -> where they are named."""
+        """Absolute local paths that the run names and nothing maps -> where they are named."""
         roots = [self.spec.run_dir, self.spec.result_dir, str(RUNNER), sys.executable, str(self.root), self.spec.cwd]
         roots += [self.spec.interpreter, _environment_of(self.spec.interpreter), self.spec.recipe, self.apart]
         own = Translation(dict.fromkeys((r for r in (*roots, *_paths_option(self.place.options)) if r), "/"), self.home)
@@ -197,7 +199,7 @@ class _Upload:
         return {path: where for path, where in found.items() if Path(path).exists()}
 
     def _refuse_lacking(self, lacking: Mapping[str, str]) -> None:
-        """A file that is only here is an input; a directory may be one that the run makes."""
+        """Refuse a missing file, which must be an input; only warn of a directory, which the run may create."""
         name = self.place.name
         for path, where in lacking.items():
             hint = f"put it there, commit or include it, or say where it is: launchers: {{{name}: {{paths: {{...}}}}}}"
@@ -212,7 +214,7 @@ class _Upload:
     # -- what is sent -------------------------------------------------------------------------------------------
 
     def _send_code(self, found: Mapping[str, Any], translation: Translation) -> None:
-        """Exactly the tree, and the recipe as it is to be read there."""
+        """Send exactly the tree, and the recipe with remote paths."""
         spec, code = self.spec, found["code"]
         texts, given = self._recipes(translation)
         links = {inside: found["results"]} if (inside := self._inside(Path(spec.result_dir))) else {}
@@ -223,7 +225,7 @@ class _Upload:
             self.there.put(found[place], files)
 
     def _move_aside(self, translation: Translation) -> None:
-        """Metrics of an earlier run, in a result directory that is the host's own, are not this one's."""
+        """Move metrics of earlier runs aside: a result directory of the host's own may hold them."""
         inside = [one.path for one in self.spec.sources if one.path.startswith(f"{self.spec.result_dir}/")]
         plain = [translation.path(path) for path in inside if not set(path) & set("*?[")]
         if plain and not self.again:
@@ -231,7 +233,7 @@ class _Upload:
                 journal.append(Path(self.spec.result_dir), f"moved aside on {self.place.name}: {path}")
 
     def _recipes(self, translation: Translation) -> tuple[dict[str, bytes], dict[str, dict[str, bytes]]]:
-        """Recipes with far paths: those in the code by their place in it, and those that lie elsewhere."""
+        """Recipes with remote paths: those inside the code by their path in it, and those outside."""
         texts: dict[str, bytes] = {}
         given: dict[str, dict[str, bytes]] = {"directory": {}, "results": {}}
         recipe = Path(self.spec.recipe) if self.spec.recipe else None
@@ -248,7 +250,7 @@ class _Upload:
         return texts, given
 
     def _send_tree(self, tree: CodeTree, code: str, links: Mapping[str, str], found: Mapping[str, Any]) -> None:
-        """What differs goes over, until nothing does."""
+        """Send the files that differ, until none does."""
         inside = tuple(f"{link}/" for link in links)
         entries = [one for one in tree.entries if not one.path.startswith(inside)] if inside else list(tree.entries)
         total = sum(one.size for one in entries)
@@ -273,7 +275,7 @@ class _Upload:
         words = rsync.words(self.there.reach) if found["rsync"] and size > BY_RSYNC else None
         if words:
             plain = [one for one in missing if one.path not in tree.texts]
-            with contextlib.suppress(rsync.Slow, rsync.RsyncFailed):  # what is not there yet is seen, and sent
+            with contextlib.suppress(rsync.Slow, rsync.RsyncFailed):  # the next comparison finds missing files
                 rsync.push(words, [(one.source, f"{code}/{one.path}") for one in plain])
                 missing = [one for one in missing if one.path in tree.texts]
         for number, batch in enumerate(_batches(missing)):
@@ -282,7 +284,7 @@ class _Upload:
             self.there.ask("unpack", code=code, archive=f"{found['directory']}/{name}")
 
     def _evaluation(self, found: Mapping[str, Any], far: Mapping[str, str], runner: str) -> dict[str, object]:
-        """Where it is measured: made afresh there, from an archive of the tree that lies here."""
+        """The command that creates the evaluation directory afresh, from an archive of the local worktree."""
         if not self.spec.evaluate_place:
             return {}
         if self.remote or not is_slot(Path(self.apart)):
@@ -298,7 +300,7 @@ class _Upload:
         return {"evaluate_place": shlex.join(words)}
 
     def _watched(self, translation: Translation) -> dict[str, str]:
-        """Files of metrics that are mirrored while they grow: those that nobody wrote here before."""
+        """Metrics files to mirror while they grow: those that do not exist locally yet."""
         plain = [one for one in self.spec.sources if one.format in LIVE and not set(one.path) & set("*?[")]
         new = [one.path for one in plain if not os.path.lexists(one.path)]
         return {translation.path(path): path for path in new if translation.path(path) != path}
@@ -315,7 +317,7 @@ class _Upload:
 
 
 def _pairs(rundir: RunDir) -> dict[str, str]:
-    """The environment that was written for the run; {} where its Runner has it already."""
+    """The environment written for the run; {} if its Runner has it already."""
     try:
         data = rundir.environment.read_bytes()
     except OSError:
@@ -325,7 +327,7 @@ def _pairs(rundir: RunDir) -> dict[str, str]:
 
 
 def _paths_option(options: Mapping[str, Any]) -> dict[str, str]:
-    """`paths:` of a place: directories here -> the same there."""
+    """The `paths:` option of a target: local directories -> the same on the host."""
     given = options.get("paths") or {}
     if not isinstance(given, Mapping) or not all(PLAIN.match(str(far)) for far in given.values()):
         raise Declined("paths: must map directories here to absolute ones there, such as {/data: /mnt/data}")
@@ -333,7 +335,7 @@ def _paths_option(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _environment_of(interpreter: str) -> str:
-    """The virtual environment of an interpreter; "" where it has none that can be told by its name."""
+    """The virtual environment of an interpreter; "" if its path shows none."""
     place = Path(interpreter).parent.parent
     return str(place) if any((place / sign).exists() for sign in ("pyvenv.cfg", "conda-meta")) else ""
 
@@ -343,7 +345,7 @@ def _translated(data: bytes, translation: Translation) -> bytes:
 
 
 def _batches(entries: Sequence[CodeFile]) -> list[list[CodeFile]]:
-    """In their order, so many as fit into one archive; a large file alone."""
+    """In order, as many as fit into one archive; a large file alone."""
     found: list[list[CodeFile]] = [[]]
     room = PACKED
     for one in entries:
