@@ -1,1 +1,1 @@
-"""The places a run can be started in: one file per place."""
+"""The launchers: each kind of target that a run can be started on, with its helper files."""

@@ -1,4 +1,4 @@
-"""What `doctor` tells about places beyond what is wrong there: versions, partitions, GPUs, room."""
+"""What `doctor` reports about targets beside problems: versions, partitions, GPUs, disk space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SINFO = "%R|%a|%l|%D|%t|%c|%m|%G"  # sinfo(1): name, up or down, time limit, no
 
 
 def of_slurm(reach: Reach, where: Sequence[str] = (), partition: str = "") -> Rows:
-    """Version, accounting, and each partition with its limit and its nodes. `where`: the words that name a cluster."""
+    """Version, accounting, and each partition with its limit and nodes. `where`: the words that name a cluster."""
     version = _said(reach.run(["sinfo", "--version"])).strip()
     config = _said(reach.run(["scontrol", *where, "show", "config"]))
     told = next((line for line in config.splitlines() if line.startswith("AccountingStorageType")), "")
@@ -36,7 +36,7 @@ def of_slurm(reach: Reach, where: Sequence[str] = (), partition: str = "") -> Ro
 
 
 def of_host(found: Mapping[str, Any], smi: str) -> Rows:
-    """What the post of a host says of it (runner/remote_agent.py: probe), and its nvidia-smi."""
+    """Rows from a host's remote file agent (runner/remote_agent.py: probe) and its nvidia-smi."""
     there = gpus.parse(smi)
     names = ", ".join(sorted({one.name for one in there}))
     programs = ", ".join(f"{name}{'' if path else ' missing'}" for name, path in found["programs"].items())
@@ -55,13 +55,13 @@ def of_host(found: Mapping[str, Any], smi: str) -> Rows:
 
 
 def of_ray(version: Mapping[str, Any], jobs: list[Any], url: str) -> Rows:
-    """What GET /api/version and /api/jobs/ say."""
+    """Rows from GET /api/version and /api/jobs/."""
     living = sum(isinstance(job, dict) and job.get("status") in ("PENDING", "RUNNING") for job in jobs)
     return [("Ray", f"{version.get('ray_version', 'unknown')} at {url}"), ("jobs", f"{living} live, of all users")]
 
 
 def of_kubernetes(version: bytes, context: str, namespace: str) -> Rows:
-    """What `kubectl version -o json` says, and where kubectl points."""
+    """Rows from `kubectl version -o json`, and where kubectl points."""
     try:
         told: dict[str, Any] = json.loads(version)
     except ValueError:

@@ -1,12 +1,12 @@
-"""The GPUs of this machine: which there are, which are free, which a run gets.
+"""The GPUs of this machine: which exist, which are free, which a run gets.
 
-A GPU is its UUID everywhere: NVML's indices are not CUDA's, and an unknown id in
-CUDA_VISIBLE_DEVICES silently hides all the later ones. A lease is the `flock` of a file that the
-Runner takes and its trainer inherits, so that the kernel frees it on any death; there is no stale
-lease and nothing to clean up. Several users of one machine share the files.
+A GPU is identified by its UUID everywhere: NVML's indices are not CUDA's, and an unknown id in CUDA_VISIBLE_DEVICES
+silently hides all later ones. A lease is the `flock` of a file that the Runner takes and its trainer inherits, so the
+kernel frees it on any death: there are no stale leases and nothing to clean up. Several users of one machine share the
+files.
 
-A run that has a GPU to itself holds its file exclusively. Where k runs share a GPU, each holds that file
-shared and one of `<uuid>.share-1` to `-k` exclusively: so both kinds keep each other out.
+A run with a GPU of its own holds its file exclusively. If k runs share a GPU, each holds that file shared and one of
+`<uuid>.share-1` to `-k` exclusively; so the two modes exclude each other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autoresearch.launchers import program
 from autoresearch.runner.basics import is_locked
 
 LEASES_VARIABLE = "AUTORESEARCH_GPU_LEASES"
-LEASES = Path("/var/tmp/autoresearch-gpu")  # local on purpose: flock over NFS is a guess
+LEASES = Path("/var/tmp/autoresearch-gpu")  # local on purpose: flock over NFS is unreliable
 ANSWER_S = 30.0  # nvidia-smi without a persistence daemon takes seconds on eight GPUs
 
 _QUERY = ("--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,noheader,nounits")
@@ -33,7 +33,7 @@ _UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One line of nvidia-smi. Memory in MiB; None where the driver does not say (unified memory, MIG)."""
+    """One line of nvidia-smi. Memory in MiB; None where the driver does not report it (unified memory, MIG)."""
 
     index: int  # NVML's, which is the order of the PCI bus
     uuid: str
@@ -43,18 +43,18 @@ class Gpu:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody outside our leases seems to use it: less than 1 GiB, or less than 5 %, is taken."""
+        """Whether no process outside our leases seems to use it: used memory is below 1 GiB or below 5 %."""
         return self.is_idle()
 
     def is_idle(self, busy_mib: int = 0) -> bool:
-        """The same with a threshold of one's own: from so many MiB on it is in use; 0 is the usual one."""
+        """The same with another threshold: in use from so many MiB on; 0 is the default."""
         if self.used_mib is None:
             return True
         return self.used_mib < (busy_mib or max(1024, (self.memory_mib or 0) // 20))
 
 
 def find() -> tuple[Gpu, ...]:
-    """All GPUs of this machine; empty without a driver, without a device, or where it does not answer."""
+    """All GPUs of this machine; empty without a driver or a device, or if nvidia-smi does not answer."""
     said = program.output("nvidia-smi", *_QUERY, timeout_s=ANSWER_S)
     return parse(said or "")  # a lost GPU makes the exit code 15 although the others are listed
 
@@ -81,9 +81,9 @@ def _mib(cell: str) -> int | None:
 
 
 def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Those that CUDA_VISIBLE_DEVICES leaves us (a scheduler's allocation), in its order.
+    """The GPUs that CUDA_VISIBLE_DEVICES (a scheduler's allocation) allows, in its order.
 
-    As CUDA reads it: ids or unique beginnings of UUIDs; the first one unknown hides the rest.
+    Read as by CUDA: ids or unique prefixes of UUIDs; the first unknown one hides the rest.
     """
     wanted = environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
@@ -104,12 +104,12 @@ def _answers_to(gpu: Gpu, word: str) -> bool:
 
 
 def select(spec: str, gpus: Sequence[Gpu], *, taken: Collection[str] = ()) -> tuple[str, ...]:
-    """The UUIDs that `--gpus SPEC` means.
+    """The UUIDs that `--gpus SPEC` selects.
 
-    `none` or `0`: no GPU. `all`. A number N: N free ones. `0,1` or `3,` (a list has a comma): these
-    indices. `GPU-...,MIG-...`: these UUIDs, or unique beginnings of them. `taken` are UUIDs that a
-    number must not pick; naming a GPU picks it anyway, and its lease decides.
-    Raises UsageError (cannot be understood), EnvironmentUnusable (not here), ConflictError (not free).
+    `none` or `0`: no GPU. `all`. A number N: N free ones. `0,1` or `3,` (a list has a comma): these indices.
+    `GPU-...,MIG-...`: these UUIDs, or unique prefixes of them. `taken` are UUIDs that a number must not select; a GPU
+    that is named is selected anyway, and its lease decides.
+    Raises UsageError (malformed), EnvironmentUnusable (no such GPU), ConflictError (not free).
     """
     words = [word.strip() for word in spec.split(",")]
     if len(words) == 1 and words[0].lower() in ("none", "all", ""):
@@ -126,7 +126,7 @@ _SPEC_HINT = "none, all, a number, indices such as 0,1 (one index: `0,`), or UUI
 
 
 def _any(count: int, gpus: Sequence[Gpu], taken: Collection[str]) -> tuple[str, ...]:
-    """All or nothing: half of what a run needs is of no use to it."""
+    """All or nothing: a run cannot use fewer than it needs."""
     if count > len(gpus):
         message = f"{count} GPUs are wanted, but this machine has {len(gpus)}"
         raise EnvironmentUnusable(message, code="no_gpu", hint="see `autoresearch doctor`")
@@ -150,7 +150,7 @@ def _named(word: str, gpus: Sequence[Gpu]) -> str:
 
 
 def variables(uuids: Sequence[str]) -> dict[str, str]:
-    """The environment that shows a trainer these GPUs and no other; none for an empty list."""
+    """The environment variables that show a trainer exactly these GPUs (none for an empty list)."""
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
 
 
@@ -161,15 +161,15 @@ def lease_path(uuid: str, environ: Mapping[str, str]) -> Path:
 
 
 def share_path(lease: Path, number: int) -> Path:
-    """The file of one of the shares (from 1) of a GPU that several runs have together; the Runner knows it, too."""
+    """The file of one share (from 1) of a GPU that several runs use; the Runner derives the same name."""
     return lease.with_suffix(f".share-{number}")
 
 
 def make_leases(uuids: Sequence[str], environ: Mapping[str, str], shares: int = 1) -> tuple[Path, ...]:
-    """The lease files, there and open to every user of this machine. Takes none of them.
+    """Create the lease files, open to every user of this machine, without taking them.
 
-    `shares`: how many runs have a GPU together; their files are made, too. Raises EnvironmentUnusable where they
-    cannot be made or opened.
+    `shares`: how many runs may share a GPU; their files are created too. Raises EnvironmentUnusable if they cannot be
+    created or opened.
     """
     paths = tuple(lease_path(uuid, environ) for uuid in uuids)
     numbers = range(1, shares + 1) if shares > 1 else ()
@@ -186,10 +186,10 @@ def make_leases(uuids: Sequence[str], environ: Mapping[str, str], shares: int = 
 
 
 def _share(path: Path, mode: int, make: Callable[[Path], None]) -> None:
-    """Make it if it is not there, for everybody; whoever made it keeps the right to change its mode.
+    """Create it for all users if it is missing; its creator keeps the right to change its mode.
 
-    Never O_CREAT on a file that exists: in a sticky directory the kernel forbids that even to root
-    where the file is another user's (fs.protected_regular).
+    Never O_CREAT on an existing file: in a sticky directory the kernel forbids that even to root if the file is another
+    user's (fs.protected_regular).
     """
     if path.exists():
         return
@@ -199,7 +199,7 @@ def _share(path: Path, mode: int, make: Callable[[Path], None]) -> None:
 
 
 def is_leased(uuid: str, environ: Mapping[str, str]) -> bool:
-    """Whether a run holds this GPU now, alone or with others. It holds a shared lock itself for some microseconds."""
+    """Whether a run holds this GPU now, alone or shared. The check itself holds a shared lock for some microseconds."""
     return is_held_alone(uuid, environ) or shares_held(uuid, environ) > 0
 
 
@@ -215,5 +215,5 @@ def shares_held(uuid: str, environ: Mapping[str, str]) -> int:
 
 
 def taken(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> frozenset[str]:
-    """The UUIDs that are leased, or whose memory somebody outside uses."""
+    """The UUIDs that are leased, or whose memory is used by processes without a lease."""
     return frozenset(gpu.uuid for gpu in gpus if not gpu.idle or is_leased(gpu.uuid, environ))

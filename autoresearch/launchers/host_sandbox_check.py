@@ -1,7 +1,7 @@
-"""Who typed the command, and does what it starts outlive it: coding agents and their sandboxes.
+"""Which coding agent started the command, and whether its sandbox would end what the command starts.
 
-A sandbox fails late: `tmux new-session` answers 0 although the session dies with the one shell
-command that holds the sandbox open. So it is looked for before anything is started.
+A sandbox fails late: `tmux new-session` exits with 0 although the session dies with the one shell command that holds
+the sandbox open. So the check comes before anything is started.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linu
 
 
 def driven_by(environ: Mapping[str, str]) -> str:
-    """The coding agent that typed this command (`claude-code`, `codex`, ...); "" for a person."""
+    """The coding agent that ran this command (`claude-code`, `codex`, ...); "" for a person."""
     for name, agent in _AGENTS:
         if environ.get(name):
             return agent
@@ -69,7 +69,7 @@ def driven_by(environ: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HostSandbox:
-    """What hems this process in. Facts only; `findings` says what they mean."""
+    """Restrictions on this process. Facts only; `findings` judges them."""
 
     first_process: str  # the command line of PID 1, shortened; "" where it cannot be read
     no_new_privileges: bool
@@ -81,7 +81,7 @@ class HostSandbox:
 
     @property
     def doomed(self) -> bool:
-        """Whether what is started here dies with the command that the sandbox was made for."""
+        """Whether processes started here die with the command that the sandbox was made for."""
         program = Path(self.first_process.split(" ", 1)[0]).name
         named = program in _SANDBOXES or "codex-linux-sandbox" in self.first_process
         return named or (self.private_pids and CLAUDES in self.markers)  # there PID 1 may be a nameless program
@@ -102,7 +102,7 @@ def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> HostSandb
 
 
 def findings(found: HostSandbox) -> list[Finding]:
-    """What of it stops a run (error), and what a person should know (warning)."""
+    """Problems that stop a run (errors) and those a person should know (warnings)."""
     said = []
     if found.doomed:
         message = "this is a sandbox whose processes all end with the command that it was made for"
@@ -120,28 +120,28 @@ def findings(found: HostSandbox) -> list[Finding]:
 
 
 def way_out(found: HostSandbox, environ: Mapping[str, str]) -> str:
-    """The line that gives this agent the tools that work: its MCP servers run outside of its sandbox. "" for others."""
+    """The command that registers our MCP server, which runs outside of the agent's sandbox; "" for unknown agents."""
     agent = "codex" if "codex-linux-sandbox" in found.first_process else driven_by(environ)
     client = {"codex": "codex", "claude-code": "claude"}.get(agent)
     return f"{client} mcp add autoresearch -- autoresearch mcp" if client else ""
 
 
 def git_is_read_only(directory: Path | None = None) -> Finding:
-    """What to say of a git directory in which nothing can be written: the code of a run could not be kept."""
+    """The finding for a git directory that cannot be written: the code of a run could not be committed."""
     which = f" {directory}" if directory else ""
     if directory and (owner := directory.stat().st_uid) != os.geteuid():
         message = f"the repository's git directory{which} belongs to another account (uid {owner}): no write access"
         hint = "`git config core.sharedRepository group` and group write access there; or a clone of your own"
         return Finding(Severity.ERROR, "git_read_only", message, hint)
     message = f"the repository's git directory{which} cannot be written"
-    if directory and directory.stat().st_mode & 0o300 != 0o300:  # no sandbox takes these from their owner
+    if directory and directory.stat().st_mode & 0o300 != 0o300:  # a sandbox does not take these from their owner
         hint = f"its mode forbids it to you: chmod -R u+rwX {shlex.quote(str(directory))}"
         return Finding(Severity.ERROR, "git_read_only", message, hint)
     return Finding(Severity.ERROR, "git_read_only", message, REMEDY)
 
 
 def forbids_writing(directory: Path) -> bool:
-    """Whether a file may not be made there: read-only, or not permitted. A full disk is another matter."""
+    """Whether creating a file fails as read-only or not permitted. A full disk does not count."""
     try:
         with tempfile.TemporaryFile(dir=directory):
             return False
@@ -150,7 +150,7 @@ def forbids_writing(directory: Path) -> bool:
 
 
 def can_write(directory: Path) -> bool:
-    """Whether a file can really be made there; access(2) does not know of Landlock, nor of full disks."""
+    """Whether a file can be created; tries it, as access(2) ignores Landlock and full disks."""
     try:
         with tempfile.TemporaryFile(dir=directory) as probe:
             probe.write(b"\0")
@@ -171,7 +171,7 @@ def _contained(environ: Mapping[str, str], proc: Path) -> bool:
 
 
 def _can_use_sockets(proc: Path) -> bool:
-    """Codex lets a socket be made and forbids to bind or connect it; neither of these two reaches anybody."""
+    """Codex allows to create a socket, but not to bind or connect it; neither of these two reaches any process."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
             one.bind("")  # a name that the kernel chooses, in no directory

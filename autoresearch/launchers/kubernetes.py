@@ -1,7 +1,7 @@
-"""Kubernetes: one Job, or KubeRay RayJob, for each run, by way of kubectl.
+"""Kubernetes: one Job, or KubeRay RayJob, per run, by kubectl.
 
-Objects are created, never applied over what is there: the name is the run's, so that a second submit finds the first
-job. The job comes before the Secret that carries its files and that it owns; its pod waits for it.
+Objects are created, never applied over existing ones: the name is the run's, so a second submit finds the first job.
+The job is created before the Secret that carries its files and that it owns; its pod waits for the Secret.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ OPTIONS = {
 }
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
 KINDS = {"job": "jobs.batch", "rayjob": "rayjobs.ray.io"}
-HOPELESS_S = 60.0  # a registry may refuse a token, or not have an image, for this minute
+HOPELESS_S = 60.0  # a registry may reject a token, or lack an image, for a moment
 SUSPEND = {"metadata": {"annotations": {STOPPED: "yes"}}, "spec": {"suspend": True}}
 _PROBE = Job("preflight", "ajet_preflight", "preflight", "/nowhere", ("true",), "/", 60.0, 1.0)
 
 
 class KubernetesLauncher:
-    """`core.run.job_launcher.JobLauncher` for one namespace. `render`: template and values in, the manifest out."""
+    """`core.run.job_launcher.JobLauncher` for one namespace. `render`: (template, values) -> the manifest."""
 
     kind = Kind.KUBERNETES
 
@@ -78,7 +78,7 @@ class KubernetesLauncher:
         folder = state_home(environ) / "places" / place.key / "carried"
         self.carried = None if place.text("claim") else CarriedFiles(self.kubectl, environ, place, folder)
         self.reach: Reach = self.carried or VolumeFiles(environ, place, mount, local)
-        self._disrupted: dict[str, Observation] = {}  # a pod that is preempted is gone before its job says so
+        self._disrupted: dict[str, Observation] = {}  # a preempted pod is gone before its job reports it
         self._hopeless: dict[str, float] = {}  # run -> since when
 
     def describe(self) -> list[tuple[str, str]]:
@@ -87,7 +87,7 @@ class KubernetesLauncher:
         return descriptions.of_kubernetes(version, self.place.text("context"), self.place.text("namespace"))
 
     def preflight(self) -> list[Finding]:
-        """See `JobLauncher`: the server is shown the manifest of a run that is not meant."""
+        """See `JobLauncher`: the server validates a sample manifest (--dry-run=server)."""
         local = self.place.text("local", self.place.text("mount"))
         if self.place.text("claim") and not Path(local).is_dir():
             text = f"launchers.{self.place.name}: {local} is no directory here, and should be the volume of its claim"
@@ -127,14 +127,14 @@ class KubernetesLauncher:
         if self.carried is not None:
             try:
                 self._send(secret(name, marks, made, packed))
-            except Declined:  # its pod would wait for its files for ever, and nobody asks for it any more
+            except Declined:  # without its files, its pod would wait for ever
                 self.stop(handle, hard=True)
                 raise
             self.carried.sent(job)
         return handle
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `JobLauncher`: one kubectl for all jobs of this place and their pods."""
+        """See `JobLauncher`: one kubectl call for all jobs of this target and their pods."""
         words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.place.key)}", "-o", "json")
         items: list[dict[str, Any]] = parsed(self.kubectl.ask(*words)).get("items") or []
         if self.carried is not None:
@@ -159,9 +159,9 @@ class KubernetesLauncher:
         return {h.run: found for h in handles if (found := self._observed(h, jobs.get(h.native), pods.get(h.run, [])))}
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `JobLauncher`. Softly: a Job's pod ends with its grace, and is kept with its log.
+        """See `JobLauncher`. A soft stop ends a Job's pod with its grace period, and keeps it and its log.
 
-        A RayJob is suspended, so that KubeRay takes its cluster down with the pods' grace.
+        A RayJob is suspended: KubeRay then takes its cluster down with the pods' grace period.
         """
         job = f"{self.resource}/{handle.native}"
         try:
@@ -173,10 +173,10 @@ class KubernetesLauncher:
             else:
                 self._end_pods(handle)
         except Declined:
-            return  # it is over, or gone
+            return  # it is over or gone already
 
     def forget(self, handle: Handle) -> None:
-        """See `JobLauncher`: the job, its pods and its Secret; its log is here by now."""
+        """See `JobLauncher`: deletes the job, its pods and its Secret; the log has been copied by now."""
         self._disrupted.pop(handle.run, None)
         self._hopeless.pop(handle.run, None)
         if self.carried is not None:
@@ -188,7 +188,7 @@ class KubernetesLauncher:
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def _find(self, name: str, marks: Mapping[str, str]) -> dict[str, Any] | None:
-        """The job of this name; None where there is none. Declined where it is another run's."""
+        """The job of this name; None without one. Raises Declined if it is another run's."""
         said = self.kubectl.ask("get", f"{self.resource}/{name}", "--ignore-not-found", "-o", "json")
         found = parsed(said) if said.strip() else None
         if found and (found["metadata"].get("labels") or {}).get(RUN) != marks[RUN]:
@@ -203,7 +203,7 @@ class KubernetesLauncher:
             self._create(content)
 
     def _manifest(self, job: Job, marks: Mapping[str, str]) -> dict[str, Any]:
-        """The template's object, with name, labels and annotations that no template can lose."""
+        """The template's object; name, labels and annotations are set here, so that no template can omit them."""
         template = self.place.text("template") or f"kubernetes/{self.workload}.yaml.j2"
         made = self.render(template, values(self.place, job))
         if made.get("kind") != ("RayJob" if self.workload == "rayjob" else "Job"):
@@ -231,7 +231,7 @@ class KubernetesLauncher:
         return kept if kept and found.state is JobState.OVER and not found.cause else found
 
     def _lasting(self, run: str, found: Observation) -> Observation:
-        """What may come yet, of a registry or of a person, is hopeless when it lasts; the kubelet goes on trying."""
+        """Waits that a registry or a person may still end are hopeless only if they last; the kubelet keeps trying."""
         if found.word not in MAY_COME:
             self._hopeless.pop(run, None)
             return found
@@ -241,7 +241,7 @@ class KubernetesLauncher:
         return replace(found, hopeless=self.clock() - since >= HOPELESS_S)
 
     def _pass_on_stops(self, handles: Sequence[Handle]) -> None:
-        """Stop requests for pods whose files nobody can write: they see a TERM instead."""
+        """Turn stop requests for pods whose files cannot be written into a TERM."""
         assert self.carried is not None
         for handle in handles:
             directory = str(handle.more.get("directory", ""))
@@ -254,7 +254,7 @@ class KubernetesLauncher:
         return f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.place.key)}"
 
     def _end_pods(self, handle: Handle) -> None:
-        """The kubelet ends them with their grace, and keeps them and their log; a deleted pod's log is gone."""
+        """Have the kubelet end the pods with their grace period, keeping their logs (which deleting would remove)."""
         listed = self.kubectl.ask("get", "pods", "-l", self._mine(handle), "-o", "name")
         for pod in listed.decode().split():
             self.kubectl.ask("patch", pod, "--type=merge", "-p", '{"spec":{"activeDeadlineSeconds":1}}')

@@ -1,4 +1,4 @@
-"""How files of pods are reached: on a volume that is mounted here, too; or there by a Secret, and back by the log."""
+"""Files of pods: on a volume that is mounted here too, or sent in a Secret and returned in the pod's log."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from autoresearch.launchers.kubernetes_kubectl import Kubectl
 from autoresearch.launchers.kubernetes_names import PLACE, TELLS, label_value
 from autoresearch.launchers.shared import SharedFiles
 
-PIECE = 1 << 20  # bytes of one file in one answer
-MOST_LOG = 16 << 20  # bytes of one pod's log in one answer
+PIECE = 1 << 20  # bytes of one file per answer
+MOST_LOG = 16 << 20  # bytes of one pod's log per answer
 MOST_SECRET = 1_000_000  # a Secret holds 1 MiB (MaxSecretSize, core/v1)
 OVERLAP_S = 60.0  # clocks of nodes differ by less
 _LINE = re.compile(rb"\[pod/(?P<pod>[^/\]]+)/[^\]]*\] (?P<time>\d{4}-\d\d-\d\dT[0-9:.]+Z) ?(?P<text>.*)", re.S)
 
 
 class VolumeFiles(SharedFiles):
-    """Files on a volume: `mount` in a pod is `local` here. Where both are one path, nothing is copied.
+    """Files on a volume: `mount` in a pod is `local` here. If both are the same path, nothing is copied.
 
-    Programs for the volume are run here, with our Python in the place of the image's, and what they are told and
-    answer speaks of the pod's paths. What else the image holds cannot be seen from here, and is taken to be there.
+    Programs for the volume run here, with the local Python instead of the image's; their input and output use the pod's
+    paths. Other files of the image cannot be checked from here, and are assumed to exist.
     """
 
     def __init__(self, environ: Mapping[str, str], place: Target, mount: str, local: str) -> None:
@@ -44,7 +44,7 @@ class VolumeFiles(SharedFiles):
         self.interpreter = place.text("interpreter") or (f"{venv}/bin/python" if venv else self.python)
 
     def here(self, path: str) -> str:
-        """Where a pod's path lies on this machine."""
+        """The local path of a pod's path."""
         inside = path == self.mount or path.startswith(f"{self.mount}/")
         return self.local + path[len(self.mount) :] if inside else path
 
@@ -65,7 +65,7 @@ class VolumeFiles(SharedFiles):
         super().put(self.here(directory), with_pod_environment(files), private=private)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
-        """See `Reach`: on the volume, from here."""
+        """See `Reach`: runs locally, on the volume."""
         if self.shared:
             return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
         ours = [sys.executable if n == 0 and word == self.python else self.here(word) for n, word in enumerate(argv)]
@@ -77,7 +77,7 @@ class VolumeFiles(SharedFiles):
         return replace(said, out=out)
 
     def _as_the_image(self, answer: bytes) -> bytes:
-        """A survey (`runner.remote_files`) without what it says of files outside of the volume."""
+        """The answer of a survey (`runner.remote_files`) without its claims about files outside of the volume."""
         try:
             found = json.loads(answer)
         except ValueError:
@@ -89,12 +89,14 @@ class VolumeFiles(SharedFiles):
 
 
 def _moved(data: bytes, here: str, there: str) -> bytes:
-    """A text in which one directory is called another."""
+    """A text with one directory replaced by another."""
     return re.sub(rb"(?<![\w./-])" + re.escape(here.encode()) + rb"(?![\w.-])", lambda _: there.encode(), data)
 
 
 def with_pod_environment(files: Mapping[str, bytes], **more: object) -> dict[str, bytes]:
-    """A spec whose trainer has all that its container was given (secrets of `env_from_secret`, devices)."""
+    """Files whose spec lets the trainer inherit all variables of its container (secrets of `env_from_secret`,
+    devices).
+    """
     if "spec.json" not in files:
         return dict(files)
     spec = {**json.loads(files["spec.json"]), "inherit": [""], **more}
@@ -103,18 +105,18 @@ def with_pod_environment(files: Mapping[str, bytes], **more: object) -> dict[str
 
 @dataclass(slots=True)
 class _PodLog:
-    """What came of one pod's log."""
+    """What was received of one pod's log."""
 
     stream: Path
     last: bytes = b""  # time of the newest line
-    times: int = 0  # lines of that very time
-    behind: bool = False  # the last answer was cut: more of it lies before the newest line of others
-    parsed: tuple[int, log_stream.JobLog] | None = None  # size of the stream, what is in it
+    times: int = 0  # lines with exactly that time
+    behind: bool = False  # the last answer was cut: more of it may be older than other pods' newest line
+    parsed: tuple[int, log_stream.JobLog] | None = None  # size of the stream, its parsed content
     seen: DirectoryState = field(default_factory=DirectoryState)
 
 
 class CarriedFiles(VolumeFiles):
-    """Without a volume: files wait here until the job is submitted, and its pod's log brings back what it says."""
+    """Without a volume: files wait locally until the job is submitted, and its pod's log returns the results."""
 
     def __init__(self, kubectl: Kubectl, environ: Mapping[str, str], place: Target, folder: Path) -> None:
         self.root = place.text("root").rstrip("/")
@@ -124,15 +126,15 @@ class CarriedFiles(VolumeFiles):
         self.folder = folder
         self.selector = f"{PLACE}={label_value(place.key)},{TELLS}=yes"
         self.container = "told" if place.text("workload") == "rayjob" else "runner"
-        self.pods: dict[str, str] = {}  # pod that tells by now -> run; the launcher's poll writes it
-        self.stops: dict[str, bytes] = {}  # far directory -> a stop request that is to be passed on
+        self.pods: dict[str, str] = {}  # started pod that prints the run's files -> run; set by the launcher's poll
+        self.stops: dict[str, bytes] = {}  # remote directory -> stop request to pass on
         self._heard: dict[str, _PodLog] = {}
         self._newest = b""
 
     # -- there ---------------------------------------------------------------------------------------------------
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `Reach`. What comes before the job is submitted goes with it; a stop request is passed on."""
+        """See `Reach`. Files written before the submit go with the job; a stop request is passed on."""
         if set(files) == {"stop"}:
             self.stops[directory] = files["stop"]
             return
@@ -140,7 +142,7 @@ class CarriedFiles(VolumeFiles):
         super().put(directory, with_pod_environment(files, **more), private=private)
 
     def packed(self, job: Job) -> bytes:
-        """All that waits for this job, as an archive to be unpacked at `/`. Declined where a Secret cannot hold it."""
+        """All files for this job, as an archive to unpack at `/`. Raises Declined if a Secret cannot hold it."""
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w:gz") as archive:
             for path in dict.fromkeys((job.directory, job.argv[-2], self._part(job.cwd), self._results(job))):
@@ -156,7 +158,7 @@ class CarriedFiles(VolumeFiles):
         return data
 
     def _part(self, path: str) -> str:
-        """The directory two below the root that holds a path: `<root>/code/NAME`; "" for one that is not there."""
+        """The directory two levels below the root that holds a path (`<root>/code/NAME`); "" for paths outside."""
         inside = path.removeprefix(f"{self.root}/")
         return "/".join([self.root, *inside.split("/")[:2]]) if inside != path else ""
 
@@ -164,18 +166,18 @@ class CarriedFiles(VolumeFiles):
         return f"{self.root}/results/{job.directory.rpartition('/')[2]}"
 
     def sent(self, job: Job) -> None:
-        """It is there now: what is secret in it waits here no longer."""
+        """Remove the local copy of secrets after they were sent."""
         Path(self.here(job.directory), "environment").unlink(missing_ok=True)
 
     def forget(self, run: str) -> None:
-        """Nothing of its log is kept."""
+        """Discard the run's log."""
         if heard := self._heard.pop(run, None):
             heard.stream.unlink(missing_ok=True)
 
     # -- and back ------------------------------------------------------------------------------------------------
 
     def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        """See `Reach`: one call for the logs of all pods of this place."""
+        """See `Reach`: one call for the logs of all pods of this target."""
         runs = set(self.pods.values())
         if any(want.run in runs for want in wants):
             self._listen()
@@ -194,7 +196,7 @@ class CarriedFiles(VolumeFiles):
         ]
         pieces: dict[str, list[tuple[bytes, bytes]]] = {}
         names = b"|".join(re.escape(name.encode()) for name in self.pods)
-        # Not by lines: a carriage return is text, and an answer that was cut has no line feed before the next pod's.
+        # Not split by lines: a carriage return is text, and a cut answer has no line feed before the next pod's.
         begins = re.compile(rb"(?=\[pod/(?:" + names + rb")/[^\]\n]*\] \d{4}-)")
         for match in filter(None, map(_LINE.match, begins.split(self.kubectl.ask(*words, timeout_s=120.0)))):
             if run := self.pods.get(match["pod"].decode()):
@@ -204,13 +206,13 @@ class CarriedFiles(VolumeFiles):
             self._take(self._of(run), lines)
 
     def _since(self, runs: set[str]) -> bytes:
-        """From when on logs are asked for; b"" for all: before the oldest line that may be missing."""
+        """The time from which logs are requested, so that no missing line is older; b"" for all."""
         newest = _earlier(self._newest, OVERLAP_S) if self._newest else b""
         heard = [self._of(run) for run in runs]
         return min((one.last if one.behind or not one.last else max(one.last, newest) for one in heard), default=b"")
 
     def _take(self, heard: _PodLog, lines: list[tuple[bytes, bytes]]) -> None:
-        """Append what is new; a line that has no end yet comes again."""
+        """Append new lines; a line without end yet comes again."""
         again = heard.times
         with heard.stream.open("ab") as stream:
             for when, text in lines:
@@ -228,7 +230,7 @@ class CarriedFiles(VolumeFiles):
         if run not in self._heard:
             stream = self.folder / "heard" / run
             stream.parent.mkdir(parents=True, exist_ok=True)
-            stream.unlink(missing_ok=True)  # from another Follower: the pod's log is read from its beginning
+            stream.unlink(missing_ok=True)  # left by another Follower: the pod's log is read from its beginning
             self._heard[run] = _PodLog(stream)
         return self._heard[run]
 
@@ -243,7 +245,7 @@ class CarriedFiles(VolumeFiles):
 
 
 def _earlier(when: bytes, seconds: float) -> bytes:
-    """A time of a log's line, so many seconds before."""
+    """The time stamp of a log line, moved back by so many seconds."""
     from datetime import datetime, timedelta
 
     moment = datetime.fromisoformat(re.sub(r"\.\d+", "", when.decode()))
@@ -251,7 +253,7 @@ def _earlier(when: bytes, seconds: float) -> bytes:
 
 
 def secret(name: str, labels: Mapping[str, str], owner: Mapping[str, Any], data: bytes) -> dict[str, Any]:
-    """The Secret that carries a run's files; it goes with its job, whoever removes that."""
+    """The Secret that carries a run's files; owned by the job, it is deleted with it."""
     about = {key: owner[key] for key in ("apiVersion", "kind")} | {
         key: owner["metadata"][key] for key in ("name", "uid")
     }

@@ -1,4 +1,6 @@
-"""kubectl, and what its answers mean: nobody answered, no, or it is there already. The only file that starts it."""
+"""Calls kubectl and classifies its failures: unreachable, declined, or already existing. The only file that
+starts it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from autoresearch.core.run.job_launcher import Declined, ProgramOutput, Unreacha
 from autoresearch.core.run.targets import Target
 
 ANSWER_S = 30.0
-MOST_SAID = 256 << 20  # what a namespace of a thousand jobs says of itself is 20 MiB
+MOST_SAID = 256 << 20  # a namespace with a thousand jobs lists 20 MiB
 _NO = re.compile(r"Error from server \((\w+)\)")
 _REFUSING = {"Invalid", "BadRequest", "NotFound", "MethodNotAllowed", "RequestEntityTooLarge", "UnsupportedMediaType"}
 _REFUSED = re.compile(
@@ -26,7 +28,7 @@ _CONFIG = re.compile(
 )
 _CONFIG_FILE = re.compile(r"error: (?:stat|open) [^\n]*: no such file")
 _CERTIFICATE = re.compile(r"x509: |certificate ")
-_WARNING = re.compile(r"^Warning: .*\n?", re.M)  # of the server, about what it takes all the same
+_WARNING = re.compile(r"^Warning: .*\n?", re.M)  # from the server, about something it accepts all the same
 _LEAD = re.compile(r"^(?:Error from server \(\w+\): |error: )?(?:error (?:when creating|validating) [^:]*: )*")
 LOGIN_HINT = "log in to the cluster again, or correct the place's context or kubeconfig"
 
@@ -37,19 +39,19 @@ class AlreadyThere(Exception):  # noqa: N818 - as `core.run.job_launcher` names 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """kubectl for one place: its namespace, context and kubeconfig."""
+    """kubectl for one target: its namespace, context and kubeconfig."""
 
     flags: tuple[str, ...]
     environ: Mapping[str, str]
 
     @classmethod
     def of(cls, place: Target, environ: Mapping[str, str]) -> Kubectl:
-        """The one that a place's options describe."""
+        """The kubectl that a target's options describe."""
         given = {option: place.text(option) for option in ("kubeconfig", "context", "namespace")}
         return cls(tuple(f"--{option}={value}" for option, value in given.items() if value), environ)
 
     def run(self, *words: str, stdin: bytes = b"", timeout_s: float = ANSWER_S) -> ProgramOutput:
-        """Whatever it says. Raises Unreachable after `timeout_s`; a missing kubectl is Said(127)."""
+        """Its output and exit code. Raises Unreachable after `timeout_s`; a missing kubectl gives exit code 127."""
         argv = ["kubectl", *self.flags, f"--request-timeout={timeout_s * 0.8:.0f}s", *words]
         try:
             said = subprocess.run(
@@ -62,7 +64,7 @@ class Kubectl:
         return ProgramOutput(said.returncode, said.stdout[:MOST_SAID], said.stderr[: 1 << 20])
 
     def ask(self, *words: str, stdin: bytes = b"", timeout_s: float = ANSWER_S) -> bytes:
-        """What it printed; Unreachable, Declined or AlreadyThere where it failed."""
+        """Its stdout; raises Unreachable, Declined or AlreadyThere if it failed."""
         said = self.run(*words, stdin=stdin, timeout_s=timeout_s)
         if said.returncode != 0:
             raise meaning(said)
@@ -70,7 +72,7 @@ class Kubectl:
 
 
 def parsed(said: bytes) -> dict[str, Any]:
-    """The object that kubectl printed, whatever a wrapper of it printed before; Unreachable where there is none."""
+    """The object that kubectl printed, after anything a wrapper printed; raises Unreachable without one."""
     try:
         found: dict[str, Any] = json.loads(said[said.index(b"{") :])
         return found
@@ -80,7 +82,7 @@ def parsed(said: bytes) -> dict[str, Any]:
 
 
 def meaning(said: ProgramOutput) -> Unreachable | Declined | AlreadyThere:
-    """What a failed kubectl means. Only a clear no of the server is one; all else says nothing about a run."""
+    """Classify a failed kubectl. Only a clear refusal by the server is Declined; all else says nothing about a run."""
     text = _WARNING.sub("", (said.err or said.out).decode("utf-8", "replace")).strip()
     sentence = f"kubectl: {sentence_of(text) or said.complaint}"
     reasons: Sequence[str] = _NO.findall(text)
@@ -111,6 +113,6 @@ def _hint(text: str) -> str:
 
 
 def sentence_of(text: str) -> str:
-    """The last line that says something, without what kubectl puts before it."""
+    """The last meaningful line, without kubectl's prefixes."""
     lines = [line for line in text.splitlines() if line.strip() and not re.match(r"[EIW]\d{4} ", line)]
     return _LEAD.sub("", lines[-1].strip())[:400] if lines else ""

@@ -1,4 +1,4 @@
-"""What a run's manifest says: the values that the templates are given, and what no template can leave out."""
+"""A run's manifest: the values for the templates, and the parts that no template can omit."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from autoresearch.errors import UsageError
 from autoresearch.launchers.kubernetes_names import object_name
 
 WORKLOADS = ("job", "rayjob")
-AFTER_GRACE_S = 60.0  # the Runner's cleanup and its record, after the trainer's grace
-MARGIN_S = 300.0  # the Runner's own limits come first
+AFTER_GRACE_S = 60.0  # for the Runner's cleanup and record, after the trainer's grace
+MARGIN_S = 300.0  # the Runner's own limits apply first
 PRE_RUNNING = "30m"
 TTL = "1h"
 _UNPACK = "import os,sys,tarfile;tarfile.open(sys.argv[1]).extractall('/');os.execvp(sys.argv[2],sys.argv[2:])"
 
 
 def checked(place: Target) -> str:
-    """The workload of a place whose options make sense together. UsageError, with the option's name."""
+    """Validate a target's options and return its workload. Raises UsageError that names the option."""
     workload = place.text("workload", "job")
     if workload not in WORKLOADS:
         raise _wrong(place, "workload", f"{workload!r} is none of {', '.join(WORKLOADS)}")
@@ -58,7 +58,7 @@ def _check_root(place: Target) -> None:
 
 
 def values(place: Target, job: Job) -> dict[str, Any]:
-    """What the templates may use. Names are those of the place's options where they mean the same."""
+    """The values for the templates; named as the target's options where they mean the same."""
     names = ("image", "service_account", "pull_secret", "env_from_secret", "claim", "mount", "ray_version")
     root = place.text("root").rstrip("/")
     name = object_name(job.run, job.attempt)
@@ -66,7 +66,7 @@ def values(place: Target, job: Job) -> dict[str, Any]:
     argv = [*job.argv]
     if not place.text("claim"):
         argv = [argv[0], "-W", "ignore", "-c", _UNPACK, f"{shipped}/files.tgz", *argv]
-    pod_cwd = "" if not place.text("claim") else job.cwd  # else it is there only when the archive is unpacked
+    pod_cwd = "" if not place.text("claim") else job.cwd  # without a claim it exists only after the archive is unpacked
     return {
         **{option: place.text(option) for option in names},
         "name": name,
@@ -92,7 +92,7 @@ def values(place: Target, job: Job) -> dict[str, Any]:
 
 
 def _entrypoint(argv: list[str], job: Job, told: str) -> str:
-    """A RayJob's command. The run id goes to the Runner alone: what else carries it would be swept as its leftover."""
+    """A RayJob's command. Only the Runner gets the run id: other processes with it would be swept as leftovers."""
     own = [f"{key}={value}" for key, value in job.environment.items()]
     line = "exec " + shlex.join(["env", *own, *argv])
     return f"{line} >>{shlex.quote(told)} 2>&1" if told else line
@@ -104,7 +104,7 @@ def _limits(place: Target, gpus: int) -> dict[str, object]:
 
 
 def mapping(place: Target, option: str) -> dict[str, str]:
-    """An option that is a mapping of texts; {} where it is not given. UsageError for anything else."""
+    """An option that maps names to texts; {} if not given. Raises UsageError for anything else."""
     value = place.options.get(option) or {}
     if not isinstance(value, Mapping):
         raise _wrong(place, option, "must be a mapping of names to values")
@@ -112,7 +112,7 @@ def mapping(place: Target, option: str) -> dict[str, str]:
 
 
 def stamp(item: dict[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
-    """Put labels and annotations on an object or a pod template, over its own."""
+    """Set labels and annotations on an object or a pod template, over its own."""
     about = item.setdefault("metadata", {})
     about["labels"] = {**(about.get("labels") or {}), **labels}
     if annotations:
@@ -120,7 +120,7 @@ def stamp(item: dict[str, Any], labels: Mapping[str, str], annotations: Mapping[
 
 
 def pods_of(made: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The pod templates of a Job or RayJob; the first one is the Runner's. UsageError where there is none."""
+    """The pod templates of a Job or RayJob; the first one is the Runner's. Raises UsageError without one."""
     spec = made.get("spec") or {}
     cluster = spec.get("rayClusterSpec") or {}
     groups = [cluster.get("headGroupSpec"), *(cluster.get("workerGroupSpecs") or [])] if cluster else [spec]

@@ -1,4 +1,4 @@
-"""What a run is called in Kubernetes: names and labels that every object kind takes. Pure.
+"""Names and labels of a run in Kubernetes, valid for every object kind. Pure.
 
 Names: RFC 1035 labels; a RayJob's may have 47 characters (MaxRayJobNameLength in
 ray-operator/controllers/ray/utils/constant.go of kuberay feeaf72f). Label values: 63 of [A-Za-z0-9._-].
@@ -13,7 +13,7 @@ from autoresearch.core.run.job_launcher import Job
 from autoresearch.core.run.targets import Target
 
 RUN, CAMPAIGN, PLACE, TELLS = (f"autoresearch/{word}" for word in ("run", "campaign", "place", "tells"))
-STOPPED = "autoresearch/stopped"  # annotation of a RayJob that we suspended
+STOPPED = "autoresearch/stopped"  # annotation of a RayJob that autoresearch suspended
 MOST_NAME = 47
 MOST_LABEL = 63
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
@@ -27,7 +27,7 @@ def object_name(run: str, attempt: int = 1) -> str:
 
 
 def label_value(text: str) -> str:
-    """A text as a label's value; one that cannot be is cut, and told from others by a hash."""
+    """A text as a label's value; an invalid one is shortened and made unique by a hash."""
     if _LABEL.match(text):
         return text
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("._-")
@@ -35,7 +35,7 @@ def label_value(text: str) -> str:
 
 
 def labels(job: Job, place: Target) -> dict[str, str]:
-    """What every object of a run carries."""
+    """The labels of every object of a run."""
     ours = {RUN: job.run, CAMPAIGN: job.campaign, PLACE: place.key}
     found = {key: label_value(value) for key, value in ours.items() if value}
     return {**found, "app.kubernetes.io/managed-by": "autoresearch"}

@@ -1,4 +1,4 @@
-"""What Jobs, RayJobs and their pods say of themselves, as one observation of a run. Pure: objects in, words out.
+"""The states of Jobs, RayJobs and their pods as one observation of a run. Pure: objects in, observation out.
 
 Sources: batch/v1 JobStatus and core/v1 PodStatus (kubernetes.io/docs, Job "Job termination and cleanup", Pod
 "Disruption conditions"); RayJobStatus in ray-operator/apis/ray/v1/rayjob_types.go of kuberay feeaf72f.
@@ -19,7 +19,7 @@ Object = Mapping[str, Any]
 
 _NEVER = {"InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff", "CreateContainerConfigError", "StartError"}
 _PULL = ("ImagePullBackOff", "ErrImagePull")
-MAY_COME = (*_PULL, "CreateContainerConfigError")  # tried again and again: an image is pushed, a Secret made
+MAY_COME = (*_PULL, "CreateContainerConfigError")  # retried: an image may be pushed, a Secret created
 _NO_SUCH_IMAGE = re.compile(r"not found|manifest unknown|does not exist|denied|unauthorized|no match for", re.I)
 _USUAL_WAIT = {"", "ContainerCreating", "PodInitializing"}
 _DISRUPTED = {  # reason of the condition DisruptionTarget -> cause
@@ -38,14 +38,14 @@ _DEADLINE = "the job was longer there than its activeDeadlineSeconds"
 
 
 def observe(job: Object, pods: Sequence[Object]) -> Observation:
-    """What a Job or a RayJob and its pods say together."""
+    """The observation of a Job or RayJob together with its pods."""
     found = _ray_job(job, pods) if job.get("kind") == "RayJob" else _plain_job(job, pods)
     node = next((str(n) for pod in pods if (n := (pod.get("spec") or {}).get("nodeName"))), "")
     return replace(found, node=found.node or node)
 
 
 def disruption(pod: Object) -> Observation | None:
-    """That a pod is being ended by the cluster, while it still lives: its Runner sees no more than a TERM."""
+    """A disruption of a pod by the cluster, while it still lives: its Runner only gets a TERM."""
     found = _conditions(pod).get("DisruptionTarget")
     cause = _DISRUPTED.get(str((found or {}).get("reason")), "")
     if not found or not cause:
@@ -83,7 +83,7 @@ def _plain_job(job: Object, pods: Sequence[Object]) -> Observation:
 
 
 def _ended_pod(pod: Object) -> Observation | None:
-    """How a pod ended; None where it lives."""
+    """How a pod ended; None while it lives."""
     status = pod.get("status") or {}
     reason, phase = str(status.get("reason") or ""), str(status.get("phase") or "")
     if phase not in ("Succeeded", "Failed"):
@@ -133,7 +133,7 @@ def _waiting(pod: Object) -> list[Object]:
 
 
 def _terminated(pod: Object) -> Object:
-    """How the first container that went wrong ended, else the first that ended."""
+    """How the first failed container ended, else the first that ended."""
     found = [end for one in _containers(pod) if (end := (one.get("state") or {}).get("terminated"))]
     return next((end for end in found if end.get("exitCode")), found[0] if found else {})
 
@@ -176,7 +176,7 @@ def _ray_job(job: Object, pods: Sequence[Object]) -> Observation:
 
 
 def _waiting_ray_job(word: str, message: str, pods: Sequence[Object]) -> Observation:
-    """It waits for its cluster: what the pod says that is worst off."""
+    """It waits for its cluster: report the pod in the worst state."""
     stuck = [found for pod in pods if (found := _living_pod(pod)).state is JobState.PENDING and found.reason]
     if not stuck:
         return Observation(JobState.PENDING, word, message)
@@ -191,7 +191,7 @@ def _failed_ray_job(status: Object, message: str, pods: Sequence[Object]) -> Obs
         text = f"it did not run within its preRunningDeadlineSeconds: {message}".rstrip(": ")
         return Observation(JobState.OVER, reason, text, Ending.LAUNCH_FAILED, "pending_limit")
     if reason == "SubmissionFailed" and said == "RUNNING" and any(_is_head(p) and not _ended_pod(p) for p in pods):
-        # The one who submitted and showed the log broke; the job goes on (ray-project/kuberay#4921).
+        # The submitter, which also shows the log, broke; the job goes on (ray-project/kuberay#4921).
         return Observation(JobState.RUNNING, reason, message)
     if reason == "SubmissionFailed":
         return Observation(JobState.OVER, reason, message, None if said else Ending.LAUNCH_FAILED, "submission_failed")

@@ -1,7 +1,7 @@
-"""What `autoresearch doctor` looks at: the machine, the shell and the sandbox a run would start in.
+"""What `autoresearch doctor` checks: the machine, the shell and the sandbox that a run would start in.
 
-Facts are for printing, findings say which of them matter. Every check answers within seconds and
-leaves nothing behind.
+Facts are for printing, findings are the problems among them. Every check answers within seconds and leaves nothing
+behind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOW_DISK_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Where something would be written. `place` is the nearest directory that exists already."""
+    """Where something would be written. `place` is the nearest existing directory."""
 
     directory: Path
     place: Path
@@ -33,7 +33,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The facts. Versions are "" where the program is not there."""
+    """The facts. A version is "" if the program is missing."""
 
     system: str  # "Linux 6.8.0-45-generic x86_64"
     python: str
@@ -72,7 +72,7 @@ def look(
 
 
 def findings(around: Surroundings, launcher: TmuxLauncher | None = None) -> list[Finding]:
-    """What of it would stop a run or surprise a person; the launcher's own preflight is part of it."""
+    """Problems that would stop a run or surprise a person, including the launcher's own preflight."""
     found = (launcher or TmuxLauncher()).preflight()
     if program.is_older(around.python, OLDEST_PYTHON):
         message = f"Python {around.python} is too old; 3.11 is the oldest that will do"
@@ -86,19 +86,19 @@ def findings(around: Surroundings, launcher: TmuxLauncher | None = None) -> list
 
 
 def disk(directory: Path) -> Disk:
-    """Room and right to write where `directory` is or would be made. Makes and keeps nothing."""
+    """Free space and write access of `directory`, which need not exist. Creates nothing."""
     place = next(p for p in (directory.absolute(), *directory.absolute().parents) if p.is_dir())
     try:
         numbers = os.statvfs(place)
     except OSError:
         return Disk(directory, place, 0, writable=False)
     free = numbers.f_bavail * numbers.f_frsize
-    out_of_inodes = numbers.f_files > 0 and numbers.f_favail == 0  # 0 of 0: btrfs and others count none
+    out_of_inodes = numbers.f_files > 0 and numbers.f_favail == 0  # 0 of 0: btrfs and others do not count them
     return Disk(directory, place, 0 if out_of_inodes else free, host_sandbox_check.can_write(place))
 
 
 def disk_findings(found: Disk) -> list[Finding]:
-    """An error where nothing can be written, a warning below 1 GiB."""
+    """An error if it cannot be written, a warning below 1 GiB."""
     where = str(found.directory)
     if not found.writable:
         message = f"{found.place} cannot be written"

@@ -1,4 +1,4 @@
-"""What the options of a place may hold; whatever its launcher, so that a mistake is told before anything is written."""
+"""Validates option values of targets of any kind, so that a mistake is reported before anything is written."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from autoresearch.records.secrets import mask_text
 
 
 def refuse_secret(where: str, name: str, value: Any, *, known: bool) -> None:
-    """UsageError where an option, or what is nested in it, holds a token or a password: the file is committed.
+    """Raise UsageError if an option, or a nested value, holds a token or a password: the file is committed.
 
-    known: its launcher has an option of that name, so that only the value is judged.
+    known: its launcher has an option of that name, so only the value is judged.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -31,7 +31,7 @@ def refuse_secret(where: str, name: str, value: Any, *, known: bool) -> None:
 
 
 def check_value(where: str, name: str, value: Any) -> None:
-    """UsageError where an option that every place has holds what makes no sense."""
+    """Raise UsageError if an option common to all targets has an invalid value."""
     wrong = "says nothing" if value is None else _CHECKS[name](value) if name in _CHECKS else ""
     if wrong:
         raise UsageError(f"{where}: {wrong}", code="bad_launcher")

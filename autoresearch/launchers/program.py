@@ -1,4 +1,4 @@
-"""Asking a program of this machine something short: tmux -V, git --version, nvidia-smi."""
+"""Short queries to local programs: tmux -V, git --version, nvidia-smi."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ANSWER_S = 10.0
 
 
 def output(program: str, *arguments: str, timeout_s: float = ANSWER_S) -> str | None:
-    """What it prints to stdout, whatever its exit code; None where it is not there or does not answer."""
+    """Its stdout, whatever its exit code; None if it is missing or does not answer in time."""
     path = shutil.which(program)
     if not path:
         return None
@@ -31,7 +31,7 @@ def output(program: str, *arguments: str, timeout_s: float = ANSWER_S) -> str | 
 
 
 def version(program: str, flag: str) -> str:
-    """The version in the first line, such as `3.3a`, `next-3.6` or `master`; "" where there is no program."""
+    """The version in the first line, such as `3.3a`, `next-3.6` or `master`; "" without the program."""
     words = (output(program, flag) or "").partition("\n")[0].split()[1:]
     numbered = [word for word in words if re.search(r"\d\.\d", word)]
     return next(iter(numbered or words), "")

@@ -1,7 +1,7 @@
-"""Ray: one job of the Jobs API for each run. Its queue is no queue, so that our slots throttle.
+"""Ray: one job of the Jobs API per run. Ray does not queue jobs, so slots limit how many run.
 
-A job's entrypoint is the Runner; it runs on the head node, reserves nothing by default, and what the trainer needs it
-takes by actors and placement groups as ever. Nothing is ever asked of `ray stop`, which ends every Ray of a host.
+A job's entrypoint is the Runner; it runs on the head node and reserves nothing by default; the trainer takes what it
+needs by actors and placement groups as usual. `ray stop` is never called: it ends every Ray of a host.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ OPTIONS = {
 DRIVER = ("driver_gpus", "driver_cpus", "driver_resources")
 AGENT_S = 60.0  # a head that has just started has no agent for jobs yet
 AGENT_TRIES = 5
-REFUSES = (400, 413, 422)  # of the head, about the job; 404 and the like are a proxy's whose head is away
-AFTER_GRACE_S = 180.0  # the Runner's cleanup and its record, after the trainer's grace
+REFUSES = (400, 413, 422)  # the head's own refusals of the job; 404 and the like come from a proxy whose head is away
+AFTER_GRACE_S = 180.0  # for the Runner's cleanup and record, after the trainer's grace
 _STATES = {"PENDING": JobState.PENDING, "RUNNING": JobState.RUNNING}
 _NEVER_RAN = (
     *("RUNTIME_ENV_SETUP_FAILURE", "JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "JOB_SUPERVISOR_ACTOR_START_FAILURE"),
@@ -70,7 +70,7 @@ class RayLauncher:
                 "its files are on the head node",
                 hint="take driver_gpus, driver_cpus and driver_resources out, or share a file system",
             )
-        self._without_agent: dict[str, tuple[float, int]] = {}  # by run: since when, how often it was tried
+        self._without_agent: dict[str, tuple[float, int]] = {}  # by run: since when, number of tries
         self._forgotten: set[str] = set()
 
     def describe(self) -> list[tuple[str, str]]:
@@ -89,7 +89,7 @@ class RayLauncher:
             return [Finding(Severity.ERROR, code, silent.reason, silent.hint or "set the address of the launcher")]
 
     def _impossible(self) -> list[Finding]:
-        """What no node of the cluster has: Ray would have the job wait for ever, and then some."""
+        """Resources that no node of the cluster has: Ray would let the job wait for ever."""
         found = []
         for name, option in (("GPU", "driver_gpus"), ("CPU", "driver_cpus")):
             wanted = float(self.place.options.get(option) or 0)
@@ -110,7 +110,7 @@ class RayLauncher:
         if job.again and self.api.job(native) is not None:
             return self._handle(job.run, native)
         said = self.api.ask("POST", "/api/jobs/", self._request(job, native))
-        # A name that is taken is HTTP 500, and so is much else: the head is asked what it knows.
+        # A taken name gives HTTP 500, and so do other errors: ask the head whether the job exists.
         if said.ok:
             self.api.expect(said, dict)  # a proxy's login page is no job
         elif said.status == 400 or self.api.job(native) is None:
@@ -135,7 +135,7 @@ class RayLauncher:
     def stop(self, handle: Handle, *, hard: bool) -> None:
         """See `JobLauncher`. Ray sends TERM, and KILL after RAY_JOB_STOP_WAIT_TIME_S.
 
-        A stop of a job that never started waits with it, so that `hard` ends what would start it.
+        A stop of a job that never started stays queued with it, so `hard` also ends its supervisor.
         """
         job = self.api.job(handle.native) if hard else {}
         if job is None:
@@ -150,7 +150,7 @@ class RayLauncher:
         if handle.native in self._forgotten:
             return ""
         job = self.api.job(handle.native)
-        # A head that was restarted knows no job, and may have left a trainer whose Runner died with its supervisor.
+        # A restarted head knows no job, and may have left a trainer whose Runner died with its supervisor.
         killed = job is None or str(job.get("error_type")) in _KILLED or (job.get("driver_exit_code") or 0) < 0
         told = "" if self._keeps_actors() and not killed else self._free(handle, job or {}, sweep=killed)
         self.api.ask("DELETE", f"/api/jobs/{quoted(handle.native)}")
@@ -160,7 +160,7 @@ class RayLauncher:
         return told
 
     def _free(self, handle: Handle, job: Mapping[str, Any], *, sweep: bool) -> str:
-        """Free what a job holds beside itself; one sentence about it, "" where there was nothing."""
+        """Free what a job holds beside itself; returns one sentence about it, "" if there was nothing."""
         there, still = free(
             self.api, handle.native, handle.run, str(job.get("job_id") or ""), node=node_of(job), sweep=sweep
         )
@@ -172,15 +172,15 @@ class RayLauncher:
         return _says(self.place, "keep_actors", "yes")
 
     def _done(self, said: HttpAnswer) -> None:
-        """Unreachable unless it was done, or there is nothing (more) to do it to."""
+        """Raises Unreachable unless it was done, or there is nothing (left) to do it to."""
         if said.status >= 500:
             self.api.expect(said, dict)
 
     def _request(self, job: Job, native: str) -> dict[str, Any]:
-        """The body of a submit. What is in `runtime_env` and `metadata` everybody can read in the dashboard.
+        """The body of a submit. `runtime_env` and `metadata` are readable for everybody in the dashboard.
 
-        The run id goes to the Runner alone: the job's supervisor has `runtime_env`'s environment, and what carries
-        our run id outside the Runner's tree is swept.
+        Only the Runner gets the run id: the job's supervisor has `runtime_env`'s environment, and any process with the
+        run id outside the Runner's tree is swept.
         """
         own = [f"{name}={value}" for name, value in job.environment.items()]
         wait_s = math.ceil(job.grace_s + AFTER_GRACE_S)
@@ -200,7 +200,7 @@ class RayLauncher:
         return body
 
     def _refused(self, run: str, said: HttpAnswer) -> None:
-        """What becomes of a submit that made no job."""
+        """Raise the error for a submit that created no job."""
         if said.status in REFUSES:
             raise Declined(f"Ray refuses the job: {said.last_line}", code="ray_refused")
         if "agent" not in said.text:
@@ -217,17 +217,17 @@ class RayLauncher:
 
 
 def _says(place: Target, option: str, word: str) -> bool:
-    """Whether an option says yes, or no; YAML makes truth values of these words."""
+    """Whether an option means yes, or no; YAML turns these words into truth values."""
     return truth(place.text(option)) is (word == "yes")
 
 
 def submission_id(job: Job) -> str:
-    """The job's name, the same for every submit of one attempt: a second job of it cannot be made."""
+    """The job's name, the same for every submit of one attempt, so that no second job can be created."""
     return f"ajet_{job.run}" + (f"-a{job.attempt}" if job.attempt > 1 else "")
 
 
 def observation(job: Mapping[str, Any]) -> Observation:
-    """What one entry of GET /api/jobs/ says (ray/dashboard/modules/job/pydantic_models.py, JobDetails)."""
+    """The observation for one entry of GET /api/jobs/ (ray/dashboard/modules/job/pydantic_models.py, JobDetails)."""
     word, kind = str(job.get("status", "")), str(job.get("error_type") or "")
     node = node_of(job)
     message = " ".join(str(job.get("message") or "").split())[:500]
@@ -250,5 +250,5 @@ def observation(job: Mapping[str, Any]) -> Observation:
 
 
 def node_of(job: Mapping[str, Any]) -> str:
-    """The address of the node where a job's driver is; "" before it started."""
+    """The address of the node where a job's driver runs; "" before it started."""
     return str(job.get("driver_agent_http_address") or "").removeprefix("http://").rpartition(":")[0]

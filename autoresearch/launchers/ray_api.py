@@ -1,7 +1,7 @@
-"""Ray's Jobs API over plain HTTP: what is asked, and what an answer means. Nothing of Ray is imported.
+"""Ray's Jobs API over plain HTTP, with its errors classified. Nothing of Ray is imported.
 
-Paths and answers as in ray/dashboard/modules/job/job_head.py and ray/dashboard/modules/state/state_head.py of Ray
-2.60 (ray-project/ray at b7f4259e). Address and token are found as `ray job` finds them, see `runner.end_ray_job`.
+Paths and answers as in ray/dashboard/modules/job/job_head.py and ray/dashboard/modules/state/state_head.py of Ray 2.60
+(ray-project/ray at b7f4259e). Address and token are found as `ray job` finds them, see `runner.end_ray_job`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 from autoresearch.core.run.job_launcher import Unreachable
 from autoresearch.runner.end_ray_job import headers_of, is_here, url_of
 
-ANSWER_S = 30.0  # a submit waits 10 s for an agent by itself
+ANSWER_S = 30.0  # a submit alone waits 10 s for an agent
 _NOT_NOW = (408, 425, 429, 502, 503, 504)
 _TOKEN_HINT = "set RAY_AUTH_TOKEN, or write the cluster's token to ~/.ray/auth_token"
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What the head said. `body` is {} or [] where it is no JSON."""
+    """The head's answer. `body` is None if it is no JSON."""
 
     status: int
     text: str
@@ -36,34 +36,34 @@ class HttpAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether it did what was asked."""
+        """Whether the request succeeded."""
         return self.status < 300
 
     @property
     def last_line(self) -> str:
-        """What a traceback comes to."""
+        """The last line, which in a traceback names the error."""
         lines = self.text.strip().splitlines()
         return lines[-1].strip()[:300] if lines else f"HTTP {self.status}"
 
 
 class RayApi:
-    """One cluster's head. Every call raises Unreachable where nobody answers, or not as a Jobs API."""
+    """One cluster's head. Every call raises Unreachable if there is no answer, or not one of a Jobs API."""
 
     def __init__(self, address: str, environ: Mapping[str, str]) -> None:
         self.url = url_of(address, environ)
         self.environ = environ
-        self.offset_s = 0.0  # the head's wall clock minus ours, by the date of an answer: to a second
+        self.offset_s = 0.0  # the head's wall clock minus the local one, from the Date header: to a second
         self._opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here(self.url) else []))
 
     def job(self, native: str) -> dict[str, Any] | None:
-        """What it knows of one job; None for no such job."""
+        """The head's record of one job; None for no such job."""
         said = self.ask("GET", f"/api/jobs/{quoted(native)}")
         if said.status == 404:
             return None
         return dict(self.expect(said, dict))
 
     def listed(self, what: str) -> list[dict[str, Any]]:
-        """What the state API lists: actors, placement_groups, nodes; all of it, with all that is known."""
+        """All entries of the state API's list of actors, placement_groups or nodes, in full detail."""
         found = self.expect(self.ask("GET", f"/api/v0/{what}?detail=1&limit=10000&timeout=20"), dict)
         try:
             return [dict(one) for one in found["data"]["result"]["result"]]
@@ -71,12 +71,12 @@ class RayApi:
             raise Unreachable(f"{self.url} does not say which {what} there are", code="odd_answer") from None
 
     def totals(self, resource: str) -> list[float]:
-        """How much of a resource each living node has, in use or not; [0.0] where there is none."""
+        """The total of a resource on each living node, in use or not; [0.0] without nodes."""
         nodes = [node for node in self.listed("nodes") if node.get("state") == "ALIVE"]
         return [float((node.get("resources_total") or {}).get(resource, 0.0)) for node in nodes] or [0.0]
 
     def ask(self, method: str, path: str, body: object = None, *, data: bytes | None = None) -> HttpAnswer:
-        """One request; `body` goes as JSON, `data` as it is."""
+        """One request; `body` is sent as JSON, `data` as it is."""
         headers = headers_of(self.environ)  # each time: a token may be renewed
         if body is not None:
             data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
@@ -95,7 +95,7 @@ class RayApi:
             raise Unreachable(f"Ray at {self.url} gives no answer: {why}") from error
 
     def expect(self, said: HttpAnswer, kind: type) -> Any:
-        """The body of an answer that must be one of a kind."""
+        """The body of a successful answer of the given type; raises Unreachable otherwise."""
         if said.ok and isinstance(said.body, kind):
             return said.body
         if said.ok:
@@ -122,5 +122,5 @@ class RayApi:
 
 
 def quoted(native: str) -> str:
-    """An id as one part of a path."""
+    """An id as one component of a URL path."""
     return urllib.parse.quote(native, safe="")

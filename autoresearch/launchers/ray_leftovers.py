@@ -1,8 +1,8 @@
-"""What a Ray job leaves behind on a shared cluster: found by the state API, freed by a small job, and looked at again.
+"""What a Ray job leaves behind on a shared cluster: found by the state API, freed by a small job, and checked again.
 
-Ray itself frees what a driver made when that dies. Left over are detached actors and placement groups, the supervisor
-of a job that never started (a stop only waits in its queue), and the processes of a Runner that was killed. Only what
-carries the job's mark, its name or its id is touched.
+Ray itself frees what a driver created when the driver dies. Left over are detached actors and placement groups, the
+supervisor of a job that never started (a stop only waits in its queue), and the processes of a killed Runner. Only what
+carries the job's mark, name or id is touched.
 (ray/dashboard/modules/state/state_head.py, ray/dashboard/modules/job/job_supervisor.py of Ray 2.60)
 """
 
@@ -18,10 +18,10 @@ from typing import Any
 from autoresearch.launchers.ray_api import RayApi, quoted
 
 MARK = "AUTORESEARCH_RAY_JOB"  # in the runtime environment of all actors of a job, and of its supervisor
-FREED_S = 30.0  # a job of Ray takes two seconds for nothing
+FREED_S = 30.0  # a Ray job takes two seconds for nothing
 OVER = ("SUCCEEDED", "FAILED", "STOPPED")
 _SUPERVISOR, _SUPERVISORS = "_ray_internal_job_actor_", "SUPERVISOR_ACTOR_RAY_NAMESPACE"
-# The interpreter and the packages of whoever started us: `python` may be anything there, or nothing.
+# The interpreter and packages of the parent process: `python` may be anything on that node, or missing.
 _BY_RAY = (
     "P=$(sed -n 's|.* \\(/.*\\)/ray/_raylet\\.so$|\\1|p' /proc/$PPID/maps | head -n 1); "
     'exec env PYTHONPATH="$P" "$(readlink /proc/$PPID/exe)" -c '
@@ -62,13 +62,12 @@ for group in what["groups"]:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What there is of one job beside itself."""
+    """Leftovers of one job."""
 
     actors: tuple[tuple[str, str], ...] = ()  # name, namespace
     groups: tuple[str, ...] = ()  # ids of placement groups
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
         return bool(self.actors or self.groups)
 
     def __str__(self) -> str:
@@ -77,7 +76,7 @@ class Left:
 
 
 def look(api: RayApi, native: str, number: str) -> Left:
-    """Detached things of a job that are there now, and its supervisor; `number`: Ray's own id of its driver, or "".
+    """Detached leftovers of a job, and its supervisor; `number`: Ray's own id of its driver, or "".
 
     Raises Unreachable.
     """
@@ -98,7 +97,7 @@ def free(
     sweep: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Left, Left]:
-    """Have Ray end all of it; (what there was, what is there still). `sweep`: the run's processes on a node, too."""
+    """Have Ray end all of it; returns (found, still there). `sweep`: also kill the run's processes on a node."""
     left = look(api, native, number)
     if not left and not sweep:
         return left, left

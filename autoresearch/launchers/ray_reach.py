@@ -1,10 +1,9 @@
-"""Files and programs of a Ray cluster that does not see our directories: everything goes by the Jobs API.
+"""Files and programs of a Ray cluster without shared directories: everything goes through the Jobs API.
 
-What is written waits for the next program or job, and goes with it as a package of `working_dir` (PUT /api/packages
-in ray/dashboard/modules/job/job_head.py, names as in ray/_private/runtime_env/packaging.py, of Ray 2.60, b7f4259e).
-A program is a small job, whose answer stands in its log: seconds each, so that few are asked. What a Runner writes
-comes by its own job's log, see `core.run.log_stream`; `GET .../logs` hands out all of it each time, so that it is
-asked seldom.
+Written files wait for the next program or job, and go with it as a package of `working_dir` (PUT /api/packages in
+ray/dashboard/modules/job/job_head.py, names as in ray/_private/runtime_env/packaging.py, of Ray 2.60, b7f4259e). A
+program is a small job that prints its answer to its log: it takes seconds, so few are run. The Runner's files return in
+its own job's log, see `core.run.log_stream`; `GET .../logs` returns the whole log each time, so it is requested rarely.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from autoresearch.launchers.ray_leftovers import OVER
 from autoresearch.runner.basics import parse_object
 from autoresearch.runner.remote_requests import PIECE
 
-LOGS_S = 2.0  # between two answers with a job's log ...
-LOGS_SHARE = 20.0  # ... and so many times what such an answer took
-PACKAGE = 64 << 20  # bytes that wait at most: a head takes 100 MB at once
-BOOT = 'exec "$(readlink /proc/$PPID/exe)" -S -E -s boot.py '  # the interpreter of whoever started us
+LOGS_S = 2.0  # between two requests of a job's log ...
+LOGS_SHARE = 20.0  # ... and at least so many times the duration of such a request
+PACKAGE = 64 << 20  # bytes that may wait: a head takes 100 MB at once
+BOOT = 'exec "$(readlink /proc/$PPID/exe)" -S -E -s boot.py '  # the parent's interpreter
 _BOOT = """
 import base64, json, os, subprocess, sys
 what = json.load(open("boot.json"))
@@ -90,21 +89,21 @@ class RayReach:
     def __init__(self, api: RayApi, clock: Callable[[], float] = time.monotonic) -> None:
         self.api = api
         self.clock = clock
-        self.natives: dict[str, str] = {}  # run -> its job, once there is one
-        self._directories: dict[str, str] = {}  # far directory -> run
+        self.natives: dict[str, str] = {}  # run -> its job, once submitted
+        self._directories: dict[str, str] = {}  # remote directory -> run
         self._waiting: dict[tuple[str, str], tuple[bytes, int]] = {}  # (directory, name) -> data, mode
-        self._stops: dict[str, Mapping[str, Any]] = {}  # by run: the request that became a signal
-        self._logs: dict[str, tuple[float, JobLog]] = {}  # by run: when it is asked again, what came
+        self._stops: dict[str, Mapping[str, Any]] = {}  # by run: the request that was turned into a signal
+        self._logs: dict[str, tuple[float, JobLog]] = {}  # by run: time of the next request, content
 
     def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        """See `Reach`. A heart that beats is not told: the head says whether a job runs."""
+        """See `Reach`. Reports no heartbeat: the head knows whether a job runs."""
         ours = [want for want in wants if want.run in self.natives]
         self._directories |= {want.directory: want.run for want in ours}
         found = {want.run: self._told(want) for want in ours}
         return found | self._look_there([want for want in wants if want not in ours])
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `Reach`: it goes with the next program or job. A stop request is Ray's own, at once."""
+        """See `Reach`: written with the next program or job. A stop request becomes a stop of the Ray job at once."""
         if set(files) == {"stop"} and directory in self._directories:
             run = self._directories[directory]
             self._stops[run] = parse_object(files["stop"])
@@ -117,7 +116,7 @@ class RayReach:
             self.run(["true"])
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
-        """See `Reach`. The time that Ray needs to start anything is not counted."""
+        """See `Reach`. The time that Ray needs to start the program does not count."""
         package = self.package(argv, cwd, {}, stdin)
         body = {"entrypoint": BOOT + "say", "runtime_env": {"working_dir": package}}
         body["metadata"] = {"autoresearch": "a program"}
@@ -131,7 +130,9 @@ class RayReach:
         return _said(logs)
 
     def package(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes = b"") -> str:
-        """Upload a program and what waits to be written; the URI for `working_dir`. The caller clears what waited."""
+        """Upload a program and the waiting files; returns the URI for `working_dir`. The caller clears the waiting
+        files.
+        """
         files = [(directory, name, mode) for (directory, name), (_, mode) in self._waiting.items()]
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -142,7 +143,7 @@ class RayReach:
             for number, (data, _) in enumerate(self._waiting.values()):
                 archive.writestr(f"file-{number}", data)
         data = packed.getvalue()
-        # the time makes it a name of its own: a node that has unpacked one does not do so again
+        # the time makes the name unique: a node does not unpack the same package twice
         name = f"_ray_pkg_{hashlib.sha256(data + repr(time.time_ns()).encode()).hexdigest()[:16]}.zip"
         said = self.api.ask("PUT", f"/api/packages/gcs/{name}", data=data)
         if not said.ok:
@@ -150,18 +151,18 @@ class RayReach:
         return f"gcs://{name}"
 
     def sent(self) -> None:
-        """What waited to be written went with a job."""
+        """Discard the waiting files: they went with a job."""
         self._waiting.clear()
 
     def logs(self, native: str) -> bytes:
-        """All that a job printed; b"" for one that nobody knows."""
+        """All that a job printed; b"" for an unknown job."""
         said = self.api.ask("GET", f"/api/jobs/{quoted(native)}/logs")
         if said.status == 404:
             return b""
         return str(self.api.expect(said, dict).get("logs") or "").encode()
 
     def clock_offset(self) -> float:
-        """See `Reach`: the head's clock, by its answers."""
+        """See `Reach`: the head's clock, from its answers."""
         return self.api.offset_s
 
     def close(self) -> None:

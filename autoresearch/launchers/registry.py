@@ -1,4 +1,4 @@
-"""Which launcher a place has, and which options it understands."""
+"""Which launcher a target has, and which options it accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMON = {
     "pending_limit": "how long a run may wait in a queue; default 24h",
     "poll": "how often its launcher is asked about all runs together; default every 2 s to 15 s",
 }
-COPIED = {  # of a place that does not see our files; lab/remote_files/{upload,remote_host,download}.py
+COPIED = {  # options of a target without shared files; lab/remote_files/{upload,remote_host,download}.py
     "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
     "codebase": "remote: code and environment are the host's own, at the blueprint's paths; nothing is sent",
     "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
@@ -32,7 +32,7 @@ COPIED = {  # of a place that does not see our files; lab/remote_files/{upload,r
 }
 
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
-_LAUNCHERS = {  # the file in this room, and its launcher: imported when a place of that kind is asked
+_LAUNCHERS = {  # module in this package and its launcher; imported when a target of that kind is used
     Kind.SSH: ("ssh", "SshLauncher"),
     Kind.SLURM: ("slurm_options", "launcher_of"),
     Kind.RAY: ("ray", "RayLauncher"),
@@ -41,7 +41,7 @@ _LAUNCHERS = {  # the file in this room, and its launcher: imported when a place
 
 
 def options_of(kind: Kind) -> Mapping[str, str]:
-    """Option -> what it is for."""
+    """Option -> its description."""
     if kind is Kind.LOCAL:
         return {}
     options: Mapping[str, str] = _module(kind).OPTIONS
@@ -53,7 +53,7 @@ def _module(kind: Kind) -> ModuleType:
 
 
 def check(place: Target) -> None:
-    """UsageError for an option that its launcher does not know, that holds a secret, or makes no sense."""
+    """Raise UsageError for an option that the launcher does not have, that holds a secret, or that is invalid."""
     known = options_of(place.kind)
     for name, value in place.options.items():
         where = f"launchers.{place.name}.{name}"
@@ -67,9 +67,9 @@ def check(place: Target) -> None:
 
 
 def launcher_of(place: Target, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
-    """The launcher of a place that is not local. UsageError for options that make no sense.
+    """The launcher of a target that is not local. Raises UsageError for invalid options.
 
-    render: template and values in, a manifest out; for Kubernetes, which templates are the lab's.
+    render: (template, values) -> manifest; for Kubernetes, whose templates belong to the lab.
     """
     check(place)
     more = (render,) if place.kind is Kind.KUBERNETES else ()
@@ -78,7 +78,7 @@ def launcher_of(place: Target, environ: Mapping[str, str], render: Render | None
 
 
 def pinned(place: Target, environ: Mapping[str, str]) -> Target:
-    """The place with what this shell's environment says of it written down: another shell's may say something else."""
+    """The target with settings from this shell's environment written into it: another shell may have others."""
     named = environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS")
     if place.kind is not Kind.RAY or place.options.get("address") or not named:
         return place

@@ -1,4 +1,4 @@
-"""A place that sees our paths: its files are ours, its programs are started here (sbatch, curl ...)."""
+"""A target with shared paths: its files are local, its programs are started here (sbatch, curl ...)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_SAID = 1 << 20
 
 
 class SharedFiles:
-    """`core.run.job_launcher.Reach` of this machine. `environ` is what programs are started with; None: our own."""
+    """`core.run.job_launcher.Reach` of this machine. `environ`: for programs; None: the current environment."""
 
     shared = True
 
@@ -21,12 +21,12 @@ class SharedFiles:
         self.environ = environ
 
     def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        """See `Reach`. A lock that is free says nothing: flock may not cross a network file system."""
+        """See `Reach`. A free lock proves nothing: flock may not work across a network file system."""
         found = {want.run: DirectoryState(**remote_requests.look(want.directory, want.offsets)) for want in wants}
         return {run: seen if seen.alive else replace(seen, alive=None) for run, seen in found.items()}
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `Reach`; OSError where the disk is full."""
+        """See `Reach`; raises OSError if the disk is full."""
         remote_requests.put(directory, files, private)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
@@ -48,7 +48,7 @@ class SharedFiles:
         return ProgramOutput(said.returncode, said.stdout[:MOST_SAID], said.stderr[:MOST_SAID])
 
     def clock_offset(self) -> float:
-        """See `Reach`: other nodes' clocks show in their files."""
+        """See `Reach`: other nodes' clocks show only in their files."""
         return 0.0
 
     def close(self) -> None:

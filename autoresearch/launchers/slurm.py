@@ -1,4 +1,4 @@
-"""Slurm: one sbatch job for each run; the scheduler says where, the exit record says how it ended."""
+"""Slurm: one sbatch job per run; the scheduler says where it runs, the exit record says how it ended."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from autoresearch.launchers.slurm_states import (
 
 ANSWER_S = 30.0
 PREFLIGHT_S = 10.0
-HOPELESS_S = 60.0  # a reason to wait for ever may be one of this minute: a partition that is being changed
-ASK_AGAIN_S = 30.0  # about a job that is not in the queue
-SHOWN_AT_ONCE = 5  # jobs that are asked for one by one, in one poll
+HOPELESS_S = 60.0  # seconds; a hopeless reason may be temporary: a partition that is being changed
+ASK_AGAIN_S = 30.0  # seconds; about a job that is not in the queue
+SHOWN_AT_ONCE = 5  # jobs shown one by one (`scontrol`) in one poll
 ACCOUNTED_AT_ONCE = 50
 _FOREIGN = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SCANCEL_", "SQUEUE_", "SACCT_")
 _FOREIGN_NAMES = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "CUDA_VISIBLE_DEVICES"}
@@ -38,7 +38,7 @@ _SITE = {"SLURM_CONF", "SLURM_JWT", "SLURM_CONF_SERVER"}  # how the cluster is f
 
 
 def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which nothing tells of an allocation that we may be in ourselves."""
+    """An environment without the variables of an allocation that this process may be in."""
     return {
         name: value
         for name, value in environ.items()
@@ -47,7 +47,7 @@ def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class SlurmLauncher:
-    """`core.run.job_launcher.JobLauncher` for one Slurm cluster. UsageError for options that make no sense."""
+    """`core.run.job_launcher.JobLauncher` for one Slurm cluster. Raises UsageError for invalid options."""
 
     kind = Kind.SLURM
 
@@ -64,12 +64,12 @@ class SlurmLauncher:
         self.reach: Reach = reach or SharedFiles(cleaned(environ))
         self.clock = clock
         self._where = jobs.on_cluster(place)
-        self._hopeless: dict[str, float] = {}  # job -> since when it is
-        self._last_words: dict[str, str] = {}  # job -> of its output
-        self._asked: dict[str, float] = {}  # job that is not in the queue -> when it was asked for
-        self._found: dict[str, Row] = {}  # ... and what was said of it
-        self._accounts = True  # until it is said that there is no accounting
-        self._begun: set[str] = set()  # jobs that are at their Runner
+        self._hopeless: dict[str, float] = {}  # job -> since when
+        self._last_words: dict[str, str] = {}  # job -> last words of its output
+        self._asked: dict[str, float] = {}  # job that is not in the queue -> time of its last query
+        self._found: dict[str, Row] = {}  # ... and the answer
+        self._accounts = True  # until Slurm reports that there is no accounting
+        self._begun: set[str] = set()  # jobs whose Runner was reached
 
     def describe(self) -> list[tuple[str, str]]:
         """See `Describes`."""
@@ -108,7 +108,9 @@ class SlurmLauncher:
         return found
 
     def _nodes_away(self) -> str:
-        """The states of nodes that are not to be had now: `--test-only` refuses what sbatch lets wait for them."""
+        """The states of nodes that are unavailable now: `--test-only` refuses a job that sbatch would let wait for
+        them.
+        """
         with contextlib.suppress(Unreachable):
             said = self._asked_of_slurm(["sinfo", *self._where, "-h", "-o", "%T"], PREFLIGHT_S)
             states = {line.strip().rstrip("*~#!%$@^-") for line in said.text.splitlines()}
@@ -116,7 +118,7 @@ class SlurmLauncher:
         return ""
 
     def _grace_is_short(self) -> list[Finding]:
-        """Slurm sends KILL so long after its TERM; a Runner that waits longer leaves no exit record."""
+        """Slurm sends KILL this long after its TERM; a Runner with a longer grace leaves no exit record."""
         said = self._asked_of_slurm(["scontrol", *self._where, "show", "config"], PREFLIGHT_S)
         told = next((line for line in said.text.splitlines() if line.startswith("KillWait ")), "")
         kill_s = float("".join(c for c in told.partition("=")[2] if c.isdecimal()) or "inf")
@@ -131,7 +133,7 @@ class SlurmLauncher:
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> Handle:
-        """See `JobLauncher`. Raises Unreachable also where the job may have got through."""
+        """See `JobLauncher`. Raises Unreachable also if the job may have been submitted."""
         if job.again and (native := self._find(job)):
             return self._queued(job, native)
         text, words = jobs.script(job, self.place), jobs.words(job, self.place)
@@ -147,7 +149,7 @@ class SlurmLauncher:
         return Handle(job.run, native, {"directory": job.directory, "name": job.name})
 
     def _find(self, job: Job) -> str:
-        """The job of a run that an earlier submit may have made; the oldest, should there be more. "": none."""
+        """A job that an earlier submit may have created; the oldest if there are several, "" if none."""
         wanted = jobs.comment(job)
         ours = (row for row in self._queue() if row.comment == wanted or (row.name == job.name and not _told(row)))
         found = sorted(int(row.native) for row in ours if not _refused(row))
@@ -161,7 +163,7 @@ class SlurmLauncher:
     # -- asking -------------------------------------------------------------------------------------------------
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `JobLauncher`: one squeue, and for those that it does not list one sacct."""
+        """See `JobLauncher`: one squeue, and one sacct for jobs that it does not list."""
         known = {row.native: row for row in self._queue()}
         missing = [handle.native for handle in handles if handle.native not in known]
         if missing:
@@ -172,17 +174,17 @@ class SlurmLauncher:
         return {handle.run: self._observation(handle, row) for handle, row in there}
 
     def _queue(self) -> list[Row]:
-        """Every job of ours that slurmctld remembers; never by id, as a purged one makes squeue fail."""
+        """Every own job that slurmctld remembers; never by id, as a purged one makes squeue fail."""
         words = ["squeue", *self._where, "--me", "--noheader", "--states=all", f"--Format={FIELDS}"]
         said = self._asked_of_slurm(words, ANSWER_S)
         if said.returncode:
             raise Unreachable(f"squeue: {sentence(said)}")
-        if len(said.out) >= MOST_SAID:  # who is not in this piece is not gone
+        if len(said.out) >= MOST_SAID:  # a job missing from a cut list is not gone
             raise Unreachable(f"squeue: your queue is longer than {MOST_SAID >> 20} MiB", code="queue_too_long")
         return list(rows(said.text))
 
     def _look_elsewhere(self, missing: Sequence[str]) -> None:
-        """Jobs that the queue does not list: a few by `scontrol`, all of them by accounting where there is any."""
+        """Jobs missing from the queue: a few by `scontrol`, the others by accounting if there is any."""
         now = self.clock()
         due = [n for n in missing if n not in self._found and now - self._asked.get(n, -ASK_AGAIN_S) >= ASK_AGAIN_S]
         for native in due[:SHOWN_AT_ONCE]:
@@ -196,7 +198,7 @@ class SlurmLauncher:
             self._found |= {row.native: row for row in self._from_accounting(["-j", ",".join(some)])}
 
     def _from_accounting(self, which: Sequence[str]) -> list[Row]:
-        """Nothing where there is none, or where it does not answer now: slurmctld did, and the exit record decides."""
+        """Empty without accounting or an answer of it: slurmctld did answer, and the exit record decides."""
         if not self._accounts:
             return []
         words = ["sacct", *self._where, "-X", "-n", "-P", "-S", "now-14days", "-o", SACCT_FIELDS, *which]
@@ -221,7 +223,7 @@ class SlurmLauncher:
 
     @property
     def _prepares(self) -> bool:
-        """Whether something is done in the job, for as long as it takes, before its Runner can show."""
+        """Whether the job does other work, of any length, before its Runner can show."""
         return bool(self.place.text("script") or self.place.text("setup"))
 
     def _look_whether_begun(self, there: Sequence[tuple[Handle, Row]]) -> None:
@@ -244,12 +246,12 @@ class SlurmLauncher:
         self._cancel(handle.native, hard=hard)
 
     def _cancel(self, native: str, *, hard: bool) -> None:
-        """Softly: TERM to the Runner alone. For good: TERM to everything, and KILL after Slurm's KillWait."""
+        """Softly: TERM to the Runner alone. Hard: TERM to all its processes, and KILL after Slurm's KillWait."""
         soft = [] if hard or self.place.text("script") else ["--signal=TERM", "--batch"]
-        self._asked_of_slurm(["scancel", *self._where, *soft, native], ANSWER_S)  # one that is over: no matter
+        self._asked_of_slurm(["scancel", *self._where, *soft, native], ANSWER_S)  # ignore a job that is over
 
     def forget(self, handle: Handle) -> None:
-        """See `JobLauncher`. A launch script is told that its command is over."""
+        """See `JobLauncher`. Also signals a launch script that its command is over."""
         for told in (self._last_words, self._hopeless, self._asked, self._found):
             told.pop(handle.native, None)
         self._begun.discard(handle.native)
@@ -259,7 +261,7 @@ class SlurmLauncher:
                 self.reach.put(logs, {"ENDED": b""})
 
     def _asked_of_slurm(self, words: Sequence[str], timeout_s: float) -> ProgramOutput:
-        """What a command said; Unreachable where that is nothing about any job."""
+        """Output of a Slurm command; raises Unreachable if its failure says nothing about any job."""
         said = self.reach.run(words, timeout_s=timeout_s)
         if said.returncode and (silent := silence(words[0], said)):
             raise silent
@@ -267,17 +269,17 @@ class SlurmLauncher:
 
 
 def _told(row: Row) -> bool:
-    """Whether its comment is ours: a site's plugin, or `extra` of the place, may have put another one there."""
+    """Whether its comment is autoresearch's: a site's plugin, or the target's `extra`, may have set another one."""
     return row.comment.startswith("autoresearch:")
 
 
 def _is_its(row: Row, handle: Handle) -> bool:
-    """Whether a job is this run's: a Slurm that began anew gives its numbers a second time."""
+    """Whether a job is this run's: a reinstalled Slurm gives out its numbers a second time."""
     if _told(row):
         return row.comment.endswith(f":{handle.run}")
     return not row.comment or row.name == handle.more.get("name")
 
 
 def _refused(row: Row) -> bool:
-    """What sbatch refused leaves a row behind, of a job that never was."""
+    """Whether it is the row of a job that sbatch refused."""
     return row.word == "FAILED" and row.reason == "BadConstraints"

@@ -1,8 +1,8 @@
-"""One Slurm allocation for many short runs (`interactive: true`): it is kept, so that a run does not wait in the queue.
+"""One Slurm allocation for many short runs (`interactive: true`): it is kept, so that runs do not wait in the queue.
 
-A job of ours holds the allocation and looks into its *spool*, a directory of its own: `RUN.job` is a run to start,
-which the holder claims by renaming it to `RUN.taken`, and `RUN.over.CODE` once it is over. Whoever is killed meanwhile
-finds all of it again: the holder by its comment, the run by its files. Without a run it goes by itself after a while.
+A holder job keeps the allocation and watches its *spool*, a directory of its own: `RUN.job` is a run to start, which
+the holder claims by renaming it to `RUN.taken`, and to `RUN.over.CODE` once it is over. After a kill of any process all
+is found again: the holder by its comment, the run by its files. Without runs the holder exits after a while.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from autoresearch.launchers.slurm import ANSWER_S, SlurmLauncher
 from autoresearch.launchers.slurm_answers import number
 from autoresearch.launchers.slurm_states import Row, observation
 
-TIME_S = 8 * 3600.0  # how long an allocation is asked for, where the place does not say
-KILL_S = 5  # after TERM, for one that is ended for good
-GOING = ("COMPLETING", "STAGE_OUT")  # it runs, and what it was started for is over
-TRIES = 3  # an allocation may be going just now
+TIME_S = 8 * 3600.0  # default walltime of an allocation
+KILL_S = 5  # seconds from TERM to KILL in a hard stop
+GOING = ("COMPLETING", "STAGE_OUT")  # it still runs, but its work is over
+TRIES = 3  # an allocation may be ending just now
 
-# What is ended for good is everything that carries the run's id: a trainer may have left its Runner.
+# A hard stop kills every process with the run's id: a trainer may have outlived its Runner.
 _HOLDER = """#!/bin/bash
 spool={base}/$SLURM_JOB_ID
 mkdir -p "$spool" && cd "$spool" || exit 66
@@ -76,11 +76,11 @@ class SlurmAllocation(SlurmLauncher):
 
     @property
     def mark(self) -> str:
-        """How the comment of an allocation begins; where its spool is comes after it."""
+        """Prefix of an allocation's comment; the path of its spools follows."""
         return f"autoresearch:allocation:{self.place.key}:"
 
     def _holders(self) -> list[Row]:
-        """The allocations of this place that Slurm remembers."""
+        """The allocations of this target that Slurm remembers."""
         return [row for row in self._queue() if row.comment.startswith(self.mark)]
 
     def _spool(self, holder: Row) -> str:
@@ -89,7 +89,7 @@ class SlurmAllocation(SlurmLauncher):
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> Handle:
-        """See `JobLauncher`: into the allocation that there is, or into a new one."""
+        """See `JobLauncher`: into the existing allocation, or into a new one."""
         if job.again and (spool := self._spool_of(job)):
             return self._handle(job, spool)
         for _ in range(TRIES):
@@ -103,18 +103,18 @@ class SlurmAllocation(SlurmLauncher):
         return Handle(job.run, f"{PurePosixPath(spool).name}+{job.run}", {"spool": spool, "directory": job.directory})
 
     def _base(self, job: Job) -> str:
-        """Beside the Runner's copy: a directory that the nodes see, whatever becomes of one run."""
+        """Beside the Runner's copy: a directory that the nodes see and that outlives a run."""
         return str(PurePosixPath(job.argv[-2]).with_name(f"allocation_{self.place.key}"))
 
     def _spool_of(self, job: Job) -> str:
-        """The spool that an earlier submit of a run may have come to; "" where there is none."""
+        """The spool that an earlier submit of a run may have reached; "" without one."""
         bases = {self._base(job), *(row.comment.removeprefix(self.mark) for row in self._holders())}
         words = ["find", *sorted(bases), "-maxdepth", "2", "-name", f"{job.run}.*", "-not", "-name", "*.gone"]
         found = sorted(self.reach.run(words).text.splitlines())
         return str(PurePosixPath(found[0]).parent) if found else ""
 
     def _open_spool(self, job: Job) -> str:
-        """Of the allocation that there is; of a new one where there is none, or where it is about to go."""
+        """The spool of the existing allocation; of a new one if there is none, or if it is about to end."""
         open_ones = (row for row in self._holders() if row.state is not JobState.OVER and row.word not in GOING)
         held = sorted(open_ones, key=lambda row: int(row.native))
         for spool in map(self._spool, held):
@@ -123,7 +123,7 @@ class SlurmAllocation(SlurmLauncher):
         return f"{self._base(job)}/{self._hold(job, self._base(job))}"
 
     def _hold(self, job: Job, base: str) -> str:
-        """Ask Slurm for an allocation; what it calls it."""
+        """Ask Slurm for an allocation; returns its job number."""
         slots, idle = max(1, self.place.slots), int(jobs.seconds(self.place, "idle"))
         text = _HOLDER.format(base=shlex.quote(base), slots=slots, idle=idle, kill_s=KILL_S)
         self.reach.put(base, {"holder.sh": text.encode()})
@@ -139,7 +139,7 @@ class SlurmAllocation(SlurmLauncher):
         return self.reach.run(["test", "-e", path]).returncode == 0
 
     def _withdraw(self, spool: str, run: str) -> bool:
-        """Whether a run that was not begun will not be; the holder's own claim is a rename, too."""
+        """Withdraw an unstarted run; False if the holder has claimed it (also by a rename)."""
         return self.reach.run(["mv", f"{spool}/{run}.job", f"{spool}/{run}.gone"]).returncode == 0
 
     # -- asking -------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class SlurmAllocation(SlurmLauncher):
         return found
 
     def _seen(self, handle: Handle, marks: set[str], holder: Row | None) -> Observation | None:
-        """What the files of one run say, with what Slurm says of the allocation; None: nothing is known."""
+        """Combine the files of one run with the allocation's state; None: nothing is known."""
         if over := next((mark.removeprefix("over.") for mark in marks if mark.startswith("over.")), ""):
             code = int(over) if over.isdecimal() else 1
             return observation(Row("0", "FAILED" if code else "COMPLETED", code << 8), last_words=self._said(handle))
@@ -189,7 +189,7 @@ class SlurmAllocation(SlurmLauncher):
     # -- ending -------------------------------------------------------------------------------------------------
 
     def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `JobLauncher`: the run, not the allocation."""
+        """See `JobLauncher`: stops the run, not the allocation."""
         spool = str(handle.more.get("spool", ""))
         if not spool or self._withdraw(spool, handle.run):
             return

@@ -1,4 +1,4 @@
-"""What a failing Slurm command means: that nobody answered, or that Slurm said no."""
+"""Classifies failing Slurm commands: unreachable, or refused by Slurm."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ _HINTS = (
 
 
 def number(program: str, said: ProgramOutput) -> str:
-    """The number of the job that was made; a site's own lines may stand around it. Unreachable where there is none:
-    a job may have been made, and is looked for before another one is."""
+    """The number of the submitted job; a site's own lines may surround it.
+
+    Raises Unreachable without one: a job may exist, and is searched for before another submit.
+    """
     if said.returncode:
         raise silence(program, said) or refusal(said)
     if found := re.findall(r"^(?:Submitted batch job )?(\d+)(?:;\S*)?\s*$", said.text, re.MULTILINE):
@@ -58,7 +60,7 @@ def number(program: str, said: ProgramOutput) -> str:
 
 
 def sentence(said: ProgramOutput) -> str:
-    """What Slurm complained of, without `sbatch: error:`; the line that names the trouble comes before what follows."""
+    """Slurm's error message without `sbatch: error:`; the line that names the cause comes first."""
     lines = (said.err or said.out).decode("utf-8", "replace").strip().splitlines()
     told = [re.sub(r"^(\w+: )?(error|fatal): ", "", line).strip() for line in lines if not line.startswith("Try ")]
     told = [re.sub(r"^sbatch: ", "", line) for line in told if line]
@@ -66,7 +68,7 @@ def sentence(said: ProgramOutput) -> str:
 
 
 def silence(program: str, said: ProgramOutput) -> Unreachable | None:
-    """That a failing command says nothing about any job; None where it does."""
+    """The Unreachable of a failure that says nothing about any job; None for any other failure."""
     words = (said.err + said.out).decode("utf-8", "replace")
     if said.returncode == 127 or (said.returncode < 0 and not words):
         return Unreachable(f"{program} could not be run: {sentence(said)}", code=f"no_{program}")
@@ -78,7 +80,7 @@ def silence(program: str, said: ProgramOutput) -> Unreachable | None:
 
 
 def refusal(said: ProgramOutput) -> Declined:
-    """That sbatch said no, with what to change."""
+    """The Declined of a refusal by sbatch, with a hint what to change."""
     words = sentence(said)
     for pattern, what, hint in _HINTS:
         if re.search(pattern, words, re.IGNORECASE):

@@ -15,8 +15,8 @@ from autoresearch.errors import UsageError
 from autoresearch.launchers.slurm_states import NOT_SHARED_EXIT
 
 OUTPUT = "slurm.out"
-STARTED = "slurm.started"  # the Runner is next: everything before it is not the run's time
-EARLY_S = 60.0  # Slurm may send its signal so much earlier than it was told to
+STARTED = "slurm.started"  # written just before the Runner starts: earlier time is not the run's
+EARLY_S = 60.0  # Slurm may send its signal this much earlier than requested
 SIGNAL_S = 120
 _PLAIN: tuple[str, ...] = (
     "partition",
@@ -48,7 +48,7 @@ OPTIONS = {
 }
 DEFAULTS = {"margin": "5m", "idle": "10m"}
 
-# `exec` at the end: what Slurm signals is the Runner. Another node may see new files late (network file systems).
+# `exec` at the end: Slurm's signals reach the Runner. New files may show late on other nodes (network file systems).
 _SCRIPT = """#!/bin/bash
 cd / && umask 022
 far={far}
@@ -62,8 +62,8 @@ while IFS= read -r -d '' pair; do before["$pair"]=1; done < <(env -0)
 {setup}{environment}touch "$far/{started}"
 exec {argv}
 """
-# The trainer's environment is a file that the Runner reads. What Slurm and `setup` say about this job goes over what
-# the submitting machine said, and of an allocation that the submitter was in nothing is left.
+# The trainer's environment is a file that the Runner reads. Variables that Slurm and `setup` set for this job override
+# those of the submitting machine; those of an allocation that the submitter was in are removed.
 _ENVIRONMENT = """if [ -f "$far/environment" ]; then
     umask 077
     {
@@ -111,7 +111,7 @@ def words(job: Job, place: Target) -> list[str]:
 
 
 def resources(place: Target, gpus: int) -> list[str]:
-    """What of the machine is asked for. The scheduler says which GPUs: CUDA_VISIBLE_DEVICES is its own."""
+    """The requested resources. The scheduler chooses the GPUs: CUDA_VISIBLE_DEVICES is its own."""
     found = []
     for name in _PLAIN:
         value = place.options.get(name)
@@ -126,29 +126,29 @@ def resources(place: Target, gpus: int) -> list[str]:
 
 
 def comment(job: Job) -> str:
-    """What the job is known by, whatever else has its name."""
+    """The comment that identifies the job, even if another one has its name."""
     return "autoresearch:" + ":".join(re.sub(r"[^\w./@+-]", "_", text) for text in (job.campaign, job.run))
 
 
 def dependency(place: Target) -> str:
-    """`singleton`: should one run ever have two jobs, the second waits until the first is over, and then declines."""
+    """`singleton`: should one run ever have two jobs, the second waits until the first is over, and is then refused."""
     return ",".join(word for word in ("singleton", place.text("dependency")) if word)
 
 
 def minutes(job: Job, place: Target) -> int:
-    """The walltime: the Runner's own limits come first, with room for a signal that comes early."""
+    """The walltime in minutes: beyond the Runner's own limits, with room for a signal that comes early."""
     asked = job.max_s + seconds(place, "margin") + signal_s(place) + EARLY_S
     return max(1, math.ceil(min(asked, seconds(place, "time") if place.text("time") else asked) / 60))
 
 
 def signal_s(place: Target) -> int:
-    """How long before the walltime's end the Runner is told."""
+    """Seconds before the walltime's end at which the Runner is signalled."""
     said = place.text("signal", str(SIGNAL_S))
     return int(said) if said.isdecimal() else int(_bad(place, "signal", "is no number of seconds"))
 
 
 def seconds(place: Target, option: str) -> float:
-    """An option that is a duration. UsageError for one that is none."""
+    """An option that is a duration, in seconds. Raises UsageError for any other value."""
     try:
         return parse_duration(place.text(option, DEFAULTS.get(option, "")))
     except ValueError as error:
@@ -156,7 +156,7 @@ def seconds(place: Target, option: str) -> float:
 
 
 def environment(place: Target) -> dict[str, str]:
-    """Variables of the place for the job."""
+    """The target's variables for the job."""
     given = place.options.get("environment") or {}
     if not isinstance(given, Mapping) or not all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in given):
         _bad(place, "environment", "is no block of NAME: value")
@@ -164,23 +164,23 @@ def environment(place: Target) -> dict[str, str]:
 
 
 def setup_lines(place: Target) -> str:
-    """Shell lines before the Runner, as one text."""
+    """Shell lines to run before the Runner, as one text."""
     given: Any = place.options.get("setup") or ""
     return "\n".join(map(str, given)) if isinstance(given, Sequence) and not isinstance(given, str) else str(given)
 
 
 def on_cluster(place: Target) -> list[str]:
-    """The word that names the cluster, for every client command."""
+    """The option that names the cluster, for every client command."""
     return [f"--clusters={place.text('cluster')}"] if place.text("cluster") else []
 
 
 def escaped(path: str) -> str:
-    """A path in which Slurm finds no pattern of its own."""
+    """A path in which Slurm finds no filename pattern."""
     return path.replace("\\", "\\\\").replace("%", "%%")
 
 
 def check(place: Target) -> None:
-    """UsageError for options that make no sense."""
+    """Raise UsageError for invalid options."""
     extra = place.options.get("extra") or ()
     if isinstance(extra, str) or not isinstance(extra, Sequence):
         _bad(place, "extra", "is no list of words")

@@ -1,4 +1,4 @@
-"""What a Slurm place may say, and the launcher that serves it: here or on a login node, a job or an allocation."""
+"""The options of a Slurm target, and its launcher: local or on a login node, one job per run or one allocation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS = {
 
 
 def launcher_of(place: Target, environ: Mapping[str, str]) -> SlurmLauncher:
-    """The launcher that the options of a place ask for. UsageError for options that make no sense."""
+    """The launcher that a target's options ask for. Raises UsageError for invalid options."""
     reach: Reach | None = None
     if place.text("host"):
         from autoresearch.launchers.ssh_reach import SshReach

@@ -1,6 +1,6 @@
-"""What Slurm says about jobs: rows of squeue, scontrol and sacct, and what each of its words means for a run.
+"""Slurm's states of jobs: rows of squeue, scontrol and sacct, and what each state means for a run.
 
-Formats as Slurm 22.05 prints them (`squeue --Format`, `scontrol show job -o`, `sacct --parsable2`); the words are
+Formats as Slurm 22.05 prints them (`squeue --Format`, `scontrol show job -o`, `sacct --parsable2`); the states are
 those of JOB STATE CODES and JOB REASON CODES in squeue(1).
 """
 
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import JobState, Observation
 
-NOT_SHARED_EXIT = 66  # of our batch script, where it does not see the run directory
+NOT_SHARED_EXIT = 66  # of our batch script, if it does not see the run directory
 _NO_STDOUT_SIGNAL = 53  # how Slurm records that the node could not open the job's output file
 _EXPECTED = ("COMPLETED", "REVOKED")
 
-# A width of 0 is no width; what may hold anything comes last.
+# A width of 0 means unlimited; the field that may hold anything comes last.
 FIELDS = "JobID:0|,State:0|,exit_code:0|,NodeList:0|,Name:0|,Reason:0|,Comment:0"
 SACCT_FIELDS = "JobIDRaw,State,ExitCode,NodeList,JobName"
 
@@ -52,7 +52,7 @@ HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One job as Slurm tells it. `status` is a wait status: exit code * 256 + signal."""
+    """One job as Slurm reports it. `status` is a wait status: exit code * 256 + signal."""
 
     native: str
     word: str
@@ -64,7 +64,7 @@ class Row:
 
     @property
     def state(self) -> JobState:
-        """What the word means; a word that is not known (a newer Slurm's) is one that ends nothing."""
+        """The job's state; unknown words (of a newer Slurm) count as pending."""
         if self.word in _RUNNING:
             return JobState.RUNNING
         return JobState.OVER if self.word in _OVER else JobState.PENDING
@@ -76,7 +76,7 @@ class Row:
 
     @property
     def hopeless(self) -> bool:
-        """Whether it would wait for ever, as it stands."""
+        """Whether it would wait for ever in its present state."""
         return self.state is JobState.PENDING and bool(_FOR_EVER.fullmatch(self.reason))
 
     @property
@@ -88,7 +88,7 @@ class Row:
 
 
 def rows(text: str) -> Iterator[Row]:
-    """The rows of `squeue --noheader --Format=FIELDS`; lines that are none are passed over."""
+    """The rows of `squeue --noheader --Format=FIELDS`; other lines are skipped."""
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|", 6)]
         if len(cells) == 7 and cells[0].isdecimal():
@@ -97,7 +97,7 @@ def rows(text: str) -> Iterator[Row]:
 
 
 def shown(line: str) -> Row | None:
-    """The row of `scontrol show job -o`; None where it shows none."""
+    """The row of `scontrol show job -o`; None without one."""
     found = dict(re.findall(r"(?<!\S)(JobId|JobName|JobState|Reason|ExitCode|NodeList|Comment)=(\S*)", line))
     if "JobId" not in found or "JobState" not in found:
         return None
@@ -121,7 +121,7 @@ def accounted(text: str) -> Iterator[Row]:
 
 
 def observation(row: Row, *, last_words: str = "", for_ever: bool = False) -> Observation:
-    """What a row means for its run. last_words: of the job's own output; for_ever: it was hopeless for a while."""
+    """The observation of a row. last_words: of the job's output; for_ever: it has been hopeless for a while."""
     if row.state is not JobState.OVER:
         hint = HINTS.get(row.reason, "") if row.hopeless else ""
         reason = f"{row.reason} ({hint})" if hint else row.reason

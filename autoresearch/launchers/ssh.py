@@ -1,8 +1,8 @@
-"""ssh: a Runner on another host, detached there; what holds the connection is ours to lose.
+"""ssh: a Runner on another host, detached, so that the connection may be lost at any time.
 
-A trainer that a connection carries dies with it. Here it carries nothing: it starts the Runner, which is its own
-session with its own files, and looks at those. So a cut link, a killed ssh or a closed lid cost a run nothing, and
-what was started is found again by its far directory.
+A trainer started through a connection would die with it. Here the connection only starts the Runner, which has its own
+session and files, and reads those files. A cut link, a killed ssh or a closed lid cost a run nothing; what was started
+is found again by its remote directory.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ OPTIONS = {
     "forwards": "ports of this machine that lead there while runs live, each as ssh -L takes it: 10086:localhost:10086",
     "remote_forwards": "ports of the host that lead here, each as ssh -R takes it",
 }
-SPAWN_S = 30.0  # a loaded host imports for a while
-CLOCK_S = 5.0  # clocks that differ by more are worth a word: times are corrected, files keep theirs
+SPAWN_S = 30.0  # a loaded host takes long to import
+CLOCK_S = 5.0  # clocks that differ by more are reported: times are corrected, files keep theirs
 FREE_BYTES = 1 << 30
 PROGRAMS = ("bash", "git", "rsync", "tmux", "nvidia-smi")
 
@@ -43,7 +43,7 @@ class SshLauncher:
         self.reach = HeldReach(place, environ)
 
     def submit(self, job: Job) -> Handle:
-        """See `JobLauncher`. Whoever asks twice finds the Runner that he has."""
+        """See `JobLauncher`. A second submit finds the Runner of the first."""
         if job.again and (found := self.reach.call("started", directory=job.directory)):
             return _handle(job, found)
         if wrong := self.reach.forwards.stand():
@@ -67,9 +67,9 @@ class SshLauncher:
         return _handle(job, found, uuids)
 
     def _choose(self, count: int) -> tuple[str, ...]:
-        """Which GPUs of the host a run gets, by UUID; their leases decide, there. Raises Declined.
+        """Choose the host's GPUs for a run, by UUID; their leases on the host decide. Raises Declined.
 
-        Where nobody said how many: one, or all of them where runs do not share the host.
+        If no number is configured: one, or all of them if runs do not share the host.
         """
         wanted = self._wanted_gpus()
         if not count and (wanted in ("", "none", "0") or "gpus_per_run" in self.place.options):
@@ -92,7 +92,7 @@ class SshLauncher:
             raise Declined(reason, code=code, hint=error.hint) from error
 
     def _wanted_gpus(self) -> str:
-        """The option as `launchers.gpus.select` reads it."""
+        """The option in the form that `launchers.gpus.select` reads."""
         given = self.place.options.get("gpus")
         if isinstance(given, list):
             return ",".join(str(one) for one in given) + ","
@@ -100,7 +100,7 @@ class SshLauncher:
         return text.lower() if text.isalpha() else text
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `JobLauncher`: a Runner's process lives or does not; its files say the rest."""
+        """See `JobLauncher`: only whether the Runner's process lives; its files say the rest."""
         self.reach.forwards.tend()
         if not handles:
             return {}
@@ -144,7 +144,7 @@ class SshLauncher:
         return descriptions.of_host(found, self.reach.call("gpus", within_s=60.0)["smi"])
 
     def preflight(self) -> list[Finding]:
-        """See `JobLauncher`. Connects, which takes as long as `connect_timeout` where nobody answers."""
+        """See `JobLauncher`. Connects, which takes up to `connect_timeout` if the host does not answer."""
         error = Severity.ERROR
         try:
             found = self.reach.probe(paths=["~", "/tmp"], programs=PROGRAMS)
@@ -182,7 +182,7 @@ class SshLauncher:
         ]
 
     def _gpu_findings(self) -> list[Finding]:
-        """Whether there are as many as a run gets; busy ones may be free by then."""
+        """Whether there are as many as a run needs; busy ones may be free by then, and only cause a warning."""
         try:
             count = self.place.text("gpus_per_run", "0")
             self._choose(int(count) if count.isdecimal() else 0)
@@ -193,7 +193,7 @@ class SshLauncher:
 
 
 class HeldReach(SshReach):
-    """The reach of a host where Runners are started, with the port forwards that are held as long as it is."""
+    """The reach of a host where Runners are started, together with its port forwards."""
 
     def __init__(self, place: Target, environ: Mapping[str, str]) -> None:
         super().__init__(place, environ, runs_here=True)
@@ -225,7 +225,7 @@ def _handle(job: Job, found: Mapping[str, Any], uuids: Sequence[str] = ()) -> Ha
 
 
 def _declined(error: OSError, job: Job) -> Declined:
-    """What a host said to the start of a Runner that can never be."""
+    """The Declined for an error that every start of this Runner on the host would meet."""
     if error.errno == errno.ENOENT:
         return Declined(f"{job.argv[0]} is not there: {error.filename}: {error.strerror}", code="no_interpreter")
     code = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_full"}.get(error.errno or 0, "unwritable")

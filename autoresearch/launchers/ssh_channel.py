@@ -1,7 +1,7 @@
-"""One connection to a host: an ssh process with our program at its other end, asked a line at a time.
+"""One connection to a host: an ssh process with the remote file agent at its other end, one line per request.
 
-What is sent first is the program itself (`runner/remote_agent.py` and what it imports), so nothing needs to be
-installed there but Python 3.9. Every call has a deadline; one that passes it, or fails half-way, ends the connection.
+The agent's program (`runner/remote_agent.py` and its imports) is sent first, so the host needs nothing but Python 3.9.
+Every call has a deadline; a call that misses it or fails half-way ends the connection.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PARTS = (
     "remote_requests",
     "remote_agent",
 )  # in the order in which they import each other
-# Shells of any kind take it: no `$`, `!`, backslash or quote within the single ones.
+# Every shell accepts it: no `$`, `!`, backslash or quote within the single quotes.
 FIRST = (
     'import sys; sys.version_info < (3, 9) and sys.exit("ajet: python " + sys.version.split()[0]); '
     "import base64, zlib; exec(zlib.decompress(base64.b64decode(sys.stdin.buffer.readline())).decode())"
@@ -54,7 +54,7 @@ module.serve(TOKEN, sys.stdin.buffer, sys.stdout.buffer)
 
 
 def program(token: str) -> bytes:
-    """The program as one line."""
+    """The agent's program as one line."""
     folder = Path(remote_agent.__file__).parent
     sources = [(name, (folder / f"{name}.py").read_text()) for name in PARTS]
     text = f"SOURCES = {sources!r}\nTOKEN = {token!r}\n{_LOADER}"
@@ -62,13 +62,13 @@ def program(token: str) -> bytes:
 
 
 def command_line(python: str, setup: str) -> str:
-    """What the login shell there is to run."""
+    """The command for the remote login shell."""
     words = f"exec {python} -E -s -c '{FIRST}'"
     return f"{setup}\n{words}" if setup else words
 
 
 class Channel:
-    """One living connection. Not for several threads."""
+    """One open connection. Not thread-safe."""
 
     def __init__(self, words: SshWords, command: str, environ: Mapping[str, str], patience_s: float) -> None:
         """Connect. Raises Unreachable."""
@@ -77,7 +77,7 @@ class Channel:
         self.noise = b""
         self.rest = b""
         self.last_id = 0
-        self.hello: Mapping[str, Any] = {}  # who answered; see `remote_agent.hello`
+        self.hello: Mapping[str, Any] = {}  # the host's identity; see `remote_agent.hello`
         self.offset_s = 0.0
         self.best_trip_s = float("inf")
         self.complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the connection
@@ -87,7 +87,7 @@ class Channel:
             stdout=subprocess.PIPE,
             stderr=self.complaints,
             env=dict(environ),
-            start_new_session=True,  # a Ctrl-C is not for it
+            start_new_session=True,  # Ctrl-C must not reach it
             bufsize=0,
         )
         for pipe in (self.process.stdin, self.process.stdout):
@@ -100,7 +100,9 @@ class Channel:
             raise
 
     def ask(self, operation: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
-        """One call. Raises Unreachable (the connection is of no use then), OSError (of that host, as is its path)."""
+        """One call. Raises Unreachable (the connection is unusable then), OSError (of the remote host, as is
+        its path).
+        """
         self.last_id += 1
         request = {"id": self.last_id, "op": operation, "with": remote_agent.pack(dict(arguments))}
         begun = time.monotonic()
@@ -113,12 +115,12 @@ class Channel:
         return answer["said"]
 
     def _compare_clocks(self, answer: Mapping[str, Any], trip_s: float, wall: float) -> None:
-        """Theirs minus ours, by the quickest answer."""
+        """Update the clock offset, remote minus local, by the quickest answer."""
         if trip_s <= self.best_trip_s:
             self.best_trip_s, self.offset_s = trip_s, float(answer["wall"]) - (wall + trip_s / 2)
 
     def _exchange(self, data: bytes, number: int, deadline: float) -> dict[str, Any]:
-        """Send, and read on until the answer of this number is whole."""
+        """Send, and read until the answer of this number is complete."""
         out, into = self.process.stdin, self.process.stdout
         assert out is not None and into is not None
         view = memoryview(data)
@@ -143,7 +145,7 @@ class Channel:
             return os.write(self.process.stdin.fileno(), view[: 1 << 16])
         except BlockingIOError:
             return 0
-        except BrokenPipeError:  # why it ended is read from the other pipe
+        except BrokenPipeError:  # the other pipe says why it ended
             return len(view)
 
     def _receive(self, number: int) -> dict[str, Any] | None:
@@ -180,7 +182,7 @@ class Channel:
         return whole if answer["id"] == number else None
 
     def _silent(self) -> Unreachable:
-        """The deadline has passed."""
+        """The error for a passed deadline."""
         self.complaints.seek(0)
         said = self.complaints.read().decode("utf-8", "replace")
         why = meaning(self.words, None, said, self.noise.decode("utf-8", "replace"))
@@ -189,7 +191,7 @@ class Channel:
         return why
 
     def _over(self) -> Unreachable:
-        """The connection has ended."""
+        """The error for an ended connection."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5.0)
         self.complaints.seek(0)
@@ -197,11 +199,11 @@ class Channel:
         return meaning(self.words, self.process.poll(), said, (self.noise + self.rest).decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """End the connection; what was started there goes on."""
+        """End the connection; processes started through it go on."""
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
-        try:  # the program there goes when its stdin ends, and ssh with it
+        try:  # the agent exits when its stdin ends, and ssh with it
             self.process.wait(0.5)
         except subprocess.TimeoutExpired:
             self.process.kill()

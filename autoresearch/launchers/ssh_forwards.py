@@ -1,8 +1,8 @@
-"""Port forwards that are held while runs of a host live, each by an ssh of its own that is started again.
+"""Port forwards that are held while runs of a host live, each by an ssh of its own that is restarted when it ends.
 
-They are apart from the connection that asks: one that fails must not make the host unreachable, and what goes
-through them must not hold up an answer. An ssh of ours dies with us (PR_SET_PDEATHSIG), so that whoever comes next
-finds the port free.
+They are separate from the agent's connection: a failing one must not make the host unreachable, and traffic through
+them must not delay answers. Each ssh dies with this process (PR_SET_PDEATHSIG), so that the next Follower finds the
+port free.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from autoresearch.runner.libc import process_control
 _PLACE = r"\[[^\]]+\]|[^:\[\]]+"
 _FORWARD = re.compile(rf"(?:({_PLACE}):)?([0-9]+):(?:{_PLACE}):[0-9]+\Z")  # ssh(1), -L and -R, without sockets
 PR_SET_PDEATHSIG = 1
-PATIENCE_S = 20.0  # for a forward to stand
-COLLIDES_S = 3.0  # one that ends lets go of its port so soon
+PATIENCE_S = 20.0  # for a forward to be established
+COLLIDES_S = 3.0  # a forward that ends frees its port within this time
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 
 
@@ -39,14 +39,14 @@ class Forward:
 
     @property
     def words(self) -> tuple[str, str]:
-        """As ssh is told it. Without an address it would be content with one of 127.0.0.1 and ::1."""
+        """ssh's option. Without an address ssh would be satisfied with one of 127.0.0.1 and ::1."""
         found = _FORWARD.match(self.text)
         address = "" if found and found[1] else "127.0.0.1:"
         return ("-R" if self.remote else "-L", address + self.text)
 
     @property
     def port(self) -> tuple[str, int] | None:
-        """Address and port that it listens on here; None where that is not here."""
+        """Address and local port that it listens on; None for a remote forward."""
         found = _FORWARD.match(self.text)
         if self.remote or found is None:
             return None
@@ -54,7 +54,7 @@ class Forward:
 
 
 def forwards_of(place: Target) -> tuple[Forward, ...]:
-    """What a place wants. ValueError for what is no forward."""
+    """The forwards of a target. Raises ValueError for a malformed one."""
     found: list[Forward] = []
     for option, remote in (("forwards", False), ("remote_forwards", True)):
         given = place.options.get(option) or []
@@ -66,7 +66,7 @@ def forwards_of(place: Target) -> tuple[Forward, ...]:
 
 
 def taken_port(forward: Forward) -> str:
-    """Why the port of a forward cannot be had here now, in one sentence; "" where it can."""
+    """Why the local port of a forward is unavailable, in one sentence; "" if it is free."""
     if forward.port is None:
         return ""
     address, port = forward.port
@@ -87,15 +87,15 @@ class _Held:
 
     forward: Forward
     process: subprocess.Popen[bytes] | None = None
-    output: IO[bytes] | None = None  # what both ends of it said
+    output: IO[bytes] | None = None  # output of both ends
     failures: int = 0
     next_at: float = 0.0
-    wrong: str = "it is not made yet"  # why it does not stand; "" while it does
-    collides: bool = False  # ... because somebody else has the port
+    wrong: str = "it is not made yet"  # why it is not established; "" if it is
+    collides: bool = False  # ... because another process has the port
 
 
 class Forwards:
-    """The forwards of one place. `words`: ssh's command lines, asked for when they are needed."""
+    """The forwards of one target. `words`: returns ssh's command lines."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Forwards:
         self._held = [_Held(forward) for forward in wanted]
 
     def stand(self) -> str:
-        """Have them all stand, waiting some time; why one cannot because somebody else has its port, else ""."""
+        """Establish them all, waiting some time; returns why one's port is taken, else ""."""
         begun = self.clock()
         while self.tend():
             collides = next((held.wrong for held in self._held if held.collides), "")
@@ -119,7 +119,7 @@ class Forwards:
         return ""
 
     def tend(self) -> tuple[str, ...]:
-        """Start what does not stand and is due; returns at once, with a clause for each that does not stand."""
+        """Start missing ones that are due; returns at once, with a clause for each that is not established."""
         for held in self._held:
             if held.process is not None and held.process.poll() is not None:
                 self._take_note(held)
@@ -130,11 +130,11 @@ class Forwards:
         return self.complaints()
 
     def complaints(self) -> tuple[str, ...]:
-        """A clause for each that does not stand now."""
+        """A clause for each that is not established now."""
         return tuple(held.wrong for held in self._held if held.wrong)
 
     def end(self) -> None:
-        """End them; the ports are free when this returns."""
+        """End them; the ports are free on return."""
         for held in self._held:
             if held.process is not None:
                 held.process.terminate()
@@ -147,14 +147,14 @@ class Forwards:
             held.wrong = "it is not held any more"
 
     def _let_go(self, held: _Held) -> None:
-        """Close what belonged to its ssh, which has ended."""
+        """Close the files of its ended ssh."""
         assert held.process is not None and held.process.stdin is not None and held.output is not None
         held.process.stdin.close()
         held.output.close()
         held.process = held.output = None
 
     def _stands(self, held: _Held) -> bool:
-        """Whether the program at the other end has begun."""
+        """Whether the program at the other end has started."""
         return STANDS in self._said(held)
 
     def _said(self, held: _Held) -> str:
@@ -178,7 +178,7 @@ class Forwards:
         )
 
     def _take_note(self, held: _Held) -> None:
-        """Its ssh ended: why, and when it is tried again."""
+        """Record why its ssh ended, and schedule the next try."""
         assert held.process is not None
         said, code = self._said(held), held.process.returncode
         self._let_go(held)

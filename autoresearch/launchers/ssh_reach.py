@@ -1,4 +1,4 @@
-"""Files and programs of a host that is reached by ssh: one connection, held, and made again when it is lost."""
+"""Files and programs of an ssh host: one connection, kept open and restored when it is lost."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from autoresearch.launchers.ssh_words import SshWords, words_of
 
 ANSWER_S = 30.0
 PIECE = 1 << 20  # bytes of a file in one call
-PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many failures in a row; then the last again and again
+PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many failures in a row; the last one repeats
 
 
 class SshReach:
-    """`Reach` of a host. `runs_here`: Runners are started on that very host, so that a lock which is free
-    there tells that its Runner is dead; else (a login node of a cluster) it tells nothing."""
+    """`Reach` of a host.
+
+    `runs_here`: Runners are started on that very host, so that a free lock proves its Runner dead; otherwise (a login
+    node of a cluster) it proves nothing.
+    """
 
     def __init__(
         self,
@@ -55,7 +58,7 @@ class SshReach:
         return {run: self._seen(one) for run, one in found.items()}
 
     def _seen(self, found: Mapping[str, Any]) -> DirectoryState:
-        """A free lock is the kernel's word about its own host only."""
+        """A free lock proves something only on the Runner's own host."""
         runner = found.get("runner") or {}
         elsewhere = not self.runs_here or (runner and not self.is_host_of(runner))
         return DirectoryState(
@@ -63,7 +66,7 @@ class SshReach:
         )
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `Reach`; OSError where it cannot be written there (a full disk)."""
+        """See `Reach`; raises OSError if it cannot be written remotely (a full disk)."""
         self.call("put", directory=directory, files=dict(files), private=list(private))
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
@@ -86,7 +89,7 @@ class SshReach:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-        if self._words and self._words.socket:  # a connection that was killed leaves it
+        if self._words and self._words.socket:  # a killed connection leaves it
             with contextlib.suppress(OSError):
                 Path(self._words.socket).unlink(missing_ok=True)
 
@@ -94,12 +97,12 @@ class SshReach:
 
     @property
     def target(self) -> str:
-        """The host, as ssh and rsync (TARGET:PATH) are to be told it."""
+        """The host, as ssh and rsync (TARGET:PATH) name it."""
         return self.words.host
 
     @property
     def words(self) -> SshWords:
-        """ssh's command lines. Raises EnvironmentUnusable (there is no ssh here, an option makes no sense)."""
+        """ssh's command lines. Raises EnvironmentUnusable (no ssh on this machine, an invalid option)."""
         if self._words is None:
             try:
                 self._words = words_of(self.place, self.environ)
@@ -113,29 +116,29 @@ class SshReach:
         return self._words
 
     def rsync_shell(self) -> str:
-        """The words for `rsync -e`: by our connection while there is one, else by one of its own."""
+        """The argument of `rsync -e`: by the shared connection if there is one, else by its own."""
         return shlex.join(self.words.sharing())
 
     def is_host_of(self, identity: Mapping[str, Any]) -> bool:
         """Whether a process with this `host` and `boot_id` runs, or ran, on the host that answers now.
 
-        One name may stand for several login nodes; a host that was started again has its old name.
+        One name may stand for several login nodes; a restarted host keeps its name.
         """
         known = self.hello
         return any(identity.get(name) == known[name] for name in ("host", "boot_id"))
 
     @property
     def hello(self) -> Mapping[str, Any]:
-        """Who answers there: host, boot_id, uid, home, python, executable. Connects if need be."""
+        """The remote host's identity: host, boot_id, uid, home, python, executable. Connects if needed."""
         return self._connected().hello
 
     def probe(self, *, paths: Sequence[str] = (), programs: Sequence[str] = ()) -> dict[str, Any]:
-        """What there is on the host; see `runner.remote_agent.probe`."""
+        """Resources of the host; see `runner.remote_agent.probe`."""
         found: dict[str, Any] = self.call("probe", paths=list(paths), programs=list(programs))
         return found
 
     def fetch(self, path: str, target: Path, *, offset: int = 0) -> int:
-        """Bring a file here in pieces, from an offset on; its size there. Raises OSError."""
+        """Download a file in pieces, from an offset on; returns its remote size. Raises OSError."""
         mode = "r+b" if offset else "wb"
         with target.open(mode) as file:
             file.seek(offset)
@@ -147,7 +150,7 @@ class SshReach:
                     return int(said["size"])
 
     def send(self, source: Path, path: str) -> int:
-        """Bring a file there in pieces, under a name that is whole or not there; its size. Raises OSError."""
+        """Upload a file in pieces, renamed when complete; returns its size. Raises OSError."""
         offset, temporary = 0, f"{path}.part"
         with source.open("rb") as file:
             while piece := file.read(PIECE):
@@ -160,10 +163,10 @@ class SshReach:
         return offset
 
     def call(self, op: str, *, within_s: float = ANSWER_S, again: bool = True, **arguments: Any) -> Any:
-        """One call of `runner.remote_agent.OPERATIONS`. Raises Unreachable, OSError (that host's).
+        """One call of `runner.remote_agent.OPERATIONS`. Raises Unreachable, OSError (of the remote host).
 
-        again: a connection that turns out to be dead is made again at once, and the call with it. All of them may
-        be made twice but `run`.
+        again: if the connection turns out to be dead, reconnect at once and repeat the call. Every operation but `run`
+        may be repeated.
         """
         fresh = self._channel is None
         try:
@@ -182,7 +185,7 @@ class SshReach:
         except Unreachable as silent:
             self._lose(silent)
             raise
-        except BaseException:  # an answer that nobody waited for would be taken for the next one's
+        except BaseException:  # a late answer would be taken for the next call's
             self._drop()
             raise
         self._offset_s = channel.offset_s
@@ -194,10 +197,10 @@ class SshReach:
         if self.clock() < self._not_before:
             raise self._why
         words = self.words
-        if words.socket:  # somebody may have tidied up in /tmp
+        if words.socket:  # /tmp may have been cleaned up
             Path(words.socket).parent.mkdir(mode=0o700, exist_ok=True)
         python = self.place.text("python", "python3")
-        home, rest = ("~/", python[2:]) if python.startswith("~/") else ("", python)  # every shell there knows that
+        home, rest = ("~/", python[2:]) if python.startswith("~/") else ("", python)  # every remote shell expands that
         command = command_line(home + shlex.quote(rest), self.place.text("setup"))
         try:
             self._channel = Channel(words, command, self.environ, words.connect_s + ANSWER_S)
@@ -211,7 +214,7 @@ class SshReach:
         return self._channel
 
     def _lose(self, silent: Unreachable) -> None:
-        """The connection is gone: when the next one may be tried. The first one at once."""
+        """Drop the connection and set the time of the next try; the first one is immediate."""
         self._drop()
         self._why = silent
         self._not_before = self.clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]

@@ -1,7 +1,7 @@
-"""The words of ssh command lines, and what its complaints mean.
+"""ssh command lines, and the meaning of ssh's error messages.
 
-Always the system's ssh with the user's own configuration: hosts, jumps, keys, agents and second factors are its
-matter. It never asks anybody anything (BatchMode), and gives up in bounded time.
+Always the system's ssh with the user's own configuration, which defines hosts, jumps, keys, agents and second factors.
+It never prompts (BatchMode), and gives up in bounded time.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ CONNECTION = {
     "setup": "shell words that are run first there, such as `. /etc/profile`",
 }
 STANDS = "ajet-stands"
-ANSWER_S = 30.0  # for ssh about its own configuration
+ANSWER_S = 30.0  # for `ssh -G`
 
 
 @dataclass(frozen=True, slots=True)
 class SshWords:
-    """Command lines for one host. `socket`: how its connection is shared; "" where the user's ssh sees to that."""
+    """Command lines for one host. `socket`: of the shared connection; "" if the user's ssh shares connections
+    itself.
+    """
 
     host: str
     options: tuple[str, ...]
@@ -45,31 +47,33 @@ class SshWords:
     connect_s: float = 10.0
 
     def master(self, command: str) -> list[str]:
-        """Run a shell command there by the connection that others may share."""
+        """Run a remote shell command over a connection that others may share."""
         shared = ["-o", "ControlMaster=auto", "-o", "ControlPersist=no", "-S", self.socket] if self.socket else []
         return ["ssh", *self.options, *shared, *_ALONE, "-T", "--", self.host, command]
 
     def sharing(self) -> list[str]:
-        """`ssh` and its options for another program (rsync -e), by the shared connection where there is one."""
+        """`ssh` and its options for another program (rsync -e), over the shared connection if there is one."""
         shared = ["-o", "ControlMaster=no", "-S", self.socket] if self.socket else []
         return ["ssh", *self.options, *shared, *_ALONE]
 
     def forwarding(self, *forwards: str) -> list[str]:
-        """Hold port forwards as long as stdin is open, by a connection of their own that fails where one of them does.
+        """Hold port forwards as long as stdin is open, over a separate connection that fails if any of them does.
 
-        What it runs there is started when the host has said yes to all of them, and says STANDS.
+        The remote command starts once the host has accepted all of them, and prints STANDS.
         """
         own = ["-o", "ControlMaster=no", "-S", "none", "-o", "ExitOnForwardFailure=yes", "-o", "RemoteCommand=none"]
         return ["ssh", *self.options, *own, "-T", *forwards, "--", self.host, f"echo {STANDS}; exec cat"]
 
 
-# What a person's configuration may ask for, and what must not happen with each connection of ours.
+# Options that a user's configuration may set, and that must not apply to each of our connections.
 _ALONE = ("-o", "ClearAllForwardings=yes", "-o", "ForwardX11=no", "-o", "RemoteCommand=none")
 
 
 def words_of(place: Target, environ: Mapping[str, str]) -> SshWords:
-    """The words for a place. Asks ssh (not the host) whether the user shares connections himself; ValueError for
-    options that make no sense, OSError where there is no ssh, Unreachable."""
+    """The command lines for a target. Asks the local ssh whether the user's configuration shares connections.
+
+    Raises ValueError for invalid options, OSError without ssh, Unreachable.
+    """
     connect_s, keepalive_s = _seconds(place, "connect_timeout", 10.0), _seconds(place, "keepalive", 5.0)
     more = place.options.get("ssh_options") or []
     if isinstance(more, str):
@@ -100,8 +104,10 @@ def _seconds(place: Target, option: str, default: float) -> float:
 
 
 def _is_shared_by_user(words: SshWords, environ: Mapping[str, str]) -> bool:
-    """Whether the user's configuration names a ControlPath for this host: where a person has logged in already
-    (a password, a second factor), we go by that."""
+    """Whether the user's configuration has a ControlPath for this host.
+
+    If a person has logged in already (a password, a second factor), their connection is used.
+    """
     try:
         asked = subprocess.run(
             ["ssh", *words.options, "-G", "--", words.host],
@@ -111,7 +117,7 @@ def _is_shared_by_user(words: SshWords, environ: Mapping[str, str]) -> bool:
             check=False,
             env=dict(environ),
         )
-    except subprocess.TimeoutExpired as error:  # its configuration may run programs (Match exec)
+    except subprocess.TimeoutExpired as error:  # the configuration may run programs (Match exec)
         raise Unreachable(f"{words.host}: ssh does not get through its own configuration", code="timeout") from error
     if asked.returncode != 0:
         lines = asked.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -121,7 +127,7 @@ def _is_shared_by_user(words: SshWords, environ: Mapping[str, str]) -> bool:
 
 
 def _socket(environ: Mapping[str, str]) -> str:
-    """A name for a socket in a short folder that is ours alone (a socket's path has 107 bytes, and ssh adds 17)."""
+    """A socket path in a short private folder (a socket's path has at most 107 bytes, and ssh adds 17)."""
     folder = Path(environ.get("XDG_RUNTIME_DIR") or "/nowhere")
     if len(str(folder)) > 50 or not os.access(folder, os.W_OK):
         folder = Path("/tmp")
@@ -130,11 +136,11 @@ def _socket(environ: Mapping[str, str]) -> str:
         folder.mkdir(mode=0o700)
     there = folder.lstat()
     if there.st_uid != os.getuid() or there.st_mode & 0o077 or not folder.is_dir():
-        return ""  # somebody else made it: nothing is shared
+        return ""  # another user made it: do not share
     return str(folder / secrets.token_hex(4))
 
 
-# Complaints of ssh (OpenSSH 8 to 9) and of shells -> a stable word, a sentence without the host, what to do.
+# Messages of ssh (OpenSSH 8 to 9) and of shells -> a stable code, a sentence without the host, a hint.
 _MEANINGS: tuple[tuple[str, str, str, str], ...] = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -172,7 +178,7 @@ _MEANINGS: tuple[tuple[str, str, str, str], ...] = (
         "",
     ),
     (
-        r"ajet: python \d",  # a shell that shows what it is told (set -x, fish) shows us saying so
+        r"ajet: python \d",  # a shell that echoes its commands (set -x, fish) prints this text too
         "old_python",
         "its python3 is older than 3.9",
         "name a newer one: `python: /path/to/python3`",
@@ -188,14 +194,14 @@ _MEANINGS: tuple[tuple[str, str, str, str], ...] = (
 
 
 def _forget(host: str, complaints: str) -> str:
-    """What removes a host key: which file holds it, and under which name and port, ssh says (sshconnect.c)."""
+    """The command that removes a host key: ssh's message names the file, host name and port (sshconnect.c)."""
     file = re.search(r"Offending .*key in (.+):\d+", complaints)
     name = re.search(r"Host key for (\S+) has changed", complaints)
     return shlex.join(["ssh-keygen", *(("-f", file[1]) if file else ()), "-R", name[1] if name else host])
 
 
 def meaning(words: SshWords, returncode: int | None, complaints: str, noise: str) -> Unreachable:
-    """Why nobody answers: from what ssh and the shell there wrote. The exit code says little: 255 is also theirs."""
+    """Why a host does not answer, from the output of ssh and the remote shell. Exit code 255 alone is ambiguous."""
     for pattern, code, sentence, hint in _MEANINGS:
         if re.search(pattern, complaints):
             told = hint.format(host=words.host, forget=_forget(words.host, complaints))

@@ -1,7 +1,7 @@
-"""tmux: named sessions that people can attach to and look at; never the truth about a run.
+"""tmux: named sessions that people can attach to; never the source of truth about a run.
 
-The Runner is the pane's own process, passed as argv: nothing is typed into a shell, nothing is
-parsed from a pane. What happened is in the run directory; tmux only says where to look.
+The Runner is the pane's own process, passed as argv: nothing is typed into a shell, nothing is parsed from a pane. What
+happened is in the run directory; tmux only says where to look.
 
 Written against tmux 3.2 and newer: `new-session -e` and `-N` (never start a server) came with 3.2.
 """
@@ -47,8 +47,8 @@ KEEPER_S = 20  # the session that holds a new server open ends by itself after s
 _NO_SERVER = re.compile(
     r"no server running on|error connecting to .*\((No such file or directory|Connection refused)\)"
 )
-_EXITING = re.compile("server exited|lost server")  # it went while it was asked; what was asked is not done
-_NO_PANE = re.compile("no current target|no sessions")  # a server without a session has its own words
+_EXITING = re.compile("server exited|lost server")  # it exited during the call, which was not done
+_NO_PANE = re.compile("no current target|no sessions")  # the message of a server without a session
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _INSTALL = {
     "apt-get": "sudo apt-get install -y tmux",
@@ -61,7 +61,7 @@ _INSTALL = {
 
 @dataclass(frozen=True, slots=True)
 class _TmuxReply:
-    """What one tmux call said."""
+    """The answer of one tmux call."""
 
     code: int
     lines: tuple[str, ...] = ()
@@ -73,15 +73,15 @@ class _TmuxReply:
 
     @property
     def absent(self) -> bool:
-        """There is no server: that is an answer, and any other error is not."""
+        """Whether there is no server: that is a valid answer, any other error is not."""
         return not self.ok and _NO_SERVER.search(self.error) is not None
 
 
 class TmuxLauncher:
     """Starts and finds `ajet_*` sessions on one tmux server.
 
-    `socket`: "" is the user's default server, a path is `tmux -S`, a name is `tmux -L`. Nothing here
-    ever ends a server, or a session that is not the one asked for.
+    `socket`: "" is the user's default server, a path is `tmux -S`, a name is `tmux -L`. Never ends a server, or a
+    session other than the requested one.
     """
 
     name = "tmux"
@@ -90,7 +90,7 @@ class TmuxLauncher:
         self.socket = socket
 
     def preflight(self) -> list[Finding]:
-        """What would keep a session from living here; empty where nothing would."""
+        """Problems that would prevent a session from living here; empty without any."""
         found = host_sandbox_check.findings(host_sandbox_check.look(os.environ))
         try:
             require_tmux()
@@ -104,19 +104,18 @@ class TmuxLauncher:
         return found
 
     def start(self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> SessionInfo:
-        """Start `argv` (no shell in between) in a new detached session and say where it is.
+        """Start `argv` (without a shell) in a new detached session and return where it is.
 
-        `environment` is added to the server's, which is not the caller's: pass what argv needs to
-        start, below 16 KiB in all. Raises ConflictError where the name is taken, EnvironmentUnusable
-        where tmux, the directory or the sandbox do not allow it, UsageError for words that tmux would
-        take for something else. The session is there on return; whether argv got anywhere is for the
-        run directory to say.
+        `environment` is added to the server's, which is not the caller's: pass what argv needs to start, below 16 KiB
+        in all. Raises ConflictError if the name is taken, EnvironmentUnusable if tmux, the directory or the sandbox do
+        not allow it, UsageError for arguments that tmux would misread. The session exists on return; whether argv
+        started properly shows in the run directory.
         """
         _check(session, argv, cwd, environment)
         command = new_session(session, argv, cwd, environment)
         answer = self._ask(*command)
         if not answer.ok:
-            require_tmux()  # asked for only now: it costs as much as half a session
+            require_tmux()  # only now: the check costs as much as half a session
         if answer.absent:
             with self._server():
                 answer = self._ask(*command)
@@ -125,8 +124,8 @@ class TmuxLauncher:
     def alive(self, sessions: Iterable[SessionInfo]) -> dict[str, bool | None]:
         """By session name: True running, False over or gone, None unknown (tmux did not answer).
 
-        One tmux call for all of them (per socket: there is one, unless the setting was changed).
-        Never raises: what tmux says is a hint.
+        One tmux call per socket; there is one socket unless the setting was changed. Never raises: tmux's answer is a
+        hint.
         """
         sockets: dict[str, list[SessionInfo]] = {}
         for info in sessions:
@@ -139,17 +138,17 @@ class TmuxLauncher:
         return states
 
     def exists(self, info: SessionInfo) -> bool:
-        """Whether the session can be looked at: a pane stays readable after its run.
+        """Whether the session can be viewed: a pane stays readable after its run.
 
-        Raises EnvironmentUnusable where the server cannot be asked.
+        Raises EnvironmentUnusable if the server cannot be queried.
         """
         panes = TmuxLauncher(info.socket)._known_panes({info.server_pid})
         return any(pane.is_of(info) for pane in panes)
 
     def close(self, info: SessionInfo) -> bool:
-        """End this one session, what runs in it gets SIGHUP; False where it is gone already.
+        """End this one session; its processes get SIGHUP. False if it is gone already.
 
-        Raises EnvironmentUnusable where the server cannot be asked.
+        Raises EnvironmentUnusable if the server cannot be queried.
         """
         if not self.exists(info):
             return False
@@ -157,11 +156,11 @@ class TmuxLauncher:
         return TmuxLauncher(info.socket)._ask(*kill, ";", *release_server()).ok
 
     def attach_line(self, info: SessionInfo) -> str:
-        """The line that a person types to see the session; good in any shell."""
+        """The command that shows the session; valid in any shell."""
         return attach_line(info.socket, info.session)
 
     def attach_argv(self, info: SessionInfo, environ: Mapping[str, str]) -> list[str]:
-        """The program to become for attaching; inside the same tmux server that is switch-client."""
+        """The argv to exec for attaching; inside the same tmux server that is switch-client."""
         inside = environ.get("TMUX", "").split(",")  # socket,server pid,session
         here = len(inside) > 1 and inside[1] == str(info.server_pid)
         verb = "switch-client" if here else "attach-session"
@@ -170,7 +169,7 @@ class TmuxLauncher:
     def list_ours(self) -> list[SessionInfo]:
         """Every `ajet_*` session of this server, running or over; empty without a server.
 
-        Raises EnvironmentUnusable where there is no usable tmux or the server does not answer.
+        Raises EnvironmentUnusable if tmux is unusable or the server does not answer.
         """
         first: dict[str, Pane] = {}
         for pane in sorted(self._known_panes(), key=lambda p: int(p.pane_id[1:])):
@@ -191,7 +190,9 @@ class TmuxLauncher:
         )
 
     def _created(self, session: str, answer: _TmuxReply) -> SessionInfo:
-        """The session that `new-session` announced; a sandbox announces some that are already doomed."""
+        """The session that `new-session` announced; checked again, as a sandbox announces sessions that are already
+        doomed.
+        """
         if "duplicate session" in answer.error:
             message = f"there is a tmux session {session} already"
             hint = f"look at it: {attach_line(self.socket, session)}"
@@ -215,9 +216,9 @@ class TmuxLauncher:
         return panes
 
     def _panes(self, server_pids: Iterable[int] = ()) -> list[Pane] | None:
-        """All panes of the server; [] where there is no server, None where that is not known.
+        """All panes of the server; [] without a server, None if unknown.
 
-        `server_pids`: servers that were here once; one that lives without its socket is mended.
+        `server_pids`: servers that existed before; one that lives without its socket is repaired.
         """
         query = ("list-panes", "-a", "-F", FIELDS)
         answer = self._ask(*query)
@@ -229,22 +230,21 @@ class TmuxLauncher:
             return None
         panes = Pane.read(answer.lines)
         if not answer.absent and not any(naming.SESSION.match(pane.session) for pane in panes):
-            self._ask(*release_server())  # somebody killed our last session by hand
+            self._ask(*release_server())  # a person killed the last of our sessions
         return panes
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[None]:
-        """A server that lives at least until the block is left.
+        """Keep a server running at least until the block is left.
 
-        A server keeps the command line of the client that started it, and AgentJet's `--autokill`
-        ends every process whose command line holds `ray`, `vllm`, `sglang` or `python`. So a command
-        that says nothing starts it, with a session of its own (a server without one exits) that goes
-        as soon as ours is there. What is in the server's environment is in every later pane: so not
-        the markers of the run, the pane or the agent that happens to start it.
+        A server keeps the command line of the client that started it, and AgentJet's `--autokill` ends every process
+        whose command line holds `ray`, `vllm`, `sglang` or `python`. So a neutral command starts it, with a keeper
+        session (a server without one exits) that ends as soon as the real one exists. The server's environment is
+        inherited by every later pane, so the markers of the run, the pane or the agent that starts it are removed.
         """
         keeper = f"keeper-{secrets.token_hex(3)}"
         unwanted = {MARKER, "TMUX", "TMUX_PANE", *host_sandbox_check.AGENT_MARKERS}
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # the caller's next call says why
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # the caller's next call reports why
             subprocess.run(
                 keeper_session(self.socket, keeper, KEEPER_S),  # "tmux": its path may hold such a word
                 env={name: value for name, value in os.environ.items() if name not in unwanted},
@@ -260,7 +260,7 @@ class TmuxLauncher:
             self._ask("kill-session", "-t", f"={keeper}")
 
     def _ask(self, *arguments: str) -> _TmuxReply:
-        """One tmux call that never starts a server; an error or a silent server is an answer too."""
+        """One tmux call that never starts a server; an error or a timeout is returned as an answer too."""
         answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
         if _EXITING.search(answer.error):
             answer = _within(ANSWER_S, lambda: _call(self.socket, arguments))
@@ -268,7 +268,7 @@ class TmuxLauncher:
 
 
 def _within(seconds: float, call: Callable[[], _TmuxReply]) -> _TmuxReply:
-    """The answer of a call, or that there was none: libtmux itself waits for ever."""
+    """The answer of a call, or a timeout: libtmux itself waits for ever."""
     said: list[_TmuxReply] = []
     thread = threading.Thread(target=lambda: said.append(call()), daemon=True)
     thread.start()
@@ -293,7 +293,7 @@ def _call(socket: str, arguments: Sequence[str]) -> _TmuxReply:
 def _end_child_of(thread: threading.Thread) -> None:
     """End the tmux client that this thread waits for, so that no stuck client stays behind.
 
-    The thread itself goes on until the server lets go of the pipe that the client handed to it.
+    The thread itself goes on until the server closes the pipe that the client handed to it.
     """
     with contextlib.suppress(OSError):
         for pid in Path(f"/proc/self/task/{thread.native_id}/children").read_text().split():
@@ -301,9 +301,9 @@ def _end_child_of(thread: threading.Thread) -> None:
 
 
 def _mend_socket(server_pid: int) -> bool:
-    """Have a living server whose socket was removed (/tmp cleaners do that) make a new one."""
+    """Have a living server whose socket was removed (/tmp cleaners do that) create a new one."""
     try:
-        # the pid may belong to anybody by now, or to a zombie; the name is what tmux gives itself
+        # the pid may have been reused, or be a zombie's; tmux sets this name itself
         if not re.match(r"\d+ \(tmux: server\) [^ZX]", Path(f"/proc/{server_pid}/stat").read_text()):
             return False
         os.kill(server_pid, signal.SIGUSR1)
@@ -314,7 +314,7 @@ def _mend_socket(server_pid: int) -> bool:
 
 
 def _check(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> None:
-    """Refuse what tmux would accept and then do something else with."""
+    """Refuse input that tmux would accept and misinterpret."""
     if not naming.SESSION.match(session):
         raise UsageError(f"{session!r} is no session name", hint="ajet_ and 1 to 60 of A-Z a-z 0-9 _ -")
     if not cwd.is_dir():  # tmux would silently use another directory
@@ -328,12 +328,12 @@ def _check(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[st
 
 @functools.cache
 def _version(path: str) -> str:
-    """Asked for once per process and program: it costs as much as half a session."""
+    """Queried once per process and program: it costs as much as half a session."""
     return program.version(path, "-V") if path else ""
 
 
 def require_tmux() -> None:
-    """Raise EnvironmentUnusable (`no_tmux`, `old_tmux`) with the line to type, unless tmux can be used."""
+    """Raise EnvironmentUnusable (`no_tmux`, `old_tmux`) with the install command, unless tmux is usable."""
     found = _version(shutil.which("tmux") or "")
     if not found:
         message, code = "tmux is not installed, or does not run", "no_tmux"
@@ -345,5 +345,5 @@ def require_tmux() -> None:
 
 
 def install_line() -> str:
-    """The line that installs tmux on this machine; "" where its package tool is none that we know."""
+    """The command that installs tmux on this machine; "" for an unknown package manager."""
     return next((line for tool, line in _INSTALL.items() if shutil.which(tool)), "")

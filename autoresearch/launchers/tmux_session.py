@@ -1,4 +1,4 @@
-"""Sessions in tmux's words: how one is started, found again and attached to. Nothing is called here."""
+"""Sessions in tmux's terms: how one is started, found again and attached to. Runs no command itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from autoresearch.core.text.regex import later
 
 MARKER = "AUTORESEARCH_RUN_ID"
-KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", what exit-empty was before us
+KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", the value of exit-empty before us
 FIELDS = "#{session_id} #{pane_id} #{pid} #{pane_pid} #{pane_dead} #{session_name}"
 _PANE = later(r"(\$\d+) (%\d+) (\d+) (\d+) ([01]?) (.*)")
 COLUMNS, LINES = "220", "50"  # a detached pane is 80x24 by default; one verl line is 3,000 characters
@@ -20,8 +20,8 @@ COLUMNS, LINES = "220", "50"  # a detached pane is 80x24 by default; one verl li
 class SessionInfo:
     """A session as tmux named it when it was started; written to `session.json`.
 
-    The ids hold for one server only, so that `server_pid` belongs to them. `socket` is what the
-    launcher was given: "" for the user's default server, a path, or a name.
+    The ids are valid for one server only, which `server_pid` identifies. `socket` is the launcher's: "" for the user's
+    default server, a path, or a name.
     """
 
     launcher: str
@@ -30,12 +30,12 @@ class SessionInfo:
     session_id: str  # "$3"
     pane_id: str  # "%5"
     server_pid: int
-    pane_pid: int  # the Runner, or what its pid was
+    pane_pid: int  # the Runner's pid, maybe of the past
     attach: str  # the line to type
 
     @classmethod
     def read(cls, record: Mapping[str, object]) -> SessionInfo:
-        """What `dataclasses.asdict` wrote; what is missing or of another type becomes "" or 0."""
+        """Read what `dataclasses.asdict` wrote; missing or mistyped fields become "" or 0."""
 
         def text(name: str) -> str:
             value = record.get(name)
@@ -70,32 +70,32 @@ class Pane:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> list[Pane]:
-        """The panes among these lines; a hook of the user's may have printed others."""
+        """The panes among these lines; a user's hook may have printed others."""
         found = (_PANE.fullmatch(line) for line in lines)
         return [cls(m[1], m[2], int(m[3]), int(m[4]), m[5] == "1", m[6]) for m in found if m]
 
     def is_of(self, info: SessionInfo) -> bool:
-        """Ids start again with every server, so that one alone says nothing."""
+        """Whether the pane is in that session; ids restart with every server, so the server's pid counts too."""
         return (self.session_id, self.server_pid) == (info.session_id, info.server_pid)
 
     def runs(self, info: SessionInfo) -> bool:
-        """The Runner's own pane counts, not one that somebody opened beside it."""
+        """Whether it is the Runner's own living pane, not one that a person opened beside it."""
         return self.is_of(info) and self.pane_id == info.pane_id and not self.dead
 
 
 def socket_flags(socket: str) -> list[str]:
-    """`-L default` and not nothing: without a flag $TMUX decides, which may be another server."""
+    """`-L default` rather than nothing: without a flag $TMUX decides, which may be another server."""
     return ["-S", socket] if "/" in socket else ["-L", socket or "default"]
 
 
 def attach_line(socket: str, session: str) -> str:
-    """The line that a person types; the target is exact, and quoted because zsh expands a bare =word."""
+    """The command to attach; the target is exact, and quoted because zsh expands a bare =word."""
     flags = socket_flags(socket) if socket else []
     return shlex.join(["tmux", *flags, "attach", "-t"]) + f" '={session}'"
 
 
 def new_session(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> list[str]:
-    """One command sequence, so that nothing (an early exit, the user's tmux.conf) gets in between."""
+    """One command sequence, so that nothing (an early exit, the user's tmux.conf) can interfere."""
     target = f"={session}:"
     words = argv if len(argv) > 1 else ("env", *argv)  # one word alone would go through default-shell
     command = [
@@ -111,14 +111,14 @@ def new_session(session: str, argv: Sequence[str], cwd: Path, environment: Mappi
         # see release_server
         ("if-shell", "-F", f"#{{?#{{{KEPT}}},,1}}", f"set-option -sF {KEPT} 'was #{{exit-empty}}'"),
         ("set-option", "-s", "exit-empty", "off"),
-        # a window that a person opens in this session is no part of the run, nor to be swept with it
+        # a window that a person opens in this session is not part of the run, and not swept with it
         ("set-environment", "-t", target, "-r", MARKER),
     ]
     return [_literal(word) for word in command] + [word for option in options for word in (";", *option)]
 
 
 def keeper_session(socket: str, keeper: str, seconds: int) -> list[str]:
-    """The command that starts a server and says nothing of what it is for."""
+    """The command that starts a server without words that betray its purpose."""
     target = f"={keeper}:"
     start = ["tmux", *socket_flags(socket), "new-session", "-d", "-s", keeper, "--", "sleep", str(seconds)]
     return [
@@ -130,10 +130,10 @@ def keeper_session(socket: str, keeper: str, seconds: int) -> list[str]:
 
 
 def release_server() -> list[str]:
-    """Give `exit-empty` back its old value, unless a session of ours is still there; decided in the server.
+    """Restore `exit-empty`, unless one of our sessions still exists; decided within the server.
 
-    With one of ours the server outlives its last session: killing that one by hand would otherwise end
-    the server too, which the Runner cannot tell from a crash of tmux, and a run survives that.
+    With one of ours, the server survives its last session: otherwise killing that session by hand would end the server
+    too, which the Runner cannot tell from a crash of tmux, which a run survives.
     """
     ours = "#{m:*1*,#{S:#{m:ajet_*,#{session_name}}}}"
     give_back = f"set-option -sF exit-empty '#{{?#{{m:*1,#{{{KEPT}}}}},on,off}}' ; set-option -su {KEPT}"
@@ -141,5 +141,5 @@ def release_server() -> list[str]:
 
 
 def _literal(word: str) -> str:
-    """A word that ends in `;` would end the command there."""
+    """Escape a trailing `;`, which would end the command."""
     return word[:-1] + "\\;" if word.endswith(";") else word

@@ -1,7 +1,7 @@
-"""The machine's big volume: where caches go, so that models do not fill the disk that holds the home directory.
+"""The machine's big volume: the target of caches, so that models do not fill the disk of the home directory.
 
-Instances of Brev have a small root disk and the rest of their room at /ephemeral. Only what nobody said otherwise
-goes there: a variable that is set stays, and so does a cache that is already somewhere.
+Instances of Brev have a small root disk and the rest of their space at /ephemeral. Only default locations are moved: a
+variable that is set stays, and so does a cache that is already somewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AUTO, NONE = "auto", "none"
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A big volume, and what is sent there. `path` is "" where there is none; `why` says why not."""
+    """A big volume, and the variables that point to it. `path` is "" if there is none; `why` says why."""
 
     path: str = ""
     why: str = ""
@@ -38,9 +38,9 @@ class Volume:
 
 
 def find(setting: str, environ: Mapping[str, str], usual: Path = USUAL) -> Volume:
-    """The volume that a setting names: `auto`, `none` or a directory. UsageError for one that is none, or read-only.
+    """The volume for a setting: `auto`, `none` or a directory. Raises UsageError for one missing or read-only.
 
-    auto: the usual one, where it can be written and is larger than the disk of the home directory.
+    auto: the usual one, if it can be written and is larger than the disk of the home directory.
     """
     home = Path(environ.get("HOME") or Path.home())
     word = setting.strip() or AUTO
@@ -58,7 +58,7 @@ def find(setting: str, environ: Mapping[str, str], usual: Path = USUAL) -> Volum
 
 
 def _unfit(path: Path, home: Path) -> str:
-    """Why the usual volume is not used; "" where it is."""
+    """Why the usual volume is not used; "" if it is."""
     if not path.is_dir():
         return f"there is no {path}"
     if not host_sandbox_check.can_write(path):
